@@ -1,0 +1,1 @@
+"""Pure analysis over stored profiles: no subprocess, no GPU, no MCP."""

@@ -1,0 +1,1 @@
+"""One module per profiler: how to read (and later run) it."""

@@ -1,0 +1,40 @@
+"""The shapes that every tool result is made of: columnar tables, notes and suggested next calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pydantic
+
+
+class Table(pydantic.BaseModel):
+    """A columnar table: one unit a column, rows as lists, and what was left out."""
+
+    columns: list[str]
+    units: list[str | None]
+    rows: list[list[Any]]
+    total_rows: int | None
+    """Rows before the limit; None where counting them was not possible."""
+    truncated: bool = False
+
+
+class NextCall(pydantic.BaseModel):
+    """A literal call that is worth making next, built from ids and closed sets only."""
+
+    tool: str
+    arguments: dict[str, Any]
+    why: str
+
+
+class Result(pydantic.BaseModel):
+    """What every tool answers besides its own fields."""
+
+    notes: list[str] = []
+    next: list[NextCall] = []
+
+
+def table(columns: dict[str, str | None], rows: list[list[Any]], *, limit: int | None = None, offset: int = 0) -> Table:
+    """A Table of ``rows[offset:offset + limit]``; ``columns`` maps each column's name to its unit."""
+    end = len(rows) if limit is None else offset + limit
+    return Table(columns=list(columns), units=list(columns.values()), rows=rows[offset:end],
+                 total_rows=len(rows), truncated=end < len(rows))
