@@ -1,0 +1,201 @@
+"""The catalogue: GPU targets, metrics and named terms, read from the TOML files beside this module."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from .problems import BadArgument, NotFound, near
+
+_HERE = Path(__file__).parent
+Better = Literal["higher", "lower", "none"]
+SUBSYSTEMS = (
+    "dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric",
+    "scratch", "atomics", "barrier", "divergence", "occupancy", "latency", "unknown",
+)  # fmt: skip
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Fact(_Strict):
+    """One number about a GPU target, with its unit and where it comes from."""
+
+    value: float
+    unit: str
+    source: str
+
+
+class Gpu(_Strict):
+    """One GPU target: what holds for every product with this instruction set."""
+
+    target: str
+    vendor: Literal["amd", "nvidia"]
+    family: str
+    title: str
+    products: list[str]
+    validated_on_hardware: bool
+    facts: dict[str, Fact] = {}
+    counter_limits: dict[str, int] = {}
+    """Counters that one pass can hold, per hardware block."""
+
+
+class Metric(_Strict):
+    """One metric as it stands for one GPU target.
+
+    ``num`` and ``den`` are SQL expressions over the counters of one dispatch, the launch columns
+    (grid, vgpr, duration_ns, ...), the device facts and the named terms. The value of a dispatch is
+    num / den; a metric with ``norm`` is divided by the chosen normalisation instead.
+    """
+
+    name: str
+    id: str
+    title: str
+    table: str
+    table_title: str
+    panel: int
+    subsystem: str
+    unit: str
+    better: Better
+    num: str
+    den: str | None = None
+    norm: bool = False
+    peak: str | None = None
+    finish: str | None = None
+    """Expression over ``value`` (the aggregate) that yields the figure, where it is no plain ratio."""
+    rule: Literal["ratio", "mean"] = "ratio"
+    """``mean``: no single ratio of sums exists, so dispatches are averaged in every aggregation."""
+    chart: bool = False
+    """A figure of the memory chart: whole numbers under aggregation="mean", as rocprof-compute draws it."""
+    per: Literal["dispatch", "l2_channel"] = "dispatch"
+    labels: dict[str, str] = {}
+    description: str
+    source: str
+
+
+def targets() -> list[str]:
+    """The GPU targets with a file in gpus/."""
+    return sorted(p.stem for p in (_HERE / "gpus").glob("*.toml"))
+
+
+@cache
+def gpu(target: str) -> Gpu:
+    """The facts of one target; NotFound with near names for an unknown one."""
+    path = _HERE / "gpus" / f"{target}.toml"
+    if target not in targets():
+        raise NotFound(f"Unknown GPU target {target!r}", near(target, targets()), f"Known: {', '.join(targets())}")
+    return Gpu.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+@cache
+def metrics(target: str) -> tuple[Metric, ...]:
+    """Every metric of a target, ordered by rocprof-compute id, which counts a table's metrics from 0."""
+    family = gpu(target).family
+    found = []
+    for document in _documents():
+        if document["family"] != family:
+            continue
+        for table in document["table"]:
+            here = [m for m in table["metric"] if target in m.get("gpus", [target])]
+            found += [_metric(table, m, target, index) for index, m in enumerate(here)]
+    return tuple(sorted(found, key=lambda m: [int(part) for part in m.id.split(".")]))
+
+
+@cache
+def by_name(target: str) -> dict[str, Metric]:
+    """The metrics of a target by name."""
+    return {m.name: m for m in metrics(target)}
+
+
+@cache
+def terms(target: str) -> dict[str, str]:
+    """Named expressions that formulas of a target may use, in an order in which each needs only earlier ones."""
+    found: dict[str, str] = {}
+    for document in _term_documents(target):
+        found |= document.get("terms", {}) | document.get("on", {}).get(target, {}).get("terms", {})
+    return found
+
+
+@cache
+def renames(target: str) -> dict[str, str]:
+    """Counter prefixes of the formulas -> their spelling on this target (TCC_EA_ became TCC_EA0_)."""
+    found: dict[str, str] = {}
+    for document in _term_documents(target):
+        found |= document.get("on", {}).get(target, {}).get("rename", {})
+    return found
+
+
+@cache
+def presets() -> dict[str, list[str]]:
+    """Named selections of metrics."""
+    data: dict[str, list[str]] = tomllib.loads((_HERE / "metrics" / "presets.toml").read_text(encoding="utf-8"))["presets"]
+    return data
+
+
+def select(target: str, wanted: Iterable[str]) -> list[Metric]:
+    """Metrics meant by names, ids (17.3.7), tables (17.3), panels (17), subsystems, presets or ``*``.
+
+    Order is that of the request, without repeats. Raises BadArgument naming near names for what is unknown.
+    """
+    everything, named = metrics(target), by_name(target)
+    chosen: dict[str, Metric] = {}
+    for word in wanted:
+        hits = _meant(word, everything, named)
+        if not hits:
+            raise _unknown(word, target, named)
+        chosen |= {m.name: m for m in hits}
+    return list(chosen.values())
+
+
+def known_targets(name: str) -> list[str]:
+    """The targets on which a metric of this name exists."""
+    return [t for t in targets() if name in by_name(t)]
+
+
+def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) -> list[Metric]:
+    if word in ("*", "everything", "all"):
+        return list(everything)
+    if word in named:
+        return [named[word]]
+    if word in presets():
+        return [named[n] for n in presets()[word] if n in named]
+    if word in SUBSYSTEMS:
+        return [m for m in everything if m.subsystem == word]
+    return [m for m in everything if word in (m.id, m.table, str(m.panel))]
+
+
+def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
+    if elsewhere := known_targets(word):
+        return BadArgument(f"Metric {word!r} does not exist on {target}", f"it does on {', '.join(elsewhere)}",
+                           "search_metrics lists what this GPU has")
+    return BadArgument(f"Unknown metric {word!r}", near(word, [*named, *presets()]),
+                       "Give a name, an id (17.3.7), a table (17.3), a panel (17), a subsystem, a preset "
+                       f"({', '.join(presets())}) or *; search_metrics finds names")
+
+
+def _metric(table: dict[str, Any], entry: dict[str, Any], target: str, index: int) -> Metric:
+    fields = {k: v for k, v in entry.items() if k not in ("gpus", "on")} | entry.get("on", {}).get(target, {})
+    shared = {
+        "id": f"{table['id']}.{index}", "table": table["id"], "table_title": table["title"],
+        "panel": int(table["id"].split(".")[0]),
+    }  # fmt: skip
+    defaults = {k: table[k] for k in ("subsystem", "source", "chart", "per") if k in table}
+    return Metric.model_validate(defaults | {"better": "none"} | fields | shared)
+
+
+@cache
+def _documents() -> tuple[dict[str, Any], ...]:
+    files = sorted((_HERE / "metrics").glob("*.toml"))
+    return tuple(d for d in (tomllib.loads(f.read_text(encoding="utf-8")) for f in files) if "table" in d)
+
+
+def _term_documents(target: str) -> list[dict[str, Any]]:
+    family = gpu(target).family
+    path = _HERE / "metrics" / f"{family}_terms.toml"
+    return [tomllib.loads(path.read_text(encoding="utf-8"))] if path.is_file() else []

@@ -1,0 +1,99 @@
+"""Which dispatches a question is about: kernels by regular expression or rank, dispatches by id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .problems import BadArgument, BadInput, NotFound, near
+from .store import Manifest, Store, sql_literal
+
+if TYPE_CHECKING:
+    import duckdb
+
+_RANKS = re.compile(r"\s*#\d+(\s*,\s*#\d+)*\s*")
+_RANGE = re.compile(r"(\d+)\s*(?:-\s*(\d+))?")
+_SUFFIX = re.compile(r"( \[clone \.kd\]| \(\.kd\)|\.kd)$")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The kernels selected, longest total time first, and the SQL condition over dispatch_id and kernel."""
+
+    kernels: list[str]
+    condition: str
+    dispatches: int
+
+
+def choose(
+    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, kernel: str | None, dispatches: str | Sequence[int] | None
+) -> Selection:
+    """Resolve ``kernel`` and ``dispatches`` against one workload.
+
+    ``kernel`` is a regular expression searched in the kernel's name, or "#1" (several: "#1,#3") for ranks by total
+    time among the selected dispatches. ``dispatches`` is a list of dispatch ids or a text such as "0,2,5-9".
+    Raises NotFound with near names when nothing fits.
+    """
+    path = store.file(manifest, "dispatches")
+    if path is None:
+        raise BadInput(f"Workload {manifest.name!r} has no dispatches", fix="Import the profile again")
+    ids = _ids(dispatches)
+    where = _in_ranges(ids) if ids is not None else "true"
+    ranked = con.execute(
+        f"SELECT kernel, count(*) FROM read_parquet({sql_literal(str(path))}) WHERE {where} GROUP BY kernel "
+        "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
+    ).fetchall()
+    if not ranked:
+        raise NotFound(f"No dispatch of workload {manifest.name!r} has the id asked for",
+                       f"it has {manifest.dispatches} dispatches", "list_workloads with this workload shows them")
+    names = [str(k) for k, _ in ranked]
+    if kernel is None:
+        return Selection(names, where, sum(n for _, n in ranked))
+    wanted = set(_kernels(kernel, names, manifest))
+    condition = f"{where} AND kernel IN ({', '.join(sql_literal(k) for k in sorted(wanted))})"
+    return Selection([k for k in names if k in wanted], condition, sum(n for k, n in ranked if k in wanted))
+
+
+def _kernels(pattern: str, names: list[str], manifest: Manifest) -> list[str]:
+    if _RANKS.fullmatch(pattern):
+        ranks = [int(r) for r in re.findall(r"\d+", pattern)]
+        if outside := [r for r in ranks if not 1 <= r <= len(names)]:
+            raise NotFound(f"There is no kernel of rank #{outside[0]}", f"{manifest.name!r} has ranks #1 to #{len(names)}")
+        return [names[r - 1] for r in ranks]
+    if pattern in names:
+        return [pattern]
+    try:
+        compiled = re.compile(_SUFFIX.sub("", pattern))
+    except re.error as error:
+        raise BadArgument(f"The kernel pattern {pattern!r} is no regular expression", str(error),
+                          "Escape special characters, or use a rank such as #1") from error
+    plain = _SUFFIX.sub("", pattern)
+    hits = [n for n in names if n == plain] or [n for n in names if compiled.search(n)]
+    if not hits:
+        raise NotFound(f"No kernel of {manifest.name!r} matches {pattern!r}", near(pattern, names),
+                       "The pattern is a regular expression searched in the name; a rank such as #1 works too")
+    return hits
+
+
+def _ids(dispatches: str | Sequence[int] | None) -> list[tuple[int, int]] | None:
+    """Inclusive ranges of dispatch ids, or None for all."""
+    if dispatches is None:
+        return None
+    if not isinstance(dispatches, str):
+        return [(int(i), int(i)) for i in dispatches]
+    found = []
+    for part in dispatches.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if not match:
+            raise BadArgument(f"dispatches {dispatches!r} cannot be read", f"at {part.strip()!r}", 'Write ids and ranges: "0,2,5-9"')
+        low = int(match[1])
+        found.append((low, int(match[2] or low)))
+    return found
+
+
+def _in_ranges(ranges: list[tuple[int, int]]) -> str:
+    if not ranges:
+        raise BadArgument("dispatches is empty", fix='Write ids and ranges such as "0,2,5-9", or leave it out for all')
+    return "(" + " OR ".join(f"dispatch_id BETWEEN {a} AND {b}" for a, b in ranges) + ")"
