@@ -96,14 +96,12 @@ def gpu(target: str) -> Gpu:
 @cache
 def metrics(target: str) -> tuple[Metric, ...]:
     """Every metric of a target, ordered by rocprof-compute id, which counts a table's metrics from 0."""
-    family = gpu(target).family
+    tables = [t for d in _of_family(target) for t in d.get("table", [])]
+    entries = {m["name"]: (t, m) for t in tables for m in t["metric"]}
     found = []
-    for document in _documents():
-        if document["family"] != family:
-            continue
-        for table in document["table"]:
-            here = [m for m in table["metric"] if target in m.get("gpus", [target])]
-            found += [_metric(table, m, target, index) for index, m in enumerate(here)]
+    for table in tables:
+        here = [m for m in table["metric"] if target in m.get("gpus", [target])]
+        found += [_metric(table, m, target, index, entries) for index, m in enumerate(here)]
     return tuple(sorted(found, key=lambda m: [int(part) for part in m.id.split(".")]))
 
 
@@ -117,7 +115,7 @@ def by_name(target: str) -> dict[str, Metric]:
 def terms(target: str) -> dict[str, str]:
     """Named expressions that formulas of a target may use, in an order in which each needs only earlier ones."""
     found: dict[str, str] = {}
-    for document in _term_documents(target):
+    for document in _of_family(target):
         found |= document.get("terms", {}) | document.get("on", {}).get(target, {}).get("terms", {})
     return found
 
@@ -126,7 +124,7 @@ def terms(target: str) -> dict[str, str]:
 def renames(target: str) -> dict[str, str]:
     """Counter prefixes of the formulas -> their spelling on this target (TCC_EA_ became TCC_EA0_)."""
     found: dict[str, str] = {}
-    for document in _term_documents(target):
+    for document in _of_family(target):
         found |= document.get("on", {}).get(target, {}).get("rename", {})
     return found
 
@@ -179,23 +177,33 @@ def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
                        f"({', '.join(presets())}) or *; search_metrics finds names")
 
 
-def _metric(table: dict[str, Any], entry: dict[str, Any], target: str, index: int) -> Metric:
-    fields = {k: v for k, v in entry.items() if k not in ("gpus", "on")} | entry.get("on", {}).get(target, {})
-    shared = {
+def _metric(
+    table: dict[str, Any], entry: dict[str, Any], target: str, index: int, entries: dict[str, tuple[dict[str, Any], Any]]
+) -> Metric:
+    """One entry as it stands on ``target``; ``of`` takes over everything from another entry but what is stated here."""
+    fields = _stated(table, entry, target)
+    if "of" in entry:
+        fields = _stated(*entries[entry["of"]], target) | fields
+    return Metric.model_validate({"better": "none"} | fields | {
         "id": f"{table['id']}.{index}", "table": table["id"], "table_title": table["title"],
         "panel": int(table["id"].split(".")[0]),
-    }  # fmt: skip
-    defaults = {k: table[k] for k in ("subsystem", "source", "chart", "per") if k in table}
-    return Metric.model_validate(defaults | {"better": "none"} | fields | shared)
+    })  # fmt: skip
+
+
+def _stated(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[str, Any]:
+    inherited = ("subsystem",) if "of" in entry else ("subsystem", "source", "chart", "per")
+    defaults = {k: table[k] for k in (*inherited, "chart") if k in table}
+    stated = {k: v for k, v in entry.items() if k not in ("gpus", "on", "of")}
+    changes: dict[str, Any] = entry.get("on", {}).get(target, {})
+    return defaults | stated | changes
 
 
 @cache
 def _documents() -> tuple[dict[str, Any], ...]:
     files = sorted((_HERE / "metrics").glob("*.toml"))
-    return tuple(d for d in (tomllib.loads(f.read_text(encoding="utf-8")) for f in files) if "table" in d)
+    return tuple(tomllib.loads(f.read_text(encoding="utf-8")) for f in files if f.stem != "presets")
 
 
-def _term_documents(target: str) -> list[dict[str, Any]]:
+def _of_family(target: str) -> list[dict[str, Any]]:
     family = gpu(target).family
-    path = _HERE / "metrics" / f"{family}_terms.toml"
-    return [tomllib.loads(path.read_text(encoding="utf-8"))] if path.is_file() else []
+    return [d for d in _documents() if d["family"] == family]
