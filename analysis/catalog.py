@@ -191,8 +191,8 @@ def _metric(
 
 
 def _stated(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[str, Any]:
-    inherited = ("subsystem",) if "of" in entry else ("subsystem", "source", "chart", "per")
-    defaults = {k: table[k] for k in (*inherited, "chart") if k in table}
+    inherited = ("chart",) if "of" in entry else ("subsystem", "source", "chart", "per")
+    defaults = {k: table[k] for k in inherited if k in table}
     stated = {k: v for k, v in entry.items() if k not in ("gpus", "on", "of")}
     changes: dict[str, Any] = entry.get("on", {}).get(target, {})
     return defaults | stated | changes
