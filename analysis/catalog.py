@@ -156,6 +156,21 @@ def known_targets(name: str) -> list[str]:
     return [t for t in targets() if name in by_name(t)]
 
 
+def counters(target: str, metric: Metric) -> list[str]:
+    """The counters that a metric reads on a target, terms resolved and spelled as the target spells them."""
+    from .formula import references
+
+    known, found, todo = terms(target), set(), [metric.num, metric.den or "1"]
+    while todo:
+        for name in references([formula := todo.pop()])[formula]:
+            if name in known:
+                todo.append(known[name])
+            elif name[0].isupper():
+                prefix = next((p for p in renames(target) if name.startswith(p)), None)
+                found.add(renames(target)[prefix] + name.removeprefix(prefix) if prefix else name)
+    return sorted(found)
+
+
 def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) -> list[Metric]:
     if word in ("*", "everything", "all"):
         return list(everything)

@@ -1,0 +1,41 @@
+# make demo: install into .venv and show the whole loop. make test: the same with the test tools, then every check.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint docs bench clean
+
+demo: $(VENV)/installed
+	$(BIN)/rooflens demo
+
+test: $(VENV)/tested lint
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/tested
+	$(BIN)/python docs/generate.py
+
+bench: $(VENV)/tested
+	$(BIN)/python -m pytest -q benchmarks --benchmark-only
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "rooflens needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/tested: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

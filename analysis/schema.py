@@ -1,0 +1,132 @@
+"""The tables that SQL sees: their columns, units and meaning, and how each is read from the store."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .store import TABLES, Manifest, Store, sql_literal, sql_name
+
+_PASS_TIME = "duration_ns@"
+_RULES = """\
+-- One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE, EXPLAIN) a query, DuckDB's dialect, read-only.
+-- NULL is not collected, 0 is measured zero. Ratios: sum(a) / nullif(sum(b), 0), over the same launches.
+-- Names with @ need double quotes: "SQ_ACCUM_PREV_HIRES@SQ_LEVEL_WAVES". Text needs single quotes.
+-- DESCRIBE counters lists the counters that were collected."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its DuckDB type, its unit where it has one, and what it means."""
+
+    type: str
+    description: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One table; ``open`` describes the columns that workloads add to it, if they do."""
+
+    description: str
+    columns: dict[str, Column]
+    open: str | None = None
+
+
+@cache
+def schema() -> dict[str, TableSchema]:
+    """Every table of schema.toml by its name."""
+    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {
+        name: TableSchema(
+            description=table["description"],
+            columns={column: Column(**facts) for column, facts in table["columns"].items()},
+            open=table.get("open"),
+        )
+        for name, table in data.items()
+    }
+
+
+def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] = ()) -> dict[str, Column]:
+    """The columns of ``table`` in order; for counters, with those that the given workloads collected.
+
+    ``more`` names further columns of an open table: what ``pass_times`` found.
+    """
+    known = schema()[table]
+    found = dict(known.columns)
+    if known.open:
+        time = known.columns["duration_ns"]
+        collected = (name for manifest in manifests for name in manifest.counters)
+        for name in (*collected, *more):
+            new = Column("DOUBLE", known.open) if not name.startswith(_PASS_TIME) else time
+            found.setdefault(name, new)
+    return found
+
+
+def pass_times(store: Store, manifests: Iterable[Manifest]) -> str | None:
+    """Trusted SQL that lists the columns ``duration_ns@PASS`` of the table counters; manifests do not name them."""
+    files = _files(store, manifests, "counters")
+    return files and f"SELECT DISTINCT name FROM parquet_schema({files}) WHERE starts_with(name, '{_PASS_TIME}') ORDER BY 1"
+
+
+def relation(store: Store, manifests: Sequence[Manifest], table: str, names: Sequence[str] | None = None) -> str | None:
+    """Trusted SQL that reads ``table`` of the given workloads from their files.
+
+    Its columns are ``names``, or all that the manifests know, with their declared types; what a file lacks
+    is NULL. None where no workload has the table, or where it is not kept in files.
+    """
+    files = _files(store, manifests, table)
+    if not files:
+        return None
+    known = columns(table, manifests, names or ())
+    names = list(known) if names is None else names
+    # The branch without rows gives every column its name and type, whatever each file holds.
+    typed = ", ".join(f"NULL::{known[name].type} AS {sql_name(name)}" for name in names)
+    return (
+        f"SELECT {', '.join(map(sql_name, names))} FROM (SELECT {typed} WHERE false UNION ALL BY NAME "
+        "SELECT substr(string_split(filename, '/')[-2], 10) AS workload, * EXCLUDE (filename) "
+        f"FROM read_parquet({files}, union_by_name = true, filename = true, hive_partitioning = false))"
+    )
+
+
+def manifest_rows(table: str, manifests: Iterable[Manifest]) -> list[list[Any]]:
+    """The rows of ``workloads`` or ``facts``, which live in the manifests, in the order of the schema."""
+    if table == "facts":
+        return [[m.id, fact, value] for m in manifests for fact, value in m.facts.items()]
+    rows = []
+    for m in manifests:
+        derived = {"workload": m.id, "created": _iso(m.created_ns), "tags": ",".join(m.tags)}
+        rows.append([derived.get(name, getattr(m, name, None)) for name in schema()["workloads"].columns])
+    return rows
+
+
+def render() -> str:
+    """All tables as compact, commented CREATE TABLE text: the resource rooflens://schema."""
+    blocks = [_RULES]
+    for name, table in schema().items():
+        lines = [f"CREATE TABLE {name} (  -- {table.description}"]
+        for column, facts in table.columns.items():
+            unit = f" [{facts.unit}]" if facts.unit else ""
+            comment = f"  -- {facts.description}{unit}" if column != "workload" or name == "workloads" else ""
+            lines.append(f"  {column} {facts.type},{comment}")
+        if table.open:
+            lines.append(f"  <COUNTER> DOUBLE, ...  -- {table.open}")
+        blocks.append("\n".join([*lines, ");"]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _files(store: Store, manifests: Iterable[Manifest], table: str) -> str | None:
+    """The files of one table as a SQL list, or None where there are none."""
+    if table not in TABLES:
+        return None
+    paths = [sql_literal(str(path)) for m in manifests if (path := store.file(m, table))]
+    return f"[{', '.join(paths)}]" if paths else None
+
+
+def _iso(created_ns: int) -> str:
+    return datetime.fromtimestamp(created_ns / 1e9, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,126 @@
+"""The command line: serve, call, tools, demo, doctor, export-db."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import __version__
+from ..analysis.problems import BadArgument, Problem
+from ..analysis.store import Store
+
+OK, REFUSED, USAGE = 0, 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; exit status 0, 1 (refused, with advice on stderr) or 2 (usage)."""
+    options = _parser().parse_args(argv)
+    try:
+        status: int = options.run(options, Store.locate(options.store))
+    except Problem as problem:
+        print(problem.text, file=sys.stderr)
+        return REFUSED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    store = argparse.ArgumentParser(add_help=False)
+    store.add_argument("--store", metavar="DIR", default=argparse.SUPPRESS,
+                       help="the workload store (default: $ROOFLENS_STORE, else the user's data folder)")
+    parser = argparse.ArgumentParser(prog="rooflens", description="Measure, understand and improve GPU kernels.", parents=[store])
+    parser.set_defaults(store=None)
+    parser.add_argument("--version", action="version", version=f"rooflens {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", parents=[store], help="run the MCP server (stdio by default)")
+    serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP instead of stdio, at /mcp")
+    serve.add_argument("--allow-exec", action="store_true", help="offer tools that run programs on this machine")
+    serve.add_argument("--read-only", action="store_true", help="offer nothing that writes or runs programs; beats --allow-exec")
+    serve.set_defaults(run=_serve)
+
+    call = commands.add_parser("call", parents=[store], help="call one tool and print its result as JSON")
+    call.add_argument("--full", action="store_true", help="lift the cap on the answer's size")
+    call.add_argument("tool")
+    call.add_argument("arguments", nargs="?", default="{}", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin')
+    call.set_defaults(run=_call)
+
+    listing = commands.add_parser("tools", parents=[store], help="names of the tools, one line each")
+    listing.set_defaults(run=_tools)
+    demo = commands.add_parser("demo", parents=[store], help="the whole loop on the shipped samples, without a GPU")
+    demo.set_defaults(run=_demo)
+    doctor = commands.add_parser("doctor", parents=[store], help="what works here, what is missing, and the fix")
+    doctor.set_defaults(run=_doctor)
+    export = commands.add_parser("export-db", parents=[store], help="the store as one .duckdb file for any DuckDB client")
+    export.add_argument("file", metavar="FILE")
+    export.add_argument("--workload", help="only this one: id, unique id prefix, name or latest")
+    export.set_defaults(run=_export)
+    return parser
+
+
+def _serve(options: argparse.Namespace, store: Store) -> int:
+    from .serve import serve
+
+    return serve(store, http=options.http, read_only=options.read_only)
+
+
+def _call(options: argparse.Namespace, store: Store) -> int:
+    from . import render
+    from .toolbox import answer
+
+    text = sys.stdin.read() if options.arguments == "-" else options.arguments
+    try:
+        arguments = json.loads(text)
+    except json.JSONDecodeError as error:
+        print(f"The arguments are no JSON: {error}. Example: rooflens call list_workloads '{{\"workload\": \"latest\"}}'", file=sys.stderr)
+        return USAGE
+    if not isinstance(arguments, dict):
+        print("The arguments must be a JSON object, such as '{\"workload\": \"latest\"}'", file=sys.stderr)
+        return USAGE
+    found = answer(store, options.tool, arguments)
+    if isinstance(found, Problem):
+        raise found
+    result = found if options.full else render.capped(found, options.tool, arguments)
+    print(json.dumps(render.structured(result), ensure_ascii=False))
+    return OK
+
+
+def _tools(options: argparse.Namespace, store: Store) -> int:
+    from .toolbox import TOOLS
+
+    for tool in TOOLS:
+        print(f"{tool.name:16} {tool.description.split('. ')[0].rstrip('.')}")
+    return OK
+
+
+def _demo(options: argparse.Namespace, store: Store) -> int:
+    from .demo import demo
+
+    return demo(Store(options.store) if options.store else None)
+
+
+def _doctor(options: argparse.Namespace, store: Store) -> int:
+    from ..tools.doctor import doctor
+
+    checks = doctor(store)
+    for check in checks:
+        fix = f"\n          fix: {check.fix}" if check.fix and check.state != "ok" else ""
+        print(f"{check.state:8}  {check.name}: {check.found}{fix}")
+    return OK
+
+
+def _export(options: argparse.Namespace, store: Store) -> int:
+    from ..tools.export import export_db
+
+    target = Path(options.file)
+    if target.exists():
+        raise BadArgument(f"{target} exists already", fix="Name a new file or delete it first")
+    for line in export_db(store, target, options.workload):
+        print(line)
+    return OK

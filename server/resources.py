@@ -1,0 +1,66 @@
+"""The MCP resources: the SQL schema, the metric catalogue, GPU facts, one workload's summary, and the guide."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError
+
+from ..analysis import catalog, schema
+from ..analysis.problems import Problem
+from ..analysis.store import Store
+from ..tools.workloads import list_workloads
+from . import render
+
+
+def add_resources(mcp: MCPServer[Any], store: Store) -> None:
+    """Register every resource on ``mcp``."""
+
+    @mcp.resource("rooflens://schema", title="SQL schema", mime_type="text/plain",
+                  description="Tables and columns for query_counters")
+    def sql_schema() -> str:
+        return schema.render()
+
+    @mcp.resource("rooflens://metrics", title="Metric catalogue", mime_type="text/plain",
+                  description="Every metric: name, id, unit, title and the GPUs that have it")
+    def metric_catalogue() -> str:
+        return metric_index()
+
+    @mcp.resource("rooflens://gpus/{gpu}", title="GPU facts", mime_type="application/json",
+                  description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source")
+    def gpu_facts(gpu: str) -> str:
+        return _or_error(lambda: json.dumps(catalog.gpu(gpu).model_dump(), indent=1))
+
+    @mcp.resource("rooflens://workload/{id}/summary", title="Workload summary", mime_type="text/plain",
+                  description="Device, passes and kernels by time of one workload")
+    def workload_summary(id: str) -> str:
+        return _or_error(lambda: render.text(list_workloads(store, id)))
+
+    @mcp.resource("rooflens://guide", title="Guide", mime_type="text/markdown",
+                  description="How to work with rooflens: from a profile to an answer")
+    def guide() -> str:
+        return (Path(__file__).parent / "guide.md").read_text(encoding="utf-8")
+
+
+def metric_index() -> str:
+    """One line per metric name: ids, unit, title, targets."""
+    on: dict[str, dict[str, catalog.Metric]] = {}
+    for target in catalog.targets():
+        for metric in catalog.metrics(target):
+            on.setdefault(metric.name, {})[target] = metric
+    lines = []
+    for name, variants in on.items():
+        metric = next(iter(variants.values()))
+        ids = "/".join(dict.fromkeys(m.id for m in variants.values()))
+        lines.append(f"{name} | {ids} | {metric.unit} | {metric.title} | {' '.join(variants)}")
+    return "name | id | unit | title | gpus\n" + "\n".join(lines)
+
+
+def _or_error(make: Any) -> str:
+    try:
+        return str(make())
+    except Problem as problem:
+        raise ResourceError(problem.text) from problem

@@ -1,0 +1,41 @@
+"""JSON schemas of tools, as small as they can be: every client pays for them in tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pydantic
+
+
+def parameters(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """The input schema: no generated titles, and optional values as a list of types."""
+    compact: dict[str, Any] = _compact(model.model_json_schema())
+    return compact
+
+
+def output(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """The output schema: names and types of the top level; a model reads the result itself."""
+    full = model.model_json_schema(mode="serialization")
+    properties = {name: _shallow(part) for name, part in full["properties"].items()}
+    return {"type": "object", "properties": properties, "required": full.get("required", [])}
+
+
+def _compact(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_compact(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {k: _compact(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
+    choices = found.get("anyOf")
+    if choices and all(set(c) == {"type"} for c in choices):
+        del found["anyOf"]
+        found["type"] = [c["type"] for c in choices]
+    if found.get("default", ...) is None:
+        del found["default"]
+    return found
+
+
+def _shallow(part: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in part:
+        return {"type": [_shallow(p).get("type", "object") for p in part["anyOf"]]}
+    return {"type": part.get("type", "object")}

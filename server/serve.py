@@ -1,0 +1,71 @@
+"""Runs the MCP server on stdio or on streamable HTTP, with the rules of who may connect."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+from typing import Any
+
+from ..analysis.problems import BadArgument, NotAllowed
+from ..analysis.store import Store
+from .app import build
+
+TOKEN = "ROOFLENS_TOKEN"
+
+
+def serve(store: Store, *, http: str | None = None, read_only: bool = False) -> int:
+    """Serve until the client goes away (stdio) or the process is stopped (HTTP)."""
+    mcp = build(store, read_only=read_only)
+    if http is None:
+        mcp.run("stdio")
+        return 0
+    host, port = _address(http)
+    token = os.environ.get(TOKEN)
+    if not _loopback(host) and not token:
+        raise NotAllowed(f"{host} is reachable from other machines", "anyone there could read the store",
+                         f"Bind 127.0.0.1, or set {TOKEN} to a secret that clients send as a bearer token")
+    import uvicorn
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    names = [host, "127.0.0.1", "localhost", "[::1]"]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[f"{n}:{port}" for n in names],
+        allowed_origins=[f"http://{n}:{port}" for n in names],
+    )
+    app = mcp.streamable_http_app(transport_security=security, host=host)
+    uvicorn.run(_guarded(app, token) if token else app, host=host.strip("[]"), port=port, log_level="warning")
+    return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise BadArgument(f"--http {text!r} is no address", fix="Write HOST:PORT, for instance 127.0.0.1:8321")
+    return host, int(port)
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _guarded(app: Any, token: str) -> Any:
+    """``app`` behind a bearer token, compared in constant time."""
+    expected = f"Bearer {token}".encode()
+
+    async def guard(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, expected):
+                await send({"type": "http.response.start", "status": 401, "headers": [(b"www-authenticate", b"Bearer")]})
+                await send({"type": "http.response.body", "body": b"a bearer token is required"})
+                return
+        await app(scope, receive, send)
+
+    return guard

@@ -1,0 +1,113 @@
+"""The tools by name, their argument schemas, and the one seam that turns Problems into answers."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, get_type_hints
+
+import pydantic
+
+from ..analysis.problems import BadArgument, NotFound, Problem, near
+from ..analysis.store import Store
+from ..tools.devices import list_devices
+from ..tools.importing import import_profile
+from ..tools.metrics import compute_metrics
+from ..tools.query import query_counters
+from ..tools.results import Result
+from ..tools.search import search_metrics
+from ..tools.workloads import list_workloads
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool: a plain function whose first parameter is the store; its docstring is the description."""
+
+    function: Callable[..., Result]
+    title: str
+    writes: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def description(self) -> str:
+        return " ".join((self.function.__doc__ or "").split())
+
+    @cached_property
+    def arguments(self) -> type[pydantic.BaseModel]:
+        """The model of the arguments; unknown names are refused."""
+        hints = get_type_hints(self.function, include_extras=True)
+        fields: dict[str, Any] = {
+            p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default)
+            for p in list(inspect.signature(self.function).parameters.values())[1:]
+        }
+        return pydantic.create_model(f"{self.name}_arguments", __config__=pydantic.ConfigDict(extra="forbid"), **fields)
+
+    @cached_property
+    def result(self) -> type[Result]:
+        """The model of the result."""
+        hinted: type[Result] = get_type_hints(self.function)["return"]
+        return hinted
+
+    def validated(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as the function takes them; BadArgument says which one is wrong and what is allowed."""
+        try:
+            model = self.arguments.model_validate(arguments)
+        except pydantic.ValidationError as error:
+            raise _bad_argument(self, error) from error
+        return {name: getattr(model, name) for name in type(model).model_fields}
+
+
+TOOLS = (
+    Tool(list_devices, "List GPUs, profilers and known ceilings"),
+    Tool(import_profile, "Import a profile", writes=True),
+    Tool(list_workloads, "List stored workloads"),
+    Tool(search_metrics, "Search the metric catalogue"),
+    Tool(compute_metrics, "Compute metrics of a workload"),
+    Tool(query_counters, "Query counters in SQL"),
+)
+
+
+def tools(*, read_only: bool = False) -> tuple[Tool, ...]:
+    """The tools offered; a read-only server has none that writes to the store."""
+    return tuple(t for t in TOOLS if not (read_only and t.writes))
+
+
+def call(store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False) -> Result:
+    """Call one tool. Raises Problem for everything the caller can mend."""
+    known = {t.name: t for t in tools(read_only=read_only)}
+    if name not in known:
+        raise NotFound(f"There is no tool {name!r}", near(name, known), f"Tools: {', '.join(known)}")
+    return known[name].function(store, **known[name].validated(arguments))
+
+
+def answer(store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False) -> Result | Problem:
+    """The one error seam: a Problem comes back as a value; any other exception is a bug, logged to stderr."""
+    try:
+        return call(store, name, arguments, read_only=read_only)
+    except Problem as problem:
+        return problem
+    except Exception:  # noqa: BLE001 - the seam: nothing of a bug may reach the client
+        traceback.print_exc(file=sys.stderr)
+        return Problem(f"rooflens failed inside {name}", "this is a bug, not your mistake; its traceback is in the server's log",
+                       "Report it with that traceback")
+
+
+def _bad_argument(tool: Tool, error: pydantic.ValidationError) -> BadArgument:
+    names = list(tool.arguments.model_fields)
+    parts = []
+    for item in error.errors()[:4]:
+        where = ".".join(str(p) for p in item["loc"] if not str(p).startswith(("function-", "list[", "str", "int")))
+        if item["type"] == "extra_forbidden":
+            parts.append(f"{tool.name} has no argument {where!r}. {near(where, names)}".strip())
+        elif item["type"] == "missing":
+            parts.append(f"the argument {where!r} is missing")
+        else:
+            parts.append(f"{where}: {item['msg']}")
+    return BadArgument(f"Bad arguments for {tool.name}", "; ".join(dict.fromkeys(parts)), f"It takes: {', '.join(names)}")

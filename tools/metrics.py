@@ -1,0 +1,91 @@
+"""compute_metrics: the catalogue's figures for one workload, overall or per kernel."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ..analysis import catalog, engine
+from ..analysis.store import Manifest, Store
+from .results import NextCall, Result, Table, table
+
+_SUMMARY = {"id": None, "name": None, "title": None, "kernel": None, "avg": None, "min": None, "max": None, "unit": None,
+            "peak": None, "pct_of_peak": "%", "status": None, "reason": None, "n": "dispatches"}  # fmt: skip
+_FULL = {"q1": None, "median": None, "q3": None, "std": None}
+
+
+class MetricsResult(Result):
+    """Figures of one workload; ``avg`` follows the aggregation, the other statistics are per dispatch."""
+
+    workload: str
+    name: str
+    arch: str | None
+    normalization: str
+    aggregation: str
+    table: Table
+
+
+def compute_metrics(
+    store: Store,
+    workload: Annotated[str, Field(description='id, unique id prefix, name, or "latest"')],
+    metrics: Annotated[
+        list[str], Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets (overview) or *")
+    ] = ["overview"],  # noqa: B006
+    kernel: Annotated[str | None, Field(description='regular expression on the kernel name, or "#1" for rank 1 by time')] = None,
+    by_kernel: Annotated[bool, Field(description="one row per kernel and metric instead of one per metric")] = False,
+    dispatches: Annotated[list[int] | str | None, Field(description='dispatch ids: [0, 2] or "0,2,5-9"')] = None,
+    normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
+    aggregation: Annotated[
+        Literal["sum_ratio", "mean"], Field(description="sum(num)/sum(den), or the mean of per-dispatch ratios")
+    ] = "sum_ratio",
+    detail: Annotated[Literal["summary", "full"], Field(description="full adds q1, median, q3, std")] = "summary",
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 60,
+    offset: Annotated[int, Field(ge=0)] = 0,
+) -> MetricsResult:
+    """Hardware metrics of a stored workload (bandwidths, hit rates, utilisation, stalls, instruction mix, ...), with
+    unit, peak, status and the reason where a figure is missing or doubtful. Start with the preset "overview"."""
+    manifest = store.resolve(workload)
+    figures = engine.evaluate(
+        store, manifest, metrics, kernel=kernel, by_kernel=by_kernel, dispatches=dispatches,
+        normalization=normalization, aggregation=aggregation,
+    )  # fmt: skip
+    rows = [
+        [f.id, f.name, f.metric.title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak, f.status, f.reason, f.n]
+        + ([f.q1, f.median, f.q3, f.std] if detail == "full" else [])
+        for f in figures
+    ]
+    columns = _SUMMARY | (_FULL if detail == "full" else {})
+    return MetricsResult(
+        workload=manifest.id, name=manifest.name, arch=manifest.arch, normalization=normalization, aggregation=aggregation,
+        table=table(columns, rows, limit=limit, offset=offset), notes=_notes(manifest, figures), next=_next(manifest, figures, by_kernel),
+    )  # fmt: skip
+
+
+def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
+    notes = []
+    gpu = catalog.gpu(manifest.arch or "")
+    if any(f.peak is not None for f in figures):
+        clock = manifest.facts.get("max_sclk")
+        notes.append("Peaks are theoretical" + (f", at the nominal clock of {clock:.0f} MHz." if clock else "."))
+    if not gpu.validated_on_hardware:
+        notes.append(f"Formulas for {gpu.target} are checked against recorded profiles, not yet run on hardware by rooflens.")
+    missing = sum(1 for f in figures if f.status == "not_collected")
+    if missing:
+        notes.append(f"{missing} of {len(figures)} figures have no value; the column reason says why.")
+    for status in ("impossible", "suspect"):
+        if odd := [f.name for f in figures if f.status == status]:
+            notes.append(f"{len(odd)} figures are {status}: {', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}.")
+    if any("no usable timing" in w for w in manifest.warnings):
+        notes.append("The profile has no usable timing for some dispatches; their rates are empty.")
+    return notes
+
+
+def _next(manifest: Manifest, figures: list[engine.Figure], by_kernel: bool) -> list[NextCall]:
+    suggested = []
+    if not by_kernel and manifest.kernels > 1:
+        suggested.append(NextCall(tool="compute_metrics", arguments={"workload": manifest.id, "by_kernel": True},
+                                  why=f"the same per kernel ({manifest.kernels} kernels)"))
+    if any(f.status == "not_collected" for f in figures):
+        suggested.append(NextCall(tool="list_workloads", arguments={"workload": manifest.id}, why="which passes and counters exist"))
+    return suggested

@@ -1,0 +1,262 @@
+"""The child of sandbox.py: parse one query, copy in what it needs, lock everything, run it, print JSON.
+
+Run as a file by a fresh interpreter; it imports the standard library and duckdb only. One JSON object a line:
+
+    in   sql, duckdb (folder), memory_bytes, address_space_bytes, timeout_s, parent, probe (trusted SQL or null)
+    out  tree, explain, probed                                       or error
+    in   load (trusted SQL statements), count (trusted SQL or null), limit, cell_bytes, total_bytes
+    out  columns, rows, complete, cut_cells, cut_bytes, not_finite, big_integers     or error
+    out  total_rows                                                  when complete is false
+
+``error`` holds phase (parse, load or run), type and message.
+"""
+
+import ctypes
+import json
+import math
+import os
+import resource
+import sys
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+_SETTINGS = {
+    "threads": "2",
+    "temp_directory": "",
+    "max_temp_directory_size": "0KB",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_unsigned_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+    # Keeps the names of the files that were read, and shows them to SQL.
+    "enable_external_file_cache": "false",
+}
+_SETTINGS_SINCE_2 = {"async_threads": "1", "allow_extension_repositories": "forbidden"}
+_TREE_BYTES = 8_000_000
+_EXACT = 2**53
+_AS_TEXT = ("date", "time", "interval", "uuid", "variant", "geometry")
+"""Types whose Python values lose range or precision, or need a module that can no longer be loaded by then."""
+
+
+class Refused(Exception):
+    """The statement is not one that may run; the argument is the reason, a word that the parent knows."""
+
+
+def main() -> None:
+    """Serve one query."""
+    job = json.loads(sys.stdin.readline())
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+        if os.getppid() != job["parent"]:
+            return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    # A second line against a parent that is stopped and cannot kill.
+    seconds = math.ceil(job["timeout_s"] * 4) + 60
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    sys.path.append(job["duckdb"])
+    import duckdb
+
+    phase = "parse"
+    try:
+        con = _connect(duckdb, job)
+        sql, explain, tree = _gate(duckdb, con, job["sql"])
+        probed = [row[0] for row in con.execute(job["probe"]).fetchall()] if job["probe"] else []
+        _print({"tree": tree, "explain": bool(explain), "probed": probed})
+        phase, plan = "load", json.loads(sys.stdin.readline())
+        for statement in plan["load"]:
+            con.execute(statement)
+        total = con.execute(plan["count"]).fetchone()[0] if plan["count"] else None
+        _lock(duckdb, con, job["timeout_s"])
+        phase = "run"
+        if explain:
+            columns, cursor = ["explain_key", "explain_value"], con.execute(f"{explain} {sql}")
+        else:
+            columns, cursor = _run(duckdb, con, sql)
+        answer = _Shape(plan).fetch(cursor, columns)
+        _print(answer)
+        if not (answer["complete"] or explain):
+            if total is None:
+                # The parent does not wait long for this, and a query that cannot be counted in time is killed.
+                total = con.cursor().execute(_wrap(duckdb, con, "count(*)", sql)).fetchone()[0]
+            _print({"total_rows": total})
+    except Refused as error:
+        _print({"error": {"phase": phase, "type": "Refused", "message": str(error)}})
+    except (duckdb.Error, MemoryError) as error:
+        _print({"error": {"phase": phase, "type": type(error).__name__, "message": str(error)[:20_000]}})
+
+
+def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
+    since_2 = int(duckdb.__version__.split(".")[0]) >= 2
+    settings = _SETTINGS | (_SETTINGS_SINCE_2 if since_2 else {})
+    con = duckdb.connect(":memory:", config={**settings, "memory_limit": f"{job['memory_bytes']}B"})
+    con.execute("SET max_expression_depth = 250")
+    con.execute("SET errors_as_json = true")
+    resource.setrlimit(resource.RLIMIT_AS, (job["address_space_bytes"], job["address_space_bytes"]))
+    return con
+
+
+def _gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
+    """(the SELECT, ``EXPLAIN``, ``EXPLAIN ANALYZE`` or nothing, the parse tree of the SELECT)."""
+    statement, explain = _single(duckdb, con, sql), ""
+    if statement.type == duckdb.StatementType.EXPLAIN:
+        # What runs is put together again from the inner statement, so that nothing but it was judged.
+        explain, sql = _split_explain(duckdb, sql)
+        statement = _single(duckdb, con, sql)
+    if statement.type != duckdb.StatementType.SELECT:
+        raise Refused("explain" if explain else "multi" if _is_multi(duckdb, statement) else "statement")
+    text = con.execute(
+        "SELECT json_serialize_sql($1, skip_null := true, skip_empty := true, skip_default := true)", [sql]
+    ).fetchone()[0]
+    if len(text) > _TREE_BYTES:
+        raise Refused("complex")
+    # The depth of the tree is bounded by max_expression_depth, but Python's own limit is lower.
+    sys.setrecursionlimit(20_000)
+    tree = json.loads(text)
+    if tree["error"]:
+        raise Refused("statement")
+    return sql, explain, tree["statements"][0]["node"]
+
+
+def _single(duckdb: Any, con: Any, sql: str) -> Any:
+    try:
+        statements = con.extract_statements(sql)
+    except ValueError:  # a statement type that the Python module does not know
+        raise Refused("statement") from None
+    if len(statements) == 2 and statements[0].type == duckdb.StatementType.CREATE and not statements[0].query:
+        raise Refused("multi")  # how 1.5 extracts a PIVOT without an IN list
+    if len(statements) != 1:
+        raise Refused("several" if statements else "empty")
+    return statements[0]
+
+
+def _is_multi(duckdb: Any, statement: Any) -> bool:
+    return bool(statement.type == duckdb.StatementType.MULTI)
+
+
+def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
+    """Cut ``EXPLAIN [ANALYZE]`` off; comments are no words."""
+    data = sql.encode()
+    tokens = [*duckdb.tokenize(sql), (len(data), None)]
+    spans = [(a, b) for (a, kind), (b, _) in pairwise(tokens) if kind != duckdb.token_type.comment]
+    second, end = spans[1]
+    if data[second:end].strip().lower() == b"analyze":
+        return "EXPLAIN ANALYZE", data[end:].decode()
+    return "EXPLAIN", data[second:].decode()
+
+
+def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
+    """From here on nothing can be opened, configured or written, by DuckDB's rules and by the system's."""
+    if int(duckdb.__version__.split(".")[0]) >= 2:
+        con.execute(f"SET max_execution_time = {max(1, int(timeout_s * 1000))}")
+    con.execute("SET enable_external_access = false")
+    con.execute("SET lock_configuration = true")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+
+
+def _run(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
+    """Start the query; columns of types that Python would spoil are turned into text by DuckDB."""
+    bound = con.sql(sql)
+    columns, spoiled = list(bound.columns), [_has_spoiled(kind) for kind in bound.types]
+    del bound
+    if any(spoiled):
+        picks = (f"CAST(#{i} AS VARCHAR)" if bad else f"#{i}" for i, bad in enumerate(spoiled, start=1))
+        sql = _wrap(duckdb, con, ", ".join(picks), sql)
+    return columns, con.execute(sql)
+
+
+def _has_spoiled(kind: Any) -> bool:
+    if kind.id in ("list", "array", "struct", "map", "union", "tuple"):
+        return any(_has_spoiled(child) for _, child in kind.children if not isinstance(child, int))
+    return any(kind.id.startswith(name) for name in _AS_TEXT)
+
+
+def _wrap(duckdb: Any, con: Any, picks: str, sql: str) -> str:
+    text = f"SELECT {picks} FROM (\n{_single(duckdb, con, sql).query.rstrip().rstrip(';')}\n)"
+    _single(duckdb, con, text)
+    return text
+
+
+class _Shape:
+    """Turns rows into JSON values within the caps, counting what had to be changed."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.limit, self.cell, self.left = plan["limit"], plan["cell_bytes"], plan["total_bytes"]
+        self.cut_cells = self.not_finite = self.big = 0
+
+    def fetch(self, cursor: Any, columns: list[str]) -> dict[str, Any]:
+        """Read up to the limit of rows or bytes; one row more tells whether that was all."""
+        names = [name if len(name) <= 200 else f"{name[:200]}..." for name in columns]
+        self.left -= len(json.dumps(names))
+        if self.left < 0:
+            raise Refused("columns")
+        rows: list[list[Any]] = []
+        complete = cut = False
+        while not (complete or cut) and len(rows) <= self.limit:
+            # Few rows at a time, so that wide or long ones are noticed before they fill the memory.
+            batch = cursor.fetchmany(min(64, self.limit + 1 - len(rows)))
+            complete = not batch
+            for row in batch:
+                values = [self._value(value) for value in row]
+                self.left -= len(json.dumps(values, ensure_ascii=False).encode())
+                if cut := self.left < 0:
+                    break
+                rows.append(values)
+        if len(rows) > self.limit:
+            rows.pop()
+        return {
+            "columns": names, "rows": rows, "complete": complete, "cut_bytes": cut, "cut_cells": self.cut_cells,
+            "not_finite": self.not_finite, "big_integers": self.big,
+        }  # fmt: skip
+
+    def _value(self, value: Any) -> Any:
+        plain = self._plain(value)
+        if isinstance(plain, dict | list):
+            text = json.dumps(plain, ensure_ascii=False)
+            if len(text) <= self.cell:
+                return plain
+            plain = text
+        if isinstance(plain, str) and len(plain) > self.cell + 50:  # room for the mark of a cut
+            self.cut_cells += 1
+            return f"{plain[: self.cell]}... ({len(plain)} characters)"
+        return plain
+
+    def _plain(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, int):
+            if -_EXACT <= value <= _EXACT:
+                return value
+            self.big += 1
+            return str(value)
+        if isinstance(value, float):
+            if math.isfinite(value):
+                return value
+            self.not_finite += 1
+            return None
+        if isinstance(value, Decimal):
+            return float(value) if Decimal(repr(float(value))) == value else str(value)
+        if isinstance(value, bytes | bytearray):
+            if 2 * len(value) <= self.cell:
+                return value.hex()
+            self.cut_cells += 1
+            return f"{value[: self.cell // 2].hex()}... ({len(value)} bytes)"
+        if isinstance(value, dict):
+            return {key if isinstance(key, str) else str(key): self._plain(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._plain(item) for item in value]
+        return str(value)
+
+
+def _print(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    main()

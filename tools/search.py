@@ -1,0 +1,82 @@
+"""search_metrics: find metrics of the catalogue by words, names, ids or counters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ..analysis import catalog
+from ..analysis.catalog import Metric
+from ..analysis.problems import near
+from ..analysis.store import Store
+from .results import NextCall, Result, Table, table
+
+_COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": None, "counters": None, "gpus": None,
+            "description": None}  # fmt: skip
+
+
+class SearchResult(Result):
+    """Catalogue rows, best match first."""
+
+    table: Table
+
+
+def search_metrics(
+    store: Store,
+    query: Annotated[str, Field(description="words, a name, an id (17.3.7), a panel (17), a subsystem (l2) or a counter")] = "",
+    gpu: Annotated[str | None, Field(description="only metrics of this GPU target, such as gfx942")] = None,
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 12,
+    offset: Annotated[int, Field(ge=0)] = 0,
+) -> SearchResult:
+    """Find metrics in the catalogue: what they mean, their formula, counters and GPUs. Needs no workload."""
+    variants = _variants(gpu)
+    scored = [(score, i, name) for i, name in enumerate(variants) if (score := _score(query, variants[name]))]
+    scored.sort(key=lambda s: (-s[0], s[1]))
+    rows = [_row(variants[name]) for _, _, name in scored]
+    notes = [] if rows else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, variants)}".strip()]
+    suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [scored[0][2]]},
+                          why="its value in the newest workload")] if scored else []  # fmt: skip
+    return SearchResult(table=table(_COLUMNS, rows, limit=limit, offset=offset), notes=notes, next=suggested)
+
+
+def _variants(gpu: str | None) -> dict[str, dict[str, Metric]]:
+    """Metric name -> the metric as it stands on each target that has it."""
+    found: dict[str, dict[str, Metric]] = {}
+    for target in [catalog.gpu(gpu).target] if gpu else catalog.targets():
+        for metric in catalog.metrics(target):
+            found.setdefault(metric.name, {})[target] = metric
+    return found
+
+
+def _score(query: str, on: dict[str, Metric]) -> float:
+    """0 for no match; names and ids weigh more than titles, titles more than descriptions."""
+    if not query.strip():
+        return 1.0
+    metric = next(iter(on.values()))
+    word = query.strip().casefold()
+    ids = {m.id for m in on.values()} | {m.table for m in on.values()} | {str(m.panel) for m in on.values()}
+    if word in (metric.name, metric.subsystem) or word in ids:
+        return 100.0
+    fields = ((metric.name, 8.0), (metric.title, 6.0), (metric.table_title, 3.0), (metric.subsystem, 3.0),
+              (metric.num + " " + (metric.den or ""), 4.0), (metric.description, 2.0))  # fmt: skip
+    total = 0.0
+    for token in word.replace("-", " ").split():
+        hit = max((weight for text, weight in fields if token in text.casefold()), default=0.0)
+        if not hit:
+            return 0.0
+        total += hit
+    return total
+
+
+def _row(on: dict[str, Metric]) -> list[object]:
+    target, metric = next(reversed(on.items()))
+    ids = sorted({m.id for m in on.values()})
+    where = metric.id if len(ids) == 1 else ", ".join(f"{m.id} ({t})" for t, m in on.items())
+    return [metric.name, where, metric.unit + ("/<normalization>" if metric.norm else ""), metric.better, _formula(metric),
+            ", ".join(catalog.counters(target, metric)), ", ".join(on), metric.description]  # fmt: skip
+
+
+def _formula(metric: Metric) -> str:
+    den = "<normalization>" if metric.norm else metric.den
+    return f"({metric.num}) / ({den})" if den else metric.num

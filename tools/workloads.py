@@ -1,0 +1,96 @@
+"""list_workloads: what the store holds, or one workload with its passes and kernels by time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from ..analysis.store import Manifest, Store, sql_literal
+from .results import NextCall, Result, Table, table
+
+_WORKLOADS = {"workload": None, "name": None, "created": None, "arch": None, "device": None, "kernels": None,
+              "dispatches": None, "counters": None, "format": None, "tags": None}  # fmt: skip
+_KERNELS = {"rank": None, "kernel": None, "calls": None, "total_ns": "ns", "mean_ns": "ns", "median_ns": "ns", "min_ns": "ns",
+            "max_ns": "ns", "pct": "%", "vgpr": None, "agpr": None, "sgpr": None, "lds_bytes": "B", "scratch_bytes": "B"}  # fmt: skip
+_PASSES = {"pass": None, "source": None, "dispatches": None, "matched": None, "unmatched": None, "counters": None}
+
+
+class WorkloadDetail(Result):
+    """One workload's device facts and how it was taken."""
+
+    id: str
+    name: str
+    created: str
+    arch: str | None
+    device: str | None
+    host: str | None
+    command: str | None
+    tool: str | None
+    tool_version: str | None
+    tags: list[str]
+    facts: dict[str, float]
+    passes: Table
+
+
+class WorkloadsResult(Result):
+    """Workloads, newest first, or the kernels of one, longest total time first."""
+
+    table: Table
+    workload: WorkloadDetail | None = None
+
+
+def list_workloads(
+    store: Store,
+    workload: Annotated[str | None, Field(description='id, unique id prefix, name, or "latest"; leave out for all')] = None,
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 20,
+    offset: Annotated[int, Field(ge=0)] = 0,
+) -> WorkloadsResult:
+    """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time with registers and LDS."""
+    return _one(store, store.resolve(workload), limit, offset) if workload else _all(store, limit, offset)
+
+
+def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
+    found, broken = store.scan()
+    rows = [
+        [m.id, m.name, _time(m), m.arch, m.device, m.kernels, m.dispatches, len(m.counters), m.format, ", ".join(m.tags) or None]
+        for m in reversed(found)
+    ]
+    notes = [f"Left out: {sentence}" for sentence in broken[:20]]
+    if not rows:
+        notes.append("The store is empty: import_profile reads a profile, `rooflens demo` loads the shipped samples.")
+    suggested = [NextCall(tool="list_workloads", arguments={"workload": rows[0][0]}, why="kernels of the newest")] if rows else []
+    return WorkloadsResult(table=table(_WORKLOADS, rows, limit=limit, offset=offset), notes=notes, next=suggested)
+
+
+def _one(store: Store, manifest: Manifest, limit: int, offset: int) -> WorkloadsResult:
+    import duckdb
+
+    con = duckdb.connect()
+    dispatches, passes = store.file(manifest, "dispatches"), store.file(manifest, "passes")
+    kernels = con.execute(
+        "SELECT row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)) AS rank, kernel, count(*), "
+        "sum(duration_ns), avg(duration_ns), median(duration_ns), min(duration_ns), max(duration_ns), "
+        "100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), max(vgpr), max(agpr), max(sgpr), max(lds_bytes), "
+        f"max(scratch_bytes) FROM read_parquet({sql_literal(str(dispatches))}) GROUP BY kernel ORDER BY rank"
+    ).fetchall() if dispatches else []  # fmt: skip
+    replays = con.execute(
+        "SELECT name, source, dispatches, matched, unmatched, len(string_split(nullif(counters, ''), ',')) "
+        f"FROM read_parquet({sql_literal(str(passes))}) ORDER BY pass_id"
+    ).fetchall() if passes else []  # fmt: skip
+    con.close()
+    detail = WorkloadDetail(
+        id=manifest.id, name=manifest.name, created=_time(manifest), arch=manifest.arch, device=manifest.device,
+        host=manifest.host, command=manifest.command, tool=manifest.tool, tool_version=manifest.tool_version,
+        tags=manifest.tags, facts=manifest.facts, passes=table(_PASSES, [list(r) for r in replays]),
+    )  # fmt: skip
+    suggested = [
+        NextCall(tool="compute_metrics", arguments={"workload": manifest.id, "kernel": "#1"}, why="metrics of the longest kernel"),
+    ]
+    return WorkloadsResult(workload=detail, table=table(_KERNELS, [list(r) for r in kernels], limit=limit, offset=offset),
+                           notes=list(manifest.warnings), next=suggested)
+
+
+def _time(manifest: Manifest) -> str:
+    return datetime.fromtimestamp(manifest.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")
