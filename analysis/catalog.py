@@ -67,6 +67,8 @@ class Metric(_Strict):
     den: str | None = None
     norm: bool = False
     peak: str | None = None
+    limit: float | None = None
+    """What the value cannot exceed, where that is neither its peak nor 100 %."""
     finish: str | None = None
     """Expression over ``value`` (the aggregate) that yields the figure, where it is no plain ratio."""
     rule: Literal["ratio", "mean"] = "ratio"
@@ -180,7 +182,11 @@ def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) 
         return [named[n] for n in presets()[word] if n in named]
     if word in SUBSYSTEMS:
         return [m for m in everything if m.subsystem == word]
-    return [m for m in everything if word in (m.id, m.table, str(m.panel))]
+    table, _, last = word.rpartition(".")
+    return [
+        m for m in everything
+        if word in (m.id, m.table, str(m.panel)) or (m.per == "l2_channel" and m.table == table and last.isdigit())
+    ]  # fmt: skip
 
 
 def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
@@ -195,12 +201,17 @@ def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
 def _metric(
     table: dict[str, Any], entry: dict[str, Any], target: str, index: int, entries: dict[str, tuple[dict[str, Any], Any]]
 ) -> Metric:
-    """One entry as it stands on ``target``; ``of`` takes over everything from another entry but what is stated here."""
-    fields = _stated(table, entry, target)
-    if "of" in entry:
-        fields = _stated(*entries[entry["of"]], target) | fields
+    """One entry as it stands on ``target``.
+
+    ``of`` takes over everything from another entry but what is stated here. Where ``per`` is a channel, the figures'
+    ids end in the channel's number and the entry itself has the id of its table.
+    """
+    fields, base = _stated(table, entry, target), entry
+    while "of" in base:
+        origin = entries[base["of"]]
+        fields, base = _stated(*origin, target) | fields, origin[1]
     return Metric.model_validate({"better": "none"} | fields | {
-        "id": f"{table['id']}.{index}", "table": table["id"], "table_title": table["title"],
+        "id": table["id"] if fields.get("per") == "l2_channel" else f"{table['id']}.{index}", "table": table["id"], "table_title": table["title"],
         "panel": int(table["id"].split(".")[0]),
     })  # fmt: skip
 

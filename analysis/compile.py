@@ -42,7 +42,8 @@ def dispatch_query(store: Store, manifest: Manifest, metrics: list[Metric], chos
     groups: list[str | None] = list(chosen.kernels) if by_kernel else [None]
     if not pairs:
         return Query("", metrics, missing, groups, [0], scope.facts)
-    base = f"SELECT {', '.join(scope.columns())} FROM {_source(store, manifest, scope)} WHERE {_qualified(chosen.condition)}"
+    columns = f"SELECT {', '.join(scope.columns())} FROM {_source(store, manifest, scope)} WHERE {_qualified(chosen.condition)}"
+    base = scope.with_constants(columns)
     return Query(_aggregate(base, pairs, by_kernel, "0"), metrics, missing, groups, [0], scope.facts)
 
 
@@ -64,13 +65,13 @@ def channel_query(store: Store, manifest: Manifest, metrics: list[Metric], chose
     wanted = ", ".join(sql_literal(s) for s in spelled.values())
     wide = store.file(manifest, "counters")
     others = [e for c, e in counts.named_columns().items() if not _is_channelled(c)]
-    base = (
-        f"SELECT {', '.join(['w.kernel', 'i.*', *others, *counts.constants()])} FROM ("
+    columns = (
+        f"SELECT {', '.join(['w.kernel', 'i.*', *others])} FROM ("
         f"SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} FROM read_parquet({sql_literal(str(instances))}) "
         f"WHERE counter IN ({wanted}) GROUP BY ALL) i JOIN read_parquet({sql_literal(str(wide))}) w USING (dispatch_id) "
         f"WHERE {_qualified(chosen.condition)}"
     )
-    return Query(_aggregate(base, pairs, by_kernel, "ch"), metrics, missing, groups, channels, counts.facts)
+    return Query(_aggregate(counts.with_constants(columns), pairs, by_kernel, "ch"), metrics, missing, groups, channels, counts.facts)
 
 
 class _Scope:
@@ -87,8 +88,8 @@ class _Scope:
         self.counters: set[str] = set()
         self.launch: set[str] = set()
 
-    def resolve(self, formulas: Iterable[str]) -> list[str]:
-        """Note what the formulas use and return what is missing, in words."""
+    def resolve(self, formulas: Iterable[str]) -> tuple[list[str], bool]:
+        """Note what the formulas use; return what is missing, in words, and whether they use the duration."""
         missing: list[str] = []
         counters, launch, terms = set(), set(), {}
         todo = [n for f, names in references(formulas).items() for n in names]
@@ -115,7 +116,7 @@ class _Scope:
             self.counters |= counters
             self.launch |= launch
             self.used_terms |= terms
-        return sorted(missing)
+        return sorted(missing), "duration_ns" in seen
 
     def spelling(self, name: str) -> str:
         """The target's spelling of a counter that formulas call ``name``."""
@@ -147,27 +148,38 @@ class _Scope:
         found["duration_ns"] = "w.duration_ns"
         return found
 
-    def constants(self) -> list[str]:
-        """Facts and terms as select items; DuckDB resolves a later alias against an earlier one."""
+    def with_constants(self, columns: str) -> str:
+        """The relation ``columns`` plus facts and terms; DuckDB resolves a later alias against an earlier one."""
         order = [t for t in self.terms if t in self.used_terms]
-        return [f"{v!r}::DOUBLE AS {k}" for k, v in self.facts.items()] + [f"{self.terms[t]} AS {t}" for t in order]
+        items = [f"{v!r}::DOUBLE AS {k}" for k, v in self.facts.items()] + [f"{self.terms[t]} AS {t}" for t in order]
+        return f"SELECT {', '.join(['*', *items])} FROM ({columns})"
 
     def columns(self) -> list[str]:
-        """All select items of the base relation of dispatches."""
+        """The select items that come from files."""
         launch = [f"d.{n}" for n in sorted(self.launch)]
-        return ["w.kernel", *self.named_columns().values(), *launch, *self.constants()]
+        return ["w.kernel", *self.named_columns().values(), *launch]
 
 
-def _compile(metrics: list[Metric], norm: str, scope: _Scope) -> tuple[list[tuple[int, str, str]], list[str | None]]:
-    """(index, num, den) of every metric whose inputs exist, and for all what is missing."""
+@dataclass(frozen=True)
+class _Pair:
+    """One metric that can be computed: its place in the list, its two formulas, whether they need the duration."""
+
+    index: int
+    num: str
+    den: str
+    timed: bool
+
+
+def _compile(metrics: list[Metric], norm: str, scope: _Scope) -> tuple[list[_Pair], list[str | None]]:
+    """Every metric whose inputs exist, and for all what is missing."""
     references([f for m in metrics for f in (m.num, norm if m.norm else m.den or "1")])
     pairs, missing = [], []
     for index, metric in enumerate(metrics):
         den = norm if metric.norm else metric.den or "1"
-        lacks = scope.resolve([metric.num, den])
+        lacks, timed = scope.resolve([metric.num, den])
         missing.append(f"{', '.join(lacks[:6])}{' ...' if len(lacks) > 6 else ''}" if lacks else None)
         if not lacks:
-            pairs.append((index, metric.num, den))
+            pairs.append(_Pair(index, metric.num, den, timed))
     return pairs, missing
 
 
@@ -192,22 +204,26 @@ def _source(store: Store, manifest: Manifest, scope: _Scope) -> str:
     return relation
 
 
-def _aggregate(base: str, pairs: list[tuple[int, str, str]], by_kernel: bool, channel: str) -> str:
+def _aggregate(base: str, pairs: list[_Pair], by_kernel: bool, channel: str) -> str:
     """The whole query: lists of numerators and denominators per dispatch, unnested, aggregated."""
-    nums = ", ".join(f"({n})::DOUBLE" for _, n, _ in pairs)
-    dens = ", ".join(f"({d})::DOUBLE" for _, _, d in pairs)
-    index = ", ".join(str(i) for i, _, _ in pairs)
+    nums = ", ".join(f"({p.num})::DOUBLE" for p in pairs)
+    dens = ", ".join(f"({p.den})::DOUBLE" for p in pairs)
+    index = ", ".join(str(p.index) for p in pairs)
+    timed = ", ".join(str(p.timed).lower() for p in pairs)
     kernel = "kernel" if by_kernel else "NULL::VARCHAR"
     return f"""
 WITH base AS ({base}),
-     lists AS (SELECT {kernel} AS kernel, {channel} AS ch, [{nums}] AS nums, [{dens}] AS dens FROM base),
-     flat AS (SELECT kernel, ch, unnest(nums) AS n, unnest(dens) AS raw, unnest([{index}]) AS i FROM lists),
-     cells AS (SELECT kernel, ch, i, raw, n, NULLIF(raw, 0) AS d, n / NULLIF(raw, 0) AS v FROM flat)
+     lists AS (SELECT {kernel} AS kernel, {channel} AS ch, duration_ns IS NULL AS untimed, [{nums}] AS nums,
+                      [{dens}] AS dens FROM base),
+     flat AS (SELECT kernel, ch, untimed, unnest(nums) AS n, unnest(dens) AS raw, unnest([{index}]) AS i,
+                     unnest([{timed}]) AS timed FROM lists),
+     cells AS (SELECT kernel, ch, i, untimed, timed, raw, n, raw AS d,
+                      CASE WHEN raw <> 0 AND isfinite(n / raw) THEN n / raw END AS v FROM flat)
 SELECT kernel, i, ch,
        sum(n) FILTER (v IS NOT NULL) / NULLIF(sum(d) FILTER (v IS NOT NULL), 0) AS ratio,
        avg(v) AS mean, min(v) AS min, max(v) AS max, stddev_samp(v) AS std,
        quantile_cont(v, 0.25) AS q1, quantile_cont(v, 0.5) AS median, quantile_cont(v, 0.75) AS q3,
-       count(v) AS n, count(*) FILTER (raw = 0) AS zero, count(*) AS total
+       count(v) AS n, count(*) FILTER (raw = 0) AS zero, count(*) AS total, count(*) FILTER (timed AND untimed) AS untimed
 FROM cells GROUP BY kernel, i, ch"""
 
 

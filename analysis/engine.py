@@ -33,6 +33,7 @@ NORMALIZATIONS: dict[str, tuple[str, str]] = {
 }
 _SUSPECT_PCT = 100.0
 _IMPOSSIBLE_PCT = 105.0
+_TOLERANCE_PCT = 1.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def evaluate(
         raise BadInput(f"No metrics are known for workload {manifest.name!r}",
                        f"its GPU target is {manifest.arch or 'not stated in the profile'}",
                        f"Import it again with gpu= one of {', '.join(catalog.targets())}")
-    chosen = catalog.select(manifest.arch, metrics)
+    wanted = list(metrics)
+    chosen = catalog.select(manifest.arch, wanted)
     con = duckdb.connect()
     try:
         selection = choose(con, store, manifest, kernel, dispatches)
@@ -101,12 +103,23 @@ def evaluate(
         channels = [m for m in chosen if m.per == "l2_channel"]
         if channels:
             query = channel_query(store, manifest, channels, selection, den, by_kernel)
-            found += _evaluate(con, query, per, aggregation)
+            found += _asked_channels(_evaluate(con, query, per, aggregation), wanted)
     finally:
         con.close()
     order = {m.name: i for i, m in enumerate(chosen)}
     ranks = {k: i for i, k in enumerate(selection.kernels)}
     return sorted(found, key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)))
+
+
+def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
+    """All channels of a metric, unless only single channels of its table were asked for (18.2.17)."""
+    single = {f.id for f in figures} & set(wanted)
+    whole = {m for m in wanted if m not in single}
+    return [
+        f for f in figures
+        if f.id in single or not any(i.rpartition(".")[0] == f.metric.table for i in single)
+        or whole & {f.metric.name, f.metric.table, str(f.metric.panel), f.metric.subsystem, "*"}
+    ]  # fmt: skip
 
 
 def _evaluate(con: duckdb.DuckDBPyConnection, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
@@ -145,6 +158,8 @@ def _figure(
             value = finished
         if metric.chart and aggregation == "mean" and value is not None:
             value = float(round(value))
+        if value is not None and not math.isfinite(value):
+            value = None
     top = peak if isinstance(peak, float) else None
     pct = 100 * value / top if value is not None and top else None
     status, reason = _judge(metric, value, pct, row, missing, channel)
@@ -167,14 +182,17 @@ def _judge(
     if missing:
         return "not_collected", missing
     if row is None:
-        return "not_collected", f"no values of channel {channel}" if metric.per == "l2_channel" else "no dispatch has its counters"
+        return "not_collected", f"no values for channel {channel}" if metric.per == "l2_channel" else "no dispatch has its counters"
     if value is None:
+        if row["untimed"] == row["total"]:
+            return "not_collected", "the dispatches have no usable timing"
         if row["zero"]:
             return "not_collected", f"the denominator is zero in {row['zero']} of {row['total']} dispatches: nothing to relate to"
         return "not_collected", "its counters hold no value for these dispatches"
-    share = pct if pct is not None else value if metric.unit == "%" else None
-    if value < 0 and not metric.finish:
-        return "impossible", "negative: counters of different replays do not fit together"
+    share = pct if pct is not None else 100 * value / (metric.limit or 100) if metric.unit == "%" else None
+    if value < 0:
+        small = metric.unit == "%" and value > -_TOLERANCE_PCT
+        return "suspect" if small else "impossible", "negative: counters of different replays do not fit together"
     if share is not None and share > _IMPOSSIBLE_PCT:
         return "impossible", (
             f"{share:.4g} % of its limit: counters or times of different replays mixed, a wrong clock, or a wrong unit count"

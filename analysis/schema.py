@@ -70,8 +70,9 @@ def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] 
 
 def pass_times(store: Store, manifests: Iterable[Manifest]) -> str | None:
     """Trusted SQL that lists the columns ``duration_ns@PASS`` of the table counters; manifests do not name them."""
-    files = _files(store, manifests, "counters")
-    return files and f"SELECT DISTINCT name FROM parquet_schema({files}) WHERE starts_with(name, '{_PASS_TIME}') ORDER BY 1"
+    if files := _files(store, manifests, "counters"):
+        return f"SELECT DISTINCT name FROM parquet_schema({files}) WHERE starts_with(name, '{_PASS_TIME}') ORDER BY 1"
+    return None
 
 
 def relation(store: Store, manifests: Sequence[Manifest], table: str, names: Sequence[str] | None = None) -> str | None:

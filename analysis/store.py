@@ -5,7 +5,7 @@ Layout, relative to the store's root::
     format.json                      {"layout": 1}
     tmp/<uuid>/                      a draft being written; swept when its owner is dead
     workload=<id>/manifest.json      what was profiled, with the size of every file
-    workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, ceilings
+    workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, ceilings, kernel_stats
 
 Many processes may share a store: no lock, no server. A folder is either complete or absent.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import duckdb
 
 LAYOUT = 1
-TABLES = ("passes", "dispatches", "counters", "counter_instances", "ceilings")
+TABLES = ("passes", "dispatches", "counters", "counter_instances", "ceilings", "kernel_stats")
 _PREFIX = "workload="
 _KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs"}
 _DRAFT_LIFETIME_S = 86_400
@@ -204,7 +204,7 @@ class Store:
 def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> int:
     """Stream the rows of ``select`` into one Parquet file and return how many there were.
 
-    A disk that fills up meanwhile is a StoreProblem; any other DuckDB error passes through.
+    A disk that fills up or refuses the file is a StoreProblem; any other DuckDB error passes through.
     """
     import duckdb
 
@@ -212,10 +212,27 @@ def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> int:
         done = con.execute(
             f"COPY ({select}) TO {sql_literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 30720)"
         ).fetchone()
-    except duckdb.IOException as error:
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
         path.unlink(missing_ok=True)
-        raise _disk_problem(path.parent, OSError(errno.ENOSPC, str(error).splitlines()[0])) from error
+        if problem := write_problem(path, error):
+            raise problem from error
+        raise
     return int(done[0]) if done else 0
+
+
+def write_problem(path: Path, error: Exception) -> StoreProblem | None:
+    """The StoreProblem behind a DuckDB error met while writing ``path``; None where reading failed or memory ran out."""
+    text, root = str(error), next((p.parent for p in path.parents if p.name == "tmp"), path.parent)
+    if any(sign in text for sign in ("No space left", "Disk quota", "File too large", "max_temp_directory_size")):
+        return _disk_problem(root, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    if str(path) in text:
+        return _disk_problem(root, OSError(errno.EIO, text.splitlines()[0][:200]))
+    return None
+
+
+def sql_path(path: Path) -> str:
+    """``path`` as a SQL literal for DuckDB's readers: characters of a glob pattern stand for themselves."""
+    return sql_literal("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
 
 
 def sql_literal(text: str) -> str:

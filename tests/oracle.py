@@ -73,10 +73,11 @@ def compare(store: Store, case: dict[str, str], panels: set[str] | None = None) 
     figures = {norm: _figures(store, manifest, case, norm, panels) for norm in norms}
     different, count = [], 0
     for row in wanted:
-        if row["field"] not in NUMBERS and row["field"] not in TEXTS:
+        if row["field"] in ("Unit", "Tips"):
             continue
         count += 1
-        figure = figures[row["norm_unit"]].get(row["metric_id"])
+        column = None if row["field"] in NUMBERS or row["field"] in TEXTS else row["field"]
+        figure = figures[row["norm_unit"]].get((row["metric_id"], column))
         ours = _cell(figure, row["field"])
         if not agree(row["value"], ours):
             different.append(Difference(case["file"], case["gfx"], row["metric"], row["metric_id"], row["field"],
@@ -97,7 +98,8 @@ def agree(theirs: str, ours: str) -> bool:
 
 def _figures(
     store: Store, manifest: Manifest, case: dict[str, str], norm: str, panels: set[str] | None
-) -> dict[str, engine.Figure]:
+) -> dict[tuple[str, str | None], engine.Figure]:
+    """Figures by id, and by the oracle's column where a channel's row holds several quantities."""
     kernel, dispatches = None, None
     option, *numbers = case["peer_filter"].split() or [""]
     if option == "-k":
@@ -108,7 +110,7 @@ def _figures(
         store, manifest, sorted(panels) if panels else ["*"], kernel=kernel, dispatches=dispatches,
         normalization=norm, aggregation="mean",  # type: ignore[arg-type]
     )  # fmt: skip
-    return {f.id: f for f in found}
+    return {(f.id, f.metric.labels.get("Column")): f for f in found}
 
 
 def _dispatch_of_row(store: Store, manifest: Manifest, row: int) -> int:
@@ -121,7 +123,7 @@ def _dispatch_of_row(store: Store, manifest: Manifest, row: int) -> int:
 def _cell(figure: engine.Figure | None, field: str) -> str:
     if figure is None:
         return ""
-    value = figure.metric.labels.get(field) if field in TEXTS else getattr(figure, NUMBERS[field])
+    value = figure.metric.labels.get(field) if field in TEXTS else getattr(figure, NUMBERS.get(field, "value"))
     return "" if value is None else str(value)
 
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -40,15 +41,21 @@ class WorkerLost(Exception):
 
 
 class Sandbox:
-    """One worker process as a context; leaving it kills the process and removes its folder.
+    """One worker process for one query, as a context; leaving it kills the process and removes its folder.
 
     ``timeout_s`` is wall-clock time from the start; ``pause`` stops that clock while the parent itself works.
+    ``probe`` is trusted SQL whose first column the worker reports along with the parse tree.
     """
 
-    def __init__(self, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
+    _process: subprocess.Popen[bytes]
+    _folder: tempfile.TemporaryDirectory[str]
+    _received: bytearray
+
+    def __init__(self, sql: str, timeout_s: float, probe: str | None = None) -> None:
+        self.sql, self.timeout_s, self.probe = sql, timeout_s, probe
 
     def __enter__(self) -> Sandbox:
+        self._deadline = time.monotonic() + self.timeout_s
         if not _slots.acquire(timeout=self.timeout_s):
             raise LimitExceeded("The query did not start", "other queries occupy the server", "Try again")
         try:
@@ -58,7 +65,9 @@ class Sandbox:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             self._kill()
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -74,13 +83,8 @@ class Sandbox:
         """The worker's home and working directory, where the parent may leave files for it."""
         return Path(self._folder.name)
 
-    @property
-    def remaining_s(self) -> float:
-        """Seconds until the deadline."""
-        return self._deadline - time.monotonic()
-
     @contextlib.contextmanager
-    def pause(self) -> Any:
+    def pause(self) -> Iterator[None]:
         """Time spent inside does not count."""
         start = time.monotonic()
         try:
@@ -117,7 +121,6 @@ class Sandbox:
         return json.loads(line)  # type: ignore[no-any-return]
 
     def _start(self) -> None:
-        self._deadline = time.monotonic() + self.timeout_s
         self._received = bytearray()
         duckdb = importlib.util.find_spec("duckdb")
         if not (duckdb and duckdb.origin):
@@ -136,10 +139,11 @@ class Sandbox:
         except BaseException:
             self._folder.cleanup()
             raise
-        self.job = {
-            "parent": os.getpid(), "duckdb": str(Path(duckdb.origin).parent.parent), "timeout_s": self.timeout_s,
+        self.send({
+            "sql": self.sql, "probe": self.probe, "timeout_s": self.timeout_s, "parent": os.getpid(),
+            "duckdb": str(Path(duckdb.origin).parent.parent),
             "memory_bytes": MEMORY_BYTES, "address_space_bytes": ADDRESS_SPACE_BYTES,
-        }  # fmt: skip
+        })  # fmt: skip
 
     def _kill(self) -> None:
         if self._process.poll() is None:
@@ -150,4 +154,6 @@ class Sandbox:
     def _lost(self) -> WorkerLost:
         self._kill()
         assert self._process.stderr
-        return WorkerLost(self._process.returncode < 0, self._process.stderr.read(20_000).decode(errors="replace").strip())
+        said = self._process.stderr.read(20_000).decode(errors="replace").strip()
+        # Python may still get to say that memory ran out before it ends.
+        return WorkerLost(self._process.returncode < 0 or "MemoryError" in said, said)

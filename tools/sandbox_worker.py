@@ -81,11 +81,12 @@ def main() -> None:
         if not (answer["complete"] or explain):
             if total is None:
                 # The parent does not wait long for this, and a query that cannot be counted in time is killed.
-                total = con.cursor().execute(_wrap(duckdb, con, "count(*)", sql)).fetchone()[0]
+                total = con.cursor().execute(_wrap(con, "count(*)", sql)).fetchone()[0]
             _print({"total_rows": total})
     except Refused as error:
         _print({"error": {"phase": phase, "type": "Refused", "message": str(error)}})
-    except (duckdb.Error, MemoryError) as error:
+    except (duckdb.Error, MemoryError, RuntimeError, ValueError, ArithmeticError) as error:
+        # The last three are what a value raises that Python cannot hold.
         _print({"error": {"phase": phase, "type": type(error).__name__, "message": str(error)[:20_000]}})
 
 
@@ -101,13 +102,14 @@ def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
 
 def _gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
     """(the SELECT, ``EXPLAIN``, ``EXPLAIN ANALYZE`` or nothing, the parse tree of the SELECT)."""
-    statement, explain = _single(duckdb, con, sql), ""
-    if statement.type == duckdb.StatementType.EXPLAIN:
+    kind, _ = _single(con, sql)
+    explain = ""
+    if kind == "EXPLAIN":
         # What runs is put together again from the inner statement, so that nothing but it was judged.
         explain, sql = _split_explain(duckdb, sql)
-        statement = _single(duckdb, con, sql)
-    if statement.type != duckdb.StatementType.SELECT:
-        raise Refused("explain" if explain else "multi" if _is_multi(duckdb, statement) else "statement")
+        kind, _ = _single(con, sql)
+    if kind != "SELECT":
+        raise Refused("explain" if explain else "multi" if kind == "MULTI" else "statement")
     text = con.execute(
         "SELECT json_serialize_sql($1, skip_null := true, skip_empty := true, skip_default := true)", [sql]
     ).fetchone()[0]
@@ -121,20 +123,20 @@ def _gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
     return sql, explain, tree["statements"][0]["node"]
 
 
-def _single(duckdb: Any, con: Any, sql: str) -> Any:
+def _single(con: Any, sql: str) -> tuple[str, str]:
+    """Type and text of the one statement in ``sql``."""
+    statements = con.extract_statements(sql)
+    if not statements:
+        raise Refused("empty")
     try:
-        statements = con.extract_statements(sql)
-    except ValueError:  # a statement type that the Python module does not know
+        kinds = [statement.type.name for statement in statements]
+    except ValueError:  # a type newer than the enumeration of the Python module
         raise Refused("statement") from None
-    if len(statements) == 2 and statements[0].type == duckdb.StatementType.CREATE and not statements[0].query:
+    if kinds == ["CREATE", "SELECT"] and not statements[0].query:
         raise Refused("multi")  # how 1.5 extracts a PIVOT without an IN list
-    if len(statements) != 1:
-        raise Refused("several" if statements else "empty")
-    return statements[0]
-
-
-def _is_multi(duckdb: Any, statement: Any) -> bool:
-    return bool(statement.type == duckdb.StatementType.MULTI)
+    if len(kinds) > 1:
+        raise Refused("several")
+    return kinds[0], statements[0].query
 
 
 def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
@@ -159,12 +161,16 @@ def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
 
 def _run(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
     """Start the query; columns of types that Python would spoil are turned into text by DuckDB."""
-    bound = con.sql(sql)
+    try:
+        bound = con.sql(sql)
+    except duckdb.Error:
+        con.execute(sql)  # fails as well, and tells more
+        raise
     columns, spoiled = list(bound.columns), [_has_spoiled(kind) for kind in bound.types]
     del bound
     if any(spoiled):
         picks = (f"CAST(#{i} AS VARCHAR)" if bad else f"#{i}" for i, bad in enumerate(spoiled, start=1))
-        sql = _wrap(duckdb, con, ", ".join(picks), sql)
+        sql = _wrap(con, ", ".join(picks), sql)
     return columns, con.execute(sql)
 
 
@@ -174,9 +180,11 @@ def _has_spoiled(kind: Any) -> bool:
     return any(kind.id.startswith(name) for name in _AS_TEXT)
 
 
-def _wrap(duckdb: Any, con: Any, picks: str, sql: str) -> str:
-    text = f"SELECT {picks} FROM (\n{_single(duckdb, con, sql).query.rstrip().rstrip(';')}\n)"
-    _single(duckdb, con, text)
+def _wrap(con: Any, picks: str, sql: str) -> str:
+    """A SELECT of ``picks`` from the query; a line of its own ends any comment."""
+    _, text = _single(con, sql)
+    text = f"SELECT {picks} FROM (\n{text.rstrip().rstrip(';')}\n)"
+    _single(con, text)
     return text
 
 

@@ -14,11 +14,15 @@ Units = Mapping[str, Mapping[str, str | None]]
 """Table -> column -> unit, all names in lower case."""
 
 _QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
-_KEEPS_UNIT = frozenset(
-    "sum avg mean min max median any_value first last arg_max arg_min mode quantile quantile_cont quantile_disc "
-    "approx_quantile stddev stddev_samp stddev_pop mad fsum sum_no_overflow abs round floor ceil trunc coalesce "
-    "ifnull nullif greatest least lag lead first_value last_value".split()
-)
+# fmt: off
+_KEEPS_UNIT = frozenset((
+    "sum", "avg", "mean", "min", "max", "median", "mode", "quantile", "quantile_cont", "quantile_disc", "mad",
+    "approx_quantile", "stddev", "stddev_samp", "stddev_pop", "any_value", "first", "last", "arg_max", "arg_min",
+    "first_value", "last_value", "lag", "lead", "abs", "round", "floor", "ceil", "trunc", "ifnull", "nullif",
+    "greatest", "least",
+))
+"""Functions whose result has the unit of their first argument."""
+# fmt: on
 
 
 @dataclass
@@ -31,6 +35,7 @@ class References:
     words: set[str] = field(default_factory=set)
     """Every name and text in the query; a column that is not among them cannot be used by it."""
     functions: set[str] = field(default_factory=set)
+    table_functions: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     """Tables that are neither ours nor defined by the query itself, such as those of information_schema."""
     writes: bool = False
@@ -40,6 +45,15 @@ class References:
 def references(root: Node, known: Mapping[str, Any]) -> References:
     """Everything the query ``root`` refers to; ``known`` holds our tables by their lower-case names."""
     found = References()
+    defined: set[str] = set()
+    for node in _all_nodes(root):
+        defined |= {str(entry["key"]).lower() for entry in (node.get("cte_map") or {}).get("map", [])}
+        kind = str(node.get("type"))
+        found.writes |= kind.endswith("_NODE") and kind not in _QUERIES
+        if "function_name" in node:
+            found.functions.add(str(node["function_name"]).lower())
+        if kind == "TABLE_FUNCTION":
+            found.table_functions.add(str((node.get("function") or {}).get("function_name")).lower())
     aliases: dict[str, set[str]] = {}
     rows: set[str] = set()
     queries: list[Node] = [root]
@@ -51,7 +65,6 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
         names = {str(n["table_name"]).lower() for n in own}
         found.foreign |= names - known.keys()
         found.tables |= names & known.keys()
-        found.writes |= str(query.get("type")) not in _QUERIES
         for node in own:
             name = str(node["table_name"]).lower()
             aliases.setdefault(str(node.get("alias") or name).lower(), set()).add(name)
@@ -59,8 +72,6 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
                 found.whole.add(name)
         for node in (query, *inside):
             found.words.update(_words(node))
-            if "function_name" in node:
-                found.functions.add(str(node["function_name"]).lower())
             column = node.get("column_names")
             if isinstance(column, list) and len(column) == 1:
                 rows.add(str(column[0]).lower())
@@ -68,7 +79,7 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
                 rows.add(str(node["relation_name"]).lower())
             elif node.get("type") in ("STAR", "POSITIONAL_REFERENCE", "PIVOT") or node.get("ref_type") == "NATURAL":
                 found.whole |= names
-    found.foreign -= _defined(root)
+    found.foreign -= defined
     for name in rows:
         found.whole |= aliases.get(name, set())
     found.whole &= known.keys()
@@ -142,16 +153,15 @@ def _words(node: Node) -> Iterator[str]:
             yield from (item.lower() for item in value if isinstance(item, str))
 
 
-def _defined(root: Node) -> set[str]:
-    """Names of all common table expressions anywhere in the query."""
-    names, todo = set(), [root]
+def _all_nodes(root: Node) -> Iterator[Node]:
+    todo: list[Any] = [root]
     while todo:
         node = todo.pop()
-        for key, value in node.items():
-            if key == "cte_map" and isinstance(value, dict):
-                names |= {str(entry["key"]).lower() for entry in value.get("map", [])}
-            todo += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, dict)]
-    return names
+        if isinstance(node, dict):
+            yield node
+            todo += node.values()
+        elif isinstance(node, list):
+            todo += node
 
 
 def _integer(node: Node | None) -> int | None:
@@ -198,8 +208,9 @@ def _output_units(query: Node, units: Units) -> dict[str, str | None]:
 
 def _query_of(holder: Node) -> Node:
     """The query node inside a subquery or a common table expression, in either version's form."""
-    node = holder.get("query_node") or holder.get("query") or holder.get("subquery") or {}
-    return node.get("node", node)  # type: ignore[no-any-return]
+    node: Node = holder.get("query_node") or holder.get("query") or holder.get("subquery") or {}
+    inner: Node = node.get("node", node)
+    return inner
 
 
 def _unit(item: Node, sources: Mapping[str, str | None]) -> str | None:

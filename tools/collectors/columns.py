@@ -3,43 +3,48 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
-# Spellings by rocprof v1 (lower case, 6.0 also capitals), rocprof v2, rocprofv3 and rocprof-compute.
+from ...analysis.problems import BadInput
+
+# Spellings by rocprof v1 (lower case, 6.0 also capitals), rocprof v2, rocprofv3 and rocprof-compute; case is ignored.
 _SPELLINGS = {
-    "dispatch_id": ("Dispatch_ID", "Index", "Dispatch_Id"),
+    "dispatch_id": ("Dispatch_ID", "Index"),
     "kernel": ("Kernel_Name", "KernelName"),
     "device_id": ("GPU_ID", "gpu-id", "Agent_Id"),
-    "queue_id": ("Queue_ID", "queue-id", "Queue_Id"),
-    "pid": ("PID", "pid", "Process_Id"),
-    "tid": ("TID", "tid", "Thread_Id"),
-    "grid": ("Grid_Size", "grd", "GRD"),
-    "workgroup_size": ("Workgroup_Size", "wgr", "WGR"),
-    "lds_bytes": ("LDS_Per_Workgroup", "lds", "LDS", "LDS_Block_Size"),
-    "scratch_bytes": ("Scratch_Per_Workitem", "scr", "SCR", "Scratch_Size"),
-    "vgpr": ("Arch_VGPR", "arch_vgpr", "vgpr", "VGPR", "VGPR_Count"),
-    "agpr": ("Accum_VGPR", "accum_vgpr", "Accum_VGPR_Count"),
-    "sgpr": ("SGPR", "sgpr", "SGPR_Count"),
+    "queue_id": ("Queue_ID", "queue-id"),
+    "pid": ("PID", "Process_Id"),
+    "tid": ("TID", "Thread_Id"),
+    "grid": ("Grid_Size", "grd"),
+    "workgroup_size": ("Workgroup_Size", "wgr"),
+    "lds_bytes": ("LDS_Per_Workgroup", "lds", "LDS_Block_Size"),
+    "scratch_bytes": ("Scratch_Per_Workitem", "scr", "Scratch_Size"),
+    "vgpr": ("Arch_VGPR", "vgpr", "VGPR_Count"),
+    "agpr": ("Accum_VGPR", "Accum_VGPR_Count"),
+    "sgpr": ("SGPR", "SGPR_Count"),
     "start": ("Start_Timestamp", "BeginNs"),
     "end": ("End_Timestamp", "EndNs"),
+    "duration": ("DurationNs",),
     "xcc": ("XCC_Index", "XCC_ID"),
     "counter_name": ("Counter_Name",),
     "counter_value": ("Counter_Value",),
     "ignored": (
-        "queue-index", "sig", "obj", "fbar", "wave_size", "Wave_Size", "Correlation_ID", "Correlation_Id",
-        "Kernel_ID", "Kernel_Id", "DispatchNs", "CompleteNs", "DurationNs",
+        "queue-index", "Queue_Index", "sig", "obj", "fbar", "wave_size", "Correlation_ID", "Kernel_ID",
+        "DispatchNs", "CompleteNs",
     ),
 }  # fmt: skip
-_ROLE = {spelling: role for role, spellings in _SPELLINGS.items() for spelling in spellings}
+_ROLE = {spelling.casefold(): role for role, spellings in _SPELLINGS.items() for spelling in spellings}
 _COUNTER = re.compile(r"[A-Z][A-Za-z0-9]*_[A-Za-z0-9_]+(\[\d+\])?")
-_PLAIN_COUNTERS = {  # rocprof's derived metrics, whose names hold no underscore
-    "FetchSize", "WriteSize", "GPUBusy", "Wavefronts", "VALUInsts", "SALUInsts", "VFetchInsts", "SFetchInsts",
-    "VWriteInsts", "FlatVMemInsts", "LDSInsts", "FlatLDSInsts", "GDSInsts", "VALUUtilization", "VALUBusy",
-    "SALUBusy", "L2CacheHit", "MemUnitBusy", "MemUnitStalled", "WriteUnitStalled", "ALUStalledByLDS",
-    "LDSBankConflict", "MeanOccupancyPerCU", "MeanOccupancyPerActiveCU", "MfmaUtil", "OccupancyPercent",
-}  # fmt: skip
-_INSTANCE = re.compile(r"(?P<counter>.+)\[(?P<instance>\d+)\]")
+_PLAIN_COUNTER = re.compile(  # rocprof's derived metrics, whose names hold no underscore
+    r"Wavefronts|ALUStalledByLDS|LDSBankConflict|PartialWaveRate|Mem(Writes|Reads)32B"
+    r"|[A-Z][A-Za-z0-9]*(Busy|Insts|Size|Hit|Stalled|Util|Utilization|Percent|Latency|Flops[A-Z0-9]*|PerCU|PerActiveCU)"
+)
+_RESERVED = {"row", "file_row_number", "dispatch_id", "kernel", "kernel_id", "duration_ns", "workload", "filename"}
+_INSTANCE = re.compile(r"(?P<counter>.+)\[(?P<instance>\d{1,4})\]")
 _CLASH = re.compile(r"(?P<name>.+?)_\d+")
+_NAME_LIMIT = 120
+UNUSED = ("ignored", "unknown")
 
 
 @dataclass(frozen=True)
@@ -67,24 +72,33 @@ def classify(headers: list[str]) -> list[Column]:
     seen: set[str] = set()
     result = []
     for header in headers:
-        role = _ROLE.get(header) or _role_of_unnamed(header)
+        role = role_of(header)
         if role in seen:
             role = "ignored"
-        if role not in ("counter", "instance", "ignored", "unknown"):
+        if role not in ("counter", "instance", *UNUSED):
             seen.add(role)
         result.append(Column(header, role))
     return result
 
 
-def _role_of_unnamed(header: str) -> str:
+def check_unique(source: str, columns: list[Column]) -> None:
+    """BadInput where two columns claim to be the same counter or the same launch data; case is ignored, as in SQL."""
+    counted = Counter(c.header.casefold() for c in columns if c.role not in UNUSED)
+    # The second of two identical launch columns has lost its role, so it is looked for by its name.
+    counted.update(c.header.casefold() for c in columns if c.role == "ignored" and c.header.casefold() in counted)
+    if twice := sorted({c.header for c in columns if counted[c.header.casefold()] > 1}):
+        raise BadInput(f"{source} names columns twice", ", ".join(twice[:8]), "Remove one of each")
+
+
+def role_of(header: str) -> str:
+    """The role of one header, on its own."""
+    if role := _ROLE.get(header.casefold()):
+        return role
     clash = _CLASH.fullmatch(header)
-    if clash and clash["name"] in _ROLE:
+    if clash and clash["name"].casefold() in _ROLE:
         return "ignored"
-    if _INSTANCE.fullmatch(header):
-        return "instance"
-    return "counter" if _COUNTER.fullmatch(header) or header in _PLAIN_COUNTERS else "unknown"
-
-
-def plain_kernel_name(expression: str) -> str:
-    """SQL that strips what profilers append to a kernel's name: `` [clone .kd]``, `` (.kd)``, ``.kd``."""
-    return f"regexp_replace({expression}, '( \\[clone \\.kd\\]| \\(\\.kd\\)|\\.kd)$', '')"
+    if len(header) > _NAME_LIMIT or header.casefold() in _RESERVED:
+        return "unknown"
+    if not (_COUNTER.fullmatch(header) or _PLAIN_COUNTER.fullmatch(header)):
+        return "unknown"
+    return "instance" if _INSTANCE.fullmatch(header) else "counter"

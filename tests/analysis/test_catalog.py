@@ -1,0 +1,124 @@
+"""The catalogue holds together: names, units, sources, formulas that parse, counters that exist, ids that agree with the oracle."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from rooflens.analysis import catalog
+from rooflens.analysis.compile import LAUNCH
+from rooflens.analysis.formula import references
+from rooflens.analysis.problems import BadArgument, BadInput, NotFound
+
+CDNA = ("gfx908", "gfx90a", "gfx942", "gfx950")
+PANELS = {  # metrics per panel without channels, as rocprof-compute 3.3.0 has them
+    "gfx908": {2: 31, 3: 55, 5: 12, 6: 20, 7: 18, 10: 12, 11: 5, 12: 14, 13: 10, 14: 20, 15: 23, 16: 42, 17: 49},
+    "gfx90a": {2: 31, 3: 55, 5: 12, 6: 20, 7: 18, 10: 35, 11: 25, 12: 14, 13: 10, 14: 20, 15: 26, 16: 42, 17: 49},
+    "gfx942": {2: 32, 3: 55, 5: 12, 6: 20, 7: 18, 10: 36, 11: 27, 12: 14, 13: 10, 14: 20, 15: 26, 16: 39, 17: 50},
+    "gfx950": {2: 33, 3: 55, 5: 15, 6: 23, 7: 18, 10: 38, 11: 30, 12: 22, 13: 10, 14: 20, 15: 29, 16: 60, 17: 76},
+}
+EVERY = [(target, metric) for target in CDNA for metric in catalog.metrics(target)]
+
+
+@pytest.mark.parametrize("target", CDNA)
+def test_every_panel_has_as_many_metrics_as_rocprof_compute(target: str) -> None:
+    counts: dict[int, int] = {}
+    for metric in catalog.metrics(target):
+        counts[metric.panel] = counts.get(metric.panel, 0) + 1
+    assert {p: counts.get(p) for p in PANELS[target]} == PANELS[target]
+
+
+@pytest.mark.parametrize("target", CDNA)
+def test_names_and_ids_are_unique_on_a_target(target: str) -> None:
+    for key in ("name", "id"):
+        values = [getattr(m, key) for m in catalog.metrics(target)]
+        assert len(values) == len(set(values))
+
+
+def test_names_are_subsystem_dot_quantity() -> None:
+    assert [m.name for _, m in EVERY if not re.fullmatch(rf"({'|'.join(catalog.SUBSYSTEMS)}|wavefront)\.[a-z0-9_]+", m.name)] == []
+    assert {m.subsystem for _, m in EVERY} <= set(catalog.SUBSYSTEMS)
+
+
+def test_every_metric_says_what_it_means_and_where_that_comes_from() -> None:
+    assert [m.name for _, m in EVERY if len(m.description) < 30 or len(m.source) < 10 or not m.unit] == []
+
+
+def test_percentages_are_named_and_marked_as_such() -> None:
+    assert [m.name for _, m in EVERY if m.name.endswith("_pct") != (m.unit == "%")] == []
+
+
+def test_formulas_parse_and_use_only_counters_facts_terms_and_launch_columns() -> None:
+    for target in CDNA:
+        facts = set(catalog.gpu(target).facts) | {
+            "cu_per_gpu", "simd_per_cu", "se_per_gpu", "wave_size", "max_waves_per_cu", "max_sclk", "max_mclk", "total_l2_chan",
+            "lds_banks_per_cu", "sqc_per_gpu", "pipes_per_gpu", "num_xcd", "num_hbm_channels"}  # fmt: skip
+        known = facts | set(catalog.terms(target)) | {*LAUNCH, "duration_ns"}
+        for metric in catalog.metrics(target):
+            for formula in filter(None, (metric.num, metric.den)):
+                names = references([formula])[formula]
+                assert not [n for n in names if n not in known and not n[0].isupper()], (target, metric.name)
+            for formula in filter(None, (metric.peak, metric.finish)):
+                assert references([formula])[formula] <= facts | {"value"}, (target, metric.name)
+
+
+def test_a_formula_guards_no_denominator_itself() -> None:
+    """The engine does it for all, so that none is forgotten."""
+    assert [m.name for _, m in EVERY if "nullif" in f"{m.num}{m.den}".lower()] == []
+
+
+@pytest.mark.parametrize("target", CDNA)
+def test_ids_and_texts_are_those_of_the_oracle(target: str, shared: Path) -> None:
+    model = {"gfx908": "MI100", "gfx90a": "MI200", "gfx942": "MI300X_A1", "gfx950": "MI350"}[target]
+    with gzip.open(shared / "oracle" / f"synth_a__{model}.csv.gz", "rt") as file:
+        expected = {r["metric_id"] for r in csv.DictReader(file) if r["metric_id"][0].isdigit()}
+    ours = {m.id for m in catalog.metrics(target) if m.per == "dispatch"}
+    assert ours == {i for i in expected if not re.match(r"18\.(?!1\.)", i)}
+
+
+def test_every_counter_named_on_gfx90a_is_one_that_rocprofv3_lists(shared: Path) -> None:
+    listed = set(re.findall(r"[A-Za-z0-9_]+", (shared / "rocprofv3" / "list_avail_gfx90a.txt").read_text()))
+    named = {c.split("@")[0].removesuffix("[*]").removesuffix("_sum").removesuffix("_ACCUM")
+             for m in catalog.metrics("gfx90a") for c in catalog.counters("gfx90a", m)}  # fmt: skip
+    only_gfx950 = {c for c in named - listed if c.startswith(("SQ_VMEM_", "SQC_DCACHE_INFLIGHT"))}
+    assert named - listed - only_gfx950 == set()
+
+
+def test_presets_name_metrics_that_exist() -> None:
+    names = {m.name for _, m in EVERY}
+    assert {p: [n for n in wanted if n not in names] for p, wanted in catalog.presets().items() if set(wanted) - names} == {}
+    assert 20 <= len(catalog.select("gfx90a", ["overview"])) <= 35
+
+
+@pytest.mark.parametrize(("word", "count"), [("17", 49), ("17.3", 19), ("17.3.7", 1), ("l2.req", 1)])
+def test_metrics_are_found_by_panel_table_id_and_name(word: str, count: int) -> None:
+    assert len(catalog.select("gfx90a", [word])) == count
+
+
+def test_a_selection_keeps_the_order_asked_for_and_repeats_nothing() -> None:
+    chosen = [m.id for m in catalog.select("gfx90a", ["17.3.1", "2.1.0", "17.3.1"])]
+    assert chosen == ["17.3.1", "2.1.0"]
+
+
+def test_unknown_words_and_targets_name_near_ones() -> None:
+    with pytest.raises(BadArgument, match="l2.hit_rate_pct"):
+        catalog.select("gfx90a", ["l2.hitrate_pct"])
+    with pytest.raises(NotFound, match="gfx90a"):
+        catalog.gpu("gfx90b")
+
+
+def test_a_formula_that_does_not_parse_is_named() -> None:
+    with pytest.raises(BadInput, match=r"1 \+"):
+        references(["1 +"])
+
+
+@pytest.mark.parametrize("target", CDNA)
+def test_every_fact_has_unit_and_source(target: str) -> None:
+    gpu = catalog.gpu(target)
+    assert gpu.facts and not gpu.validated_on_hardware
+    assert [n for n, f in gpu.facts.items() if not f.unit or len(f.source) < 8] == []
+    assert gpu.counter_limits["SQ"] == 8

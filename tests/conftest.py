@@ -1,0 +1,30 @@
+"""Fixtures that several test folders use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rooflens.analysis.store import Store
+from rooflens.tools.importing import import_profile
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Real profiles and expected values that are not part of the project."""
+    if not (SHARED / "workloads").is_dir():
+        pytest.skip("needs the recorded profiles in ../shared, which the project does not ship")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with the two shipped samples; read it, do not write to it."""
+    store = Store(tmp_path_factory.mktemp("samples"))
+    for name in ("yax_before", "yax_after"):
+        import_profile(store, str(ROOT / "server" / "samples" / name), name=name)
+    return store

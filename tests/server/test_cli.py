@@ -1,0 +1,107 @@
+"""The command line as scripts and people use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from rooflens.analysis.store import Store
+from rooflens.server.cli import main
+
+
+def _call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    status = main(argv)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_call_prints_the_structured_result_as_json(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _call(capsys, "call", "list_workloads", "{}", "--store", str(samples.root))
+    assert status == 0
+    assert json.loads(out)["table"]["total_rows"] == 2
+
+
+def test_the_store_option_is_accepted_before_and_after_the_subcommand(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    before = _call(capsys, "--store", str(samples.root), "call", "list_workloads")
+    after = _call(capsys, "call", "--store", str(samples.root), "list_workloads")
+    assert before[0] == after[0] == 0
+    assert before[1] == after[1]
+
+
+def test_a_refusal_is_exit_status_1_with_advice_on_stderr(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = _call(capsys, "--store", str(samples.root), "call", "compute_metrics", '{"workload": "nothing"}')
+    assert (status, out) == (1, "")
+    assert "list_workloads shows all" in err
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", "3"])
+def test_arguments_that_are_no_json_object_are_usage_errors(capsys: pytest.CaptureFixture[str], arguments: str) -> None:
+    assert _call(capsys, "call", "list_workloads", arguments)[0] == 2
+
+
+def test_an_unknown_tool_is_refused_with_near_names(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = _call(capsys, "--store", str(samples.root), "call", "compute_metric")
+    assert status == 1
+    assert "compute_metrics" in err
+
+
+def test_full_lifts_the_size_cap_and_default_tells_how_to_go_on(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = json.dumps({"workload": "yax_before", "metrics": ["*"], "detail": "full", "limit": 5000})
+    _, short, _ = _call(capsys, "--store", str(samples.root), "call", "compute_metrics", arguments)
+    _, whole, _ = _call(capsys, "--store", str(samples.root), "call", "--full", "compute_metrics", arguments)
+    cut, full = json.loads(short), json.loads(whole)
+    assert len(short) < 33_000 < len(whole)
+    assert cut["table"]["truncated"] and cut["next"][0]["arguments"]["offset"] == len(cut["table"]["rows"])
+    assert len(full["table"]["rows"]) == full["table"]["total_rows"] > 600
+
+
+def test_tools_names_each_tool_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _call(capsys, "tools")
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()][:2] == ["list_devices", "import_profile"]
+
+
+def test_doctor_names_every_check_and_fails_nobody(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _call(capsys, "doctor", "--store", str(samples.root))
+    assert status == 0
+    assert "store" in out.lower()
+
+
+def test_export_db_writes_a_database_that_any_duckdb_client_reads(
+    samples: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.duckdb"
+    assert _call(capsys, "--store", str(samples.root), "export-db", str(target))[0] == 0
+    with duckdb.connect(str(target), read_only=True) as con:
+        assert con.execute("SELECT count(*) FROM counters").fetchone() == (2,)
+        assert con.execute("SELECT count(*) FROM metrics WHERE status = 'ok'").fetchone()[0] > 50
+        assert con.execute("SELECT comment FROM duckdb_columns() WHERE column_name = 'duration_ns' LIMIT 1").fetchone()[0]
+    assert _call(capsys, "--store", str(samples.root), "export-db", str(target))[0] == 1, "an existing file is kept"
+
+
+def test_a_failed_export_leaves_no_file(samples: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _call(capsys, "--store", str(samples.root), "export-db", str(tmp_path / "no" / "out.duckdb"))[0] == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_shows_kernels_metrics_sql_and_the_caveat(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _call(capsys, "demo")
+    assert status == 0
+    for part in ("yax(double*", "l2.hit_rate_pct", "0.5228", "SELECT", "no\n   like-for-like", "claude mcp add"):
+        assert part in out, part
+
+
+def test_demo_keeps_the_samples_in_a_named_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _call(capsys, "demo", "--store", str(tmp_path / "kept"))[0] == 0
+    assert len(Store(tmp_path / "kept").scan()[0]) == 2
+
+
+def test_a_closed_pipe_is_no_traceback(samples: Store) -> None:
+    command = f"{sys.executable} -m rooflens --store {samples.root} demo | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr

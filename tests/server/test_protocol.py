@@ -1,0 +1,136 @@
+"""The MCP server as a client sees it, in both protocol eras, in process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+from mcp.client import Client
+
+from rooflens.analysis.store import Store
+from rooflens.server import app, toolbox
+from rooflens.tools.results import Result
+
+ERAS = ("auto", "legacy")
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=ERAS)
+async def client(request: pytest.FixtureRequest, samples: Store) -> AsyncIterator[Client]:
+    async with Client(app.build(samples), mode=request.param) as connected:
+        yield connected
+
+
+async def test_six_tools_are_listed_without_generated_titles_and_in_few_bytes(client: Client) -> None:
+    listed = (await client.list_tools()).tools
+    text = json.dumps([t.model_dump(by_alias=True, exclude_none=True) for t in listed])
+    assert [t.name for t in listed] == [t.name for t in toolbox.TOOLS]
+    assert len(text) < 9_000, "sixteen tools must fit into 14 kB"
+    assert all("title" not in p for t in listed for p in t.input_schema["properties"].values())
+    assert all(t.description and len(t.name) <= 32 for t in listed)
+
+
+async def test_annotations_say_that_only_import_profile_writes(client: Client) -> None:
+    listed = (await client.list_tools()).tools
+    writers = [t.name for t in listed if t.annotations and not t.annotations.read_only_hint]
+    assert writers == ["import_profile"]
+    assert not any(t.annotations and (t.annotations.destructive_hint or t.annotations.open_world_hint) for t in listed)
+
+
+async def test_instructions_fit_every_client(client: Client) -> None:
+    assert len(app.INSTRUCTIONS) < 1_500
+    assert client.instructions == app.INSTRUCTIONS
+
+
+async def test_text_and_structured_content_hold_the_same_figures(client: Client) -> None:
+    answer = await client.call_tool("compute_metrics", {"workload": "yax_before", "metrics": ["17.3"]})
+    assert not answer.is_error
+    assert len(answer.content) == 1
+    table = answer.structured_content["table"]
+    names = [row[table["columns"].index("name")] for row in table["rows"]]
+    assert len(names) == 19
+    assert all(name in answer.content[0].text for name in names)
+    assert set(answer.structured_content) >= {"notes", "next", "workload", "table"}
+
+
+async def test_a_problem_reaches_the_client_word_for_word(client: Client) -> None:
+    answer = await client.call_tool("compute_metrics", {"workload": "yax_befor"})
+    assert answer.is_error
+    assert answer.content[0].text.startswith("There is no workload 'yax_befor'. Near names: yax_before")
+
+
+async def test_a_wrong_argument_name_is_refused_with_the_right_one(client: Client) -> None:
+    answer = await client.call_tool("compute_metrics", {"workloads": "latest"})
+    assert answer.is_error
+    assert "no argument 'workloads'. Near names: workload" in answer.content[0].text
+
+
+async def test_a_wrong_argument_type_says_what_is_allowed(client: Client) -> None:
+    answer = await client.call_tool("compute_metrics", {"workload": "latest", "aggregation": "median"})
+    assert answer.is_error
+    assert "'sum_ratio' or 'mean'" in answer.content[0].text
+
+
+async def test_a_bug_never_shows_a_traceback(samples: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def list_workloads(store: Store) -> Result:
+        raise RuntimeError("secret /home/someone")
+
+    monkeypatch.setattr(toolbox, "TOOLS", (toolbox.Tool(list_workloads, "Broken"),))
+    async with Client(app.build(samples)) as connected:
+        answer = await connected.call_tool("list_workloads", {})
+    assert answer.is_error
+    assert "bug" in answer.content[0].text
+    assert "secret" not in answer.content[0].text
+
+
+async def test_every_resource_can_be_read(client: Client) -> None:
+    fixed = [str(r.uri) for r in (await client.list_resources()).resources]
+    templates = [r.uri_template for r in (await client.list_resource_templates()).resource_templates]
+    assert sorted(fixed) == ["rooflens://guide", "rooflens://metrics", "rooflens://schema"]
+    assert sorted(templates) == ["rooflens://gpus/{gpu}", "rooflens://workload/{id}/summary"]
+    expected = {
+        "rooflens://guide": "list_workloads", "rooflens://metrics": "l2.hit_rate_pct", "rooflens://schema": "counters",
+        "rooflens://gpus/gfx90a": "validated_on_hardware", "rooflens://workload/yax_after/summary": "yax(double*",
+    }  # fmt: skip
+    for uri, part in expected.items():
+        assert part in (await client.read_resource(uri)).contents[0].text
+
+
+async def test_an_unknown_gpu_resource_is_an_error_with_near_names(client: Client) -> None:
+    with pytest.raises(Exception, match="gfx90a"):
+        await client.read_resource("rooflens://gpus/gfx90b")
+
+
+async def test_a_read_only_server_has_no_tool_that_writes(samples: Store) -> None:
+    async with Client(app.build(samples, read_only=True)) as connected:
+        names = [t.name for t in (await connected.list_tools()).tools]
+        assert "import_profile" not in names
+        refused = await connected.call_tool("list_workloads", {})
+        assert not refused.is_error
+
+
+async def test_the_tool_list_is_the_same_bytes_in_every_server(samples: Store) -> None:
+    texts = set()
+    for _ in range(2):
+        async with Client(app.build(samples)) as connected:
+            texts.add(json.dumps([t.model_dump() for t in (await connected.list_tools()).tools], default=str))
+    assert len(texts) == 1
+
+
+async def test_parallel_calls_are_all_answered(client: Client) -> None:
+    found: list[bool] = []
+
+    async def one() -> None:
+        found.append((await client.call_tool("list_workloads", {"workload": "yax_before"})).is_error)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(one)
+    assert found == [False] * 8

@@ -1,0 +1,113 @@
+"""The profilers installed here, their versions, and whether they may read counters."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from .files import clean, read
+from .model import Profiler, Roots, Vendor
+from .permissions import Verdict
+from .programs import ask, find
+
+_TIMEOUT_S = 10.0
+_ROCM = ("opt/rocm/bin", "opt/rocm-*/bin")
+_CUDA = ("usr/local/cuda/bin", "usr/local/cuda-*/bin", "opt/nvidia/nsight-compute/*")
+_SYSTEM = ("usr/bin", "usr/local/bin")
+_VENDORS = {"amd": "AMD GPU", "nvidia": "NVIDIA GPU", "cpu": "processor"}
+_OTHERS = 4
+
+
+@dataclass(frozen=True)
+class Program:
+    """One profiler that rooflens can drive or import from."""
+
+    name: str
+    vendor: Vendor
+    places: tuple[str, ...]
+    version: str
+    """Pattern of the version in the answer to --version."""
+    install: str | None = None
+    """How to get it; stated for the one that matters most on each vendor."""
+    must_answer: bool = False
+    """Whether a failing --version means that the program does not work; old rocprofv3 does not know the option."""
+
+
+PROGRAMS = (
+    Program("rocprofv3", "amd", _ROCM, r"^\s*version:\s*([\d.]+)", "Install rocprofiler-sdk of your ROCm release"),
+    Program("rocprof-compute", "amd", _ROCM, r"version:?\s+v?(\d[\w.]*)", must_answer=True),
+    Program("rocprofv2", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
+    Program("rocprof", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
+    Program("ncu", "nvidia", _CUDA, r"Version\s+([\d.]+)", "Install Nsight Compute, part of the CUDA toolkit", True),
+    Program("perf", "cpu", _SYSTEM, r"perf version\s+(\d[\w.]*)", "Install perf (package linux-tools or perf)", True),
+)
+
+
+def installed(roots: Roots, timeout_s: float = _TIMEOUT_S) -> list[Profiler]:
+    """Every profiler found, asked for its version all at once; ``usable`` is still open, or False where it failed."""
+    found = [(program, paths) for program in PROGRAMS if (paths := find(program.name, roots, program.places))]
+    with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
+        return list(pool.map(lambda item: _described(item[0], item[1], timeout_s), found))
+
+
+def judged(found: list[Profiler], verdicts: dict[Vendor, Verdict]) -> list[Profiler]:
+    """The profilers with what this machine permits; those that lack but matter here are listed as missing.
+
+    ``verdicts`` holds the vendors of which there is a device.
+    """
+    missing = [
+        Profiler(
+            name=p.name,
+            vendor=p.vendor,
+            usable=False,
+            why="not installed: not on PATH nor in the usual places",
+            fix=p.install,
+        )
+        for p in PROGRAMS
+        if p.install and p.vendor in verdicts and p.name not in {f.name for f in found}
+    ]
+    order = [p.name for p in PROGRAMS]
+    return sorted([*(_judged(p, verdicts.get(p.vendor)) for p in found), *missing], key=lambda p: order.index(p.name))
+
+
+def _judged(profiler: Profiler, verdict: Verdict | None) -> Profiler:
+    if profiler.usable is False:
+        return profiler
+    if verdict is None:
+        verdict = Verdict(
+            False,
+            f"no {_VENDORS[profiler.vendor]} is visible here",
+            "Run the commands of plan_profile on a node that has one, then import_profile",
+        )
+    return profiler.model_copy(
+        update={"usable": verdict.usable, "why": verdict.why or profiler.why, "fix": verdict.fix or profiler.fix}
+    )
+
+
+def _described(program: Program, paths: list[Path], timeout_s: float) -> Profiler:
+    answer = ask([str(paths[0]), "--version"], timeout_s)
+    hit = re.search(program.version, answer.out + "\n" + answer.err, re.MULTILINE)
+    profiler = Profiler(
+        name=program.name,
+        vendor=program.vendor,
+        path=str(paths[0]),
+        version=clean(hit[1], 40) if hit else None,
+        release=_release(paths[0]) if program.places == _ROCM else None,
+        others=[str(path) for path in paths[1 : 1 + _OTHERS]],
+    )
+    if hit:
+        return profiler
+    said = f"{program.name} --version {answer.complaint or 'told no version'}"
+    if answer.failure or (program.must_answer and answer.code != 0):
+        return profiler.model_copy(
+            update={"usable": False, "why": said, "fix": f"Run {paths[0]} --version by hand and mend its installation"}
+        )
+    return profiler.model_copy(update={"why": said})
+
+
+def _release(path: Path) -> str | None:
+    """The ROCm release written beside a program, as in /opt/rocm-6.3.0/.info/version."""
+    text = read(path.resolve().parent.parent / ".info" / "version") or read(path.parent.parent / ".info" / "version")
+    return clean(f"ROCm {text}", 40) if text else None
