@@ -71,6 +71,8 @@ class Metric(_Strict):
     """What the value cannot exceed, where that is neither its peak nor 100 %."""
     finish: str | None = None
     """Expression over ``value`` (the aggregate) that yields the figure, where it is no plain ratio."""
+    uses: dict[str, str] = {}
+    """Names in ``finish`` that stand for the figure of another metric over the same dispatches."""
     rule: Literal["ratio", "mean"] = "ratio"
     """``mean``: no single ratio of sums exists, so dispatches are averaged in every aggregation."""
     chart: bool = False

@@ -6,7 +6,6 @@ per kernel and metric, so its plan stays small however many metrics are asked fo
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -98,7 +97,7 @@ def evaluate(
     try:
         selection = choose(con, store, manifest, kernel, dispatches)
         den, per = NORMALIZATIONS[normalization]
-        plain = [m for m in chosen if m.per == "dispatch"]
+        plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(manifest.arch))
         found = _evaluate(con, dispatch_query(store, manifest, plain, selection, den, by_kernel), per, aggregation)
         channels = [m for m in chosen if m.per == "l2_channel"]
         if channels:
@@ -108,7 +107,14 @@ def evaluate(
         con.close()
     order = {m.name: i for i, m in enumerate(chosen)}
     ranks = {k: i for i, k in enumerate(selection.kernels)}
-    return sorted(found, key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)))
+    return sorted((f for f in found if f.metric.name in order), key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)))
+
+
+def _with_used(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:
+    """The metrics chosen, and those that their ``finish`` needs, which come first."""
+    named = {m.name: m for m in chosen}
+    used = {name: known[name] for m in chosen for name in m.uses.values()}
+    return list((used | named).values())
 
 
 def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
@@ -228,24 +234,21 @@ def _constants(
 def _finish(
     con: duckdb.DuckDBPyConnection, query: Query, rows: dict[tuple[str | None, int, int], dict[str, Any]], aggregation: Aggregation
 ) -> dict[tuple[str | None, int, int], float | None]:
-    """Apply ``finish`` expressions to the aggregates of the metrics that have one."""
+    """Apply ``finish`` expressions to the aggregates of the metrics that have one, those first that others use."""
     found: dict[tuple[str | None, int, int], float | None] = {}
+    place = {m.name: i for i, m in enumerate(query.metrics)}
     given = "".join(f", {v!r}::DOUBLE AS {k}" for k, v in query.facts.items())
-    for key, row in rows.items():
+    for key, row in sorted(rows.items(), key=lambda item: bool(query.metrics[item[0][1]].uses)):
         metric = query.metrics[key[1]]
         value = row["mean"] if aggregation == "mean" else row["ratio"]
-        if metric.finish and value is not None:
-            answer = con.execute(
-                f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {value!r}::DOUBLE AS value{given})"
-            ).fetchone()
-            found[key] = answer[0] if answer else None
+        others = {name: found.get((key[0], place[used], key[2])) for name, used in metric.uses.items()}
+        if not metric.finish or value is None or any(not v for v in others.values()):
+            continue
+        named = "".join(f", {v!r}::DOUBLE AS {k}" for k, v in others.items())
+        answer = con.execute(f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {value!r}::DOUBLE AS value{given}{named})").fetchone()
+        found[key] = answer[0] if answer else None
     return found
 
 
 def _channel(id: str) -> int:
     return int(id.rsplit(".", 1)[-1])
-
-
-def as_json(figures: Sequence[Figure]) -> str:
-    """Figures as JSON lines, for scripts."""
-    return "\n".join(json.dumps({k: v for k, v in f.__dict__.items() if k != "metric"}) for f in figures)

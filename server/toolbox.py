@@ -84,7 +84,8 @@ def call(store: Store, name: str, arguments: dict[str, Any], *, read_only: bool 
     known = {t.name: t for t in tools(read_only=read_only)}
     if name not in known:
         raise NotFound(f"There is no tool {name!r}", near(name, known), f"Tools: {', '.join(known)}")
-    return known[name].function(store, **known[name].validated(arguments))
+    result = known[name].function(store, **known[name].validated(arguments))
+    return result.model_copy(update={"next": [c for c in result.next if c.tool in known]})
 
 
 def answer(store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False) -> Result | Problem:

@@ -13,7 +13,8 @@ from .results import Result, Table
 from .sandbox import Sandbox, WorkerLost
 from .sql_errors import Asked
 from .sql_plan import plan, rows_needed
-from .sql_references import References, references, result_units
+from .sql_references import References, references
+from .sql_units import result_units
 
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
@@ -48,21 +49,7 @@ def query_counters(
     _check(sql, limit, timeout_s)
     manifests, notes = _selected(store, workload)
     try:
-        with Sandbox(sql, timeout_s, pass_times(store, manifests)) as box:
-            parsed = box.receive()
-            known = {name: columns(name, manifests, parsed.get("probed", ())) for name in schema()}
-            _raise(parsed, Asked(sql, known))
-            tree, explain = parsed["tree"], parsed["explain"]
-            found = references(tree, known)
-            _refuse(found)
-            first = None if explain else rows_needed(tree, found, limit)
-            with box.pause():
-                planned = plan(store, manifests, known, found, box.folder, first)
-            cell = _EXPLAIN_CELL_BYTES if explain else CELL_BYTES
-            box.send({**asdict(planned), "limit": limit, "cell_bytes": cell, "total_bytes": TOTAL_BYTES})
-            answer = box.receive()
-            _raise(answer, Asked(sql, known, found.tables))
-            total = len(answer["rows"]) if answer["complete"] else _total(box)
+        result = _run(store, manifests, sql, limit, timeout_s)
     except TimeoutError:
         raise sql_errors.out_of_time(timeout_s) from None
     except RecursionError:
@@ -71,17 +58,34 @@ def query_counters(
         if lost.killed:
             raise sql_errors.out_of_memory() from None
         raise
-    units = {name: {c.lower(): facts.unit for c, facts in known[name].items()} for name in found.tables}
+    result.notes[:0] = notes
+    return result
+
+
+def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float) -> QueryResult:
+    """The two exchanges with the worker: the parse tree for the data, the data for the rows."""
+    with Sandbox(sql, timeout_s, pass_times(store, manifests)) as box:
+        parsed = box.receive()
+        known = {name: columns(name, manifests, parsed.get("probed", ())) for name in schema()}
+        _raise(parsed, Asked(sql, known))
+        tree, explain = parsed["tree"], parsed["explain"]
+        found = references(tree, known)
+        _refuse(found)
+        with box.pause():
+            planned = plan(
+                store, manifests, known, found, box.folder, None if explain else rows_needed(tree, found, limit)
+            )
+        cell = _EXPLAIN_CELL_BYTES if explain else CELL_BYTES
+        box.send({**asdict(planned), "limit": limit, "cell_bytes": cell, "total_bytes": TOTAL_BYTES})
+        answer = box.receive()
+        _raise(answer, Asked(sql, known, found.tables))
+        total = len(answer["rows"]) if answer["complete"] else _total(box)
     names, rows = answer["columns"], answer["rows"]
-    table = Table(
-        columns=names,
-        units=result_units(tree, names, units),
-        rows=rows,
-        total_rows=total,
-        truncated=not answer["complete"],
-    )
-    notes += [f"The table {name} has no rows here." for name in planned.empty]
-    return QueryResult(table=table, notes=[*notes, *_remarks(answer, table)])
+    stored = {name: {c.lower(): facts.unit for c, facts in known[name].items()} for name in found.tables}
+    units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
+    table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
+    notes = [f"The table {name} has no rows here." for name in planned.empty]
+    return QueryResult(table=table, notes=notes + _remarks(answer, table))
 
 
 def _check(sql: str, limit: int, timeout_s: float) -> None:

@@ -35,7 +35,7 @@ _SETTINGS = {
     "enable_external_file_cache": "false",
 }
 _SETTINGS_SINCE_2 = {"async_threads": "1", "allow_extension_repositories": "forbidden"}
-_TREE_BYTES = 8_000_000
+_TREE_BYTES = 4_000_000
 _EXACT = 2**53
 _AS_TEXT = ("date", "time", "interval", "uuid", "variant", "geometry")
 """Types whose Python values lose range or precision, or need a module that can no longer be loaded by then."""

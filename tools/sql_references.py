@@ -1,4 +1,4 @@
-"""What a parsed query refers to: tables, columns, functions, its row limit and the units of its result.
+"""What a parsed query refers to: tables, columns, functions, and how many rows it needs.
 
 The tree is DuckDB's own (json_serialize_sql); 1.5 and 2.0 name a few of its parts differently.
 """
@@ -10,19 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Node = dict[str, Any]
-Units = Mapping[str, Mapping[str, str | None]]
-"""Table -> column -> unit, all names in lower case."""
-
 _QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
-# fmt: off
-_KEEPS_UNIT = frozenset((
-    "sum", "avg", "mean", "min", "max", "median", "mode", "quantile", "quantile_cont", "quantile_disc", "mad",
-    "approx_quantile", "stddev", "stddev_samp", "stddev_pop", "any_value", "first", "last", "arg_max", "arg_min",
-    "first_value", "last_value", "lag", "lead", "abs", "round", "floor", "ceil", "trunc", "ifnull", "nullif",
-    "greatest", "least",
-))
-"""Functions whose result has the unit of their first argument."""
-# fmt: on
 
 
 @dataclass
@@ -45,10 +33,9 @@ class References:
 def references(root: Node, known: Mapping[str, Any]) -> References:
     """Everything the query ``root`` refers to; ``known`` holds our tables by their lower-case names."""
     found = References()
-    defined: set[str] = set()
     for node in _all_nodes(root):
-        defined |= {str(entry["key"]).lower() for entry in (node.get("cte_map") or {}).get("map", [])}
         kind = str(node.get("type"))
+        found.words.update(_words(node))
         found.writes |= kind.endswith("_NODE") and kind not in _QUERIES
         if "function_name" in node:
             found.functions.add(str(node["function_name"]).lower())
@@ -56,13 +43,18 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
             found.table_functions.add(str((node.get("function") or {}).get("function_name")).lower())
     aliases: dict[str, set[str]] = {}
     rows: set[str] = set()
-    queries: list[Node] = [root]
+    queries: list[tuple[Node, frozenset[str]]] = [(root, frozenset())]
     while queries:
-        query = queries.pop()
+        query, defined = queries.pop()
+        if query.get("cte_name"):
+            defined |= {str(query["cte_name"]).lower()}
+        for name, body in ctes(query):
+            queries.append((body, defined))
+            defined |= {name}
         inside, nested = _parts(query)
-        queries += nested
-        own = [n for n in inside if n.get("type") == "BASE_TABLE"]
-        names = {str(n["table_name"]).lower() for n in own}
+        queries += [(inner, defined) for inner in nested]
+        own = [node for node in inside if node.get("type") == "BASE_TABLE"]
+        names = {str(node["table_name"]).lower() for node in own} - defined
         found.foreign |= names - known.keys()
         found.tables |= names & known.keys()
         for node in own:
@@ -71,18 +63,15 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
             if node.get("column_name_alias"):
                 found.whole.add(name)
         for node in (query, *inside):
-            found.words.update(_words(node))
-            column = node.get("column_names")
-            if isinstance(column, list) and len(column) == 1:
-                rows.add(str(column[0]).lower())
+            if node.get("column_names"):
+                rows.add(str(node["column_names"][-1]).lower())
             if node.get("type") == "STAR" and node.get("relation_name"):
                 rows.add(str(node["relation_name"]).lower())
             elif node.get("type") in ("STAR", "POSITIONAL_REFERENCE", "PIVOT") or node.get("ref_type") == "NATURAL":
                 found.whole |= names
-    found.foreign -= defined
     for name in rows:
         found.whole |= aliases.get(name, set())
-    found.whole &= known.keys()
+    found.whole &= found.tables
     return found
 
 
@@ -111,22 +100,11 @@ def row_limit(root: Node, limit: int) -> tuple[str, int, bool] | None:
     return name, own + (offset or 0), False
 
 
-def result_units(root: Node, names: list[str], units: Units) -> list[str | None]:
-    """The unit of every result column, where it is a stored column or an aggregate that keeps its unit."""
-    items = root.get("select_list", [])
-    if root.get("type") == "SELECT_NODE" and not any(item.get("type") == "STAR" for item in items):
-        sources = _source_units(root, units)
-        found = [_unit(item, sources) for item in items]
-        return found if len(found) == len(names) else [None] * len(names)
-    by_name = _output_units(root, units)
-    return [by_name.get(name.lower()) for name in names]
-
-
 def _parts(query: Node) -> tuple[list[Node], list[Node]]:
-    """The nodes of one query without those of the queries nested in it, and these."""
+    """The nodes of one query without those of the queries nested in it, and these; WITH is left out."""
     inside: list[Node] = []
     nested: list[Node] = []
-    todo: list[Any] = list(query.values())
+    todo: list[Any] = [value for key, value in query.items() if key != "cte_map"]
     while todo:
         node = todo.pop()
         if isinstance(node, list):
@@ -172,57 +150,14 @@ def _integer(node: Node | None) -> int | None:
     return int(value) if isinstance(value, int | str) and str(value).isdigit() else None
 
 
-def _source_units(query: Node, units: Units) -> dict[str, str | None]:
-    """Unit of every column that the FROM clause of one SELECT offers; names that disagree have none."""
-    ctes = {str(e["key"]).lower(): e["value"] for e in (query.get("cte_map") or {}).get("map", [])}
-    found: dict[str, str | None] = {}
-    todo = [query.get("from_table") or {}]
-    while todo:
-        ref = todo.pop()
-        if ref.get("type") == "BASE_TABLE":
-            name = str(ref["table_name"]).lower()
-            offered = _output_units(_query_of(ctes[name]), units) if name in ctes else units.get(name, {})
-        elif ref.get("type") == "SUBQUERY":
-            offered = _output_units(_query_of(ref), units)
-        else:
-            todo += [ref[side] for side in ("left", "right") if isinstance(ref.get(side), dict)]
-            continue
-        for name, unit in offered.items():
-            found[name] = unit if found.get(name, unit) == unit else None
-    return found
+def ctes(query: Node) -> list[tuple[str, Node]]:
+    """Name and query of every common table expression of one query."""
+    entries = (query.get("cte_map") or {}).get("map", [])
+    return [(str(entry["key"]).lower(), query_of(entry["value"])) for entry in entries]
 
 
-def _output_units(query: Node, units: Units) -> dict[str, str | None]:
-    """Unit of the named output columns of any query."""
-    if query.get("type") != "SELECT_NODE":
-        return {}
-    sources, found = _source_units(query, units), dict[str, str | None]()
-    for item in query.get("select_list", []):
-        if item.get("type") == "STAR":
-            found.update(sources)
-            found.update({str(entry.get("key")).lower(): None for entry in item.get("replace_list") or []})
-        elif name := item.get("alias") or (item.get("column_names") or [""])[-1]:
-            found[str(name).lower()] = _unit(item, sources)
-    return found
-
-
-def _query_of(holder: Node) -> Node:
+def query_of(holder: Node) -> Node:
     """The query node inside a subquery or a common table expression, in either version's form."""
     node: Node = holder.get("query_node") or holder.get("query") or holder.get("subquery") or {}
     inner: Node = node.get("node", node)
     return inner
-
-
-def _unit(item: Node, sources: Mapping[str, str | None]) -> str | None:
-    """Unit of an expression: a column, a cast of one, or a function that keeps the unit of its first argument."""
-    while item:
-        if item.get("type") == "COLUMN_REF":
-            return sources.get(str(item["column_names"][-1]).lower())
-        if str(item.get("function_name", "")).lower() in _KEEPS_UNIT:
-            first = (item.get("arguments") or item.get("children") or [{}])[0]
-            item = first.get("expression", first)
-        elif item.get("class") == "CAST":
-            item = item.get("child") or {}
-        else:
-            return None
-    return None

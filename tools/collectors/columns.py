@@ -15,7 +15,6 @@ _SPELLINGS = {
     "device_id": ("GPU_ID", "gpu-id", "Agent_Id"),
     "queue_id": ("Queue_ID", "queue-id"),
     "pid": ("PID", "Process_Id"),
-    "tid": ("TID", "Thread_Id"),
     "grid": ("Grid_Size", "grd"),
     "workgroup_size": ("Workgroup_Size", "wgr"),
     "lds_bytes": ("LDS_Per_Workgroup", "lds", "LDS_Block_Size"),
@@ -31,7 +30,7 @@ _SPELLINGS = {
     "counter_value": ("Counter_Value",),
     "ignored": (
         "queue-index", "Queue_Index", "sig", "obj", "fbar", "wave_size", "Correlation_ID", "Kernel_ID",
-        "DispatchNs", "CompleteNs",
+        "DispatchNs", "CompleteNs", "TID", "Thread_Id",
     ),
 }  # fmt: skip
 _ROLE = {spelling.casefold(): role for role, spellings in _SPELLINGS.items() for spelling in spellings}
@@ -82,11 +81,10 @@ def classify(headers: list[str]) -> list[Column]:
 
 
 def check_unique(source: str, columns: list[Column]) -> None:
-    """BadInput where two columns claim to be the same counter or the same launch data; case is ignored, as in SQL."""
-    counted = Counter(c.header.casefold() for c in columns if c.role not in UNUSED)
-    # The second of two identical launch columns has lost its role, so it is looked for by its name.
-    counted.update(c.header.casefold() for c in columns if c.role == "ignored" and c.header.casefold() in counted)
-    if twice := sorted({c.header for c in columns if counted[c.header.casefold()] > 1}):
+    """BadInput where two columns claim to be the same counter (case ignored, as in SQL) or the same launch data."""
+    names = [c.header.casefold() for c in columns if c.role in ("counter", "instance")]
+    names += [c.header for c in columns if role_of(c.header) not in ("counter", "instance", *UNUSED)]
+    if twice := sorted(name for name, n in Counter(names).items() if n > 1):
         raise BadInput(f"{source} names columns twice", ", ".join(twice[:8]), "Remove one of each")
 
 

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis.problems import BadInput
-from ...analysis.store import sql_literal, sql_name, write_table
-from .columns import Column, classify
+from ...analysis.store import sql_literal, sql_name, sql_path, write_table
+from .columns import UNUSED, Column, check_unique, classify
+from .files import check_expansion, head, is_gzip
+from .names import bounded_name, plain_text
 
 if TYPE_CHECKING:
     import duckdb
 
 _HEADER_LIMIT = 4 << 20
+_COLUMN_LIMIT = 20_000
 _NULLS = "['', 'nan', 'NaN', 'N/A', 'NA', 'None', 'null']"
-_TEXT_ROLES = {"kernel", "start", "end", "counter_name", "ignored", "unknown", "device_id"}
+_TEXT_ROLES = {"kernel", "start", "end", "duration", "counter_name", "device_id", "name", *UNUSED}
+_CHUNK = 500
 
 
 @dataclass
 class Staged:
-    """One CSV file as Parquet with its original headers, plus ``row`` (from 0) in file order."""
+    """One CSV file as Parquet: the columns of use under their original headers, in file order."""
 
     name: str
     source: Path
@@ -30,6 +36,11 @@ class Staged:
     columns: list[Column]
     rows: int
     warnings: list[str] = field(default_factory=list)
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Least and greatest value of every numeric column that holds any."""
+    infinite: set[str] = field(default_factory=set)
+    xcds: int = 1
+    """Chiplets seen, where the file has rows per chiplet."""
 
     def header(self, role: str) -> str | None:
         """The header that plays ``role``, quoted for SQL, or None."""
@@ -37,105 +48,164 @@ class Staged:
 
     @property
     def relation(self) -> str:
-        """The staged rows as a FROM clause."""
-        return f"read_parquet({sql_literal(str(self.parquet))})"
+        """The staged rows as a FROM clause, with ``row`` counted from 0 in file order."""
+        finite = ", ".join(f"CASE WHEN isfinite({n}) THEN {n} END AS {n}" for n in map(sql_name, sorted(self.infinite)))
+        replace = f" REPLACE ({finite})" if finite else ""
+        return (
+            f"(SELECT file_row_number AS row, * EXCLUDE (file_row_number){replace} FROM read_parquet("
+            f"{sql_path(self.parquet)}, file_row_number = true, hive_partitioning = false))"
+        )
 
     def counters(self) -> list[str]:
         """The plain counter columns, in file order."""
         return [c.header for c in self.columns if c.role == "counter"]
 
 
-def stage(con: duckdb.DuckDBPyConnection, source: Path, folder: Path, name: str) -> Staged:
-    """Read ``source`` once into ``folder``; numbers become DOUBLE, launch metadata stays text.
+def stage(
+    con: duckdb.DuckDBPyConnection,
+    source: Path,
+    folder: Path,
+    name: str,
+    classify: Callable[[list[str]], list[Column]] = classify,
+) -> Staged:
+    """Read ``source`` into ``folder``; numbers become DOUBLE, names and times stay text.
 
-    Cells that are no numbers become NULL with a warning that names column, count and an example.
+    Cells that are no finite numbers become NULL with a warning that names column, count and an example.
     Raises BadInput for an empty or binary file, a wrong encoding, duplicate headers, ragged rows.
     """
     import duckdb
 
     headers = read_headers(source)
     columns = classify(headers)
+    check_unique(source.name, columns)
+    if not any(c.role == "kernel" for c in columns):
+        raise BadInput(f"{source.name} has no column of kernel names", "neither Kernel_Name nor KernelName",
+                       "Is this the profiler's own file?")  # fmt: skip
+    check_expansion(source)
     staged = Staged(name, source, folder / f"stage_{name}.parquet", columns, 0)
-    if unknown := [c.header for c in columns if c.role == "unknown"]:
+    if unknown := [plain_text(c.header, 40) for c in columns if c.role == "unknown"]:
         staged.warnings.append(f"{source.name}: columns that are neither counters nor launch data were left out: "
-                               f"{', '.join(unknown[:8])}{' ...' if len(unknown) > 8 else ''}.")
-    numeric = [c.header for c in columns if c.role not in _TEXT_ROLES]
+                               f"{', '.join(unknown[:8])}{' ...' if len(unknown) > 8 else ''}.")  # fmt: skip
     try:
-        staged.rows = write_table(con, _select(source, headers, set(numeric)), staged.parquet)
+        staged.rows = write_table(con, _select(staged, lenient=False), staged.parquet)
     except (duckdb.ConversionException, duckdb.InvalidInputException):
-        try:
-            staged.rows = _stage_leniently(con, staged, headers, numeric)
-        except duckdb.Error as error:
-            raise _bad_csv(source, error) from error
+        staged.rows = _stage_leniently(con, staged)
+    except duckdb.IOException as error:
+        raise _bad_csv(source, error) from error
     if staged.rows == 0:
         raise BadInput(f"{source.name} holds no rows", "it has a header only", "Was the profiled program's run complete?")
+    measure(con, staged)
     return staged
 
 
 def read_headers(source: Path) -> list[str]:
     """The header line of a CSV file (plain or gzip), as text; BadInput where it is none."""
-    import gzip
-
-    try:
-        opener = gzip.open if source.suffix == ".gz" else open
-        with opener(source, "rb") as file:  # type: ignore[operator]
-            head: bytes = file.read(_HEADER_LIMIT)
-    except (OSError, EOFError) as error:
-        raise BadInput(f"{source.name} cannot be read", str(error)) from error
-    if not head.strip():
+    start = head(source, _HEADER_LIMIT)
+    if not start.strip():
         raise BadInput(f"{source.name} is empty", fix="Was the profiled program's run complete?")
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise BadInput(f"{source.name} is not UTF-8 text", "it starts with a UTF-16 mark", "Save it as UTF-8")
-    line, newline, _ = head.partition(b"\n")
-    if not newline and len(head) >= _HEADER_LIMIT:
+    line, newline, _ = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
+    if b"\x00" in line:
+        raise BadInput(f"{source.name} is a binary file, no CSV", fix="Name the file or folder that the profiler wrote")
+    if not newline and len(start) >= _HEADER_LIMIT:
         raise BadInput(f"{source.name} is no CSV file", f"its first line is longer than {_HEADER_LIMIT >> 20} MiB")
     try:
-        text = line.decode("utf-8-sig")
+        text = line.decode("utf-8")
+        headers = [h.strip() for h in next(csv.reader(io.StringIO(text)), [])]
     except UnicodeDecodeError as error:
         raise BadInput(f"{source.name} is not UTF-8 text", f"byte {error.start} of its header", "Save it as UTF-8") from error
-    if "\x00" in text:
-        raise BadInput(f"{source.name} is a binary file, no CSV")
-    headers = [h.strip() for h in next(csv.reader(io.StringIO(text)), [])]
-    if len(set(headers)) != len(headers):
-        twice = sorted({h for h in headers if headers.count(h) > 1})
-        raise BadInput(f"{source.name} names columns twice", ", ".join(twice[:8]), "Remove one of each")
+    except csv.Error as error:
+        raise BadInput(f"{source.name} is no CSV file", f"its header cannot be read: {error}") from error
+    if len(headers) > _COLUMN_LIMIT:
+        raise BadInput(f"{source.name} has {len(headers)} columns", f"more than the {_COLUMN_LIMIT} a profile may have")
     return headers
 
 
-def _select(source: Path, headers: list[str], numeric: set[str]) -> str:
-    types = ", ".join(f"{sql_literal(h)}: '{'DOUBLE' if h in numeric else 'VARCHAR'}'" for h in headers)
+def _select(staged: Staged, *, lenient: bool) -> str:
+    """The columns of use; DuckDB knows columns by position, so that no header can confuse it."""
+    typed = {i: "VARCHAR" if lenient or c.role in _TEXT_ROLES else "DOUBLE" for i, c in enumerate(staged.columns)}
+    picks = []
+    for i, column in enumerate(staged.columns):
+        if column.role in UNUSED:
+            continue
+        cell = f"TRY_CAST(c{i} AS DOUBLE)" if lenient and column.role not in _TEXT_ROLES else f"c{i}"
+        picks.append(f"{bounded_name(cell) if column.role == 'kernel' else cell} AS {sql_name(column.header)}")
+    return f"SELECT {', '.join(picks) or 'c0'} FROM {_csv(staged.source, typed)}"
+
+
+def _csv(source: Path, types: dict[int, str]) -> str:
+    columns = ", ".join(f"c{i}: '{kind}'" for i, kind in types.items())
+    compression = "gzip" if is_gzip(source) else "none"
     return (
-        f"SELECT row_number() OVER () - 1 AS row, * FROM read_csv({sql_literal(str(source))}, auto_detect=false, "
-        f"header=true, delim=',', quote='\"', escape='\"', nullstr={_NULLS}, columns={{{types}}})"
+        f"read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
+        f"compression = '{compression}', hive_partitioning = false, nullstr = {_NULLS}, columns = {{{columns}}})"
     )
 
 
-def _stage_leniently(con: duckdb.DuckDBPyConnection, staged: Staged, headers: list[str], numeric: list[str]) -> int:
+def _stage_leniently(con: duckdb.DuckDBPyConnection, staged: Staged) -> int:
     """Second attempt, all text first: cells that are no numbers become NULL and are counted."""
-    text = staged.parquet.with_suffix(".text")
-    rows = write_table(con, _select(staged.source, headers, set()), text)
-    relation = f"read_parquet({sql_literal(str(text))})"
-    casts = ", ".join(f"TRY_CAST({sql_name(h)} AS DOUBLE) AS {sql_name(h)}" for h in numeric)
-    write_table(con, f"SELECT * REPLACE ({casts}) FROM {relation}", staged.parquet)
-    for start in range(0, len(numeric), 100):
-        chunk = numeric[start : start + 100]
-        bad = con.execute(
-            "SELECT " + ", ".join(
-                f"count(*) FILTER ({sql_name(h)} IS NOT NULL AND TRY_CAST({sql_name(h)} AS DOUBLE) IS NULL), "
-                f"any_value({sql_name(h)}) FILTER (TRY_CAST({sql_name(h)} AS DOUBLE) IS NULL)" for h in chunk
-            ) + f" FROM {relation}"
-        ).fetchone() or ()  # fmt: skip
-        for header, count, example in zip(chunk, bad[::2], bad[1::2], strict=True):
-            if count:
-                staged.warnings.append(f"{staged.source.name}: column {header} holds text in {count} of {rows} rows "
-                                       f"(for instance {str(example)[:40]!r}); those cells are taken as not collected.")
-    text.unlink()
+    import duckdb
+
+    numeric = [i for i, c in enumerate(staged.columns) if c.role not in _TEXT_ROLES]
+    everything = _csv(staged.source, {i: "VARCHAR" for i in range(len(staged.columns))})
+    try:
+        rows = write_table(con, _select(staged, lenient=True), staged.parquet)
+        for start in range(0, len(numeric), _CHUNK):
+            chunk = numeric[start : start + _CHUNK]
+            bad = [f"c{i} IS NOT NULL AND TRY_CAST(c{i} AS DOUBLE) IS NULL" for i in chunk]
+            picks = ", ".join(f"count(*) FILTER ({b}), any_value(c{i}) FILTER ({b})" for i, b in zip(chunk, bad, strict=True))
+            found = con.execute(f"SELECT {picks} FROM {everything}").fetchone() or ()
+            for i, count, example in zip(chunk, found[::2], found[1::2], strict=True):
+                if count:
+                    staged.warnings.append(_not_a_number(staged, staged.columns[i].header, count, rows, example))
+    except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.IOException) as error:
+        raise _bad_csv(staged.source, error) from error
     return rows
 
 
+def measure(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
+    """Note the bounds of every numeric column; infinities and NaN become NULL, with a warning."""
+    numeric = [c.header for c in staged.columns if c.role not in _TEXT_ROLES]
+    for start in range(0, len(numeric), _CHUNK):
+        chunk = numeric[start : start + _CHUNK]
+        found = con.execute(
+            f"SELECT {', '.join(f'min({n}), max({n})' for n in map(sql_name, chunk))} FROM {staged.relation}"
+        ).fetchone() or ()  # fmt: skip
+        for header, low, high in zip(chunk, found[::2], found[1::2], strict=True):
+            if low is None:
+                continue
+            if math.isfinite(low) and math.isfinite(high):
+                staged.bounds[header] = (low, high)
+                continue
+            name = sql_name(header)
+            count, low, high = con.execute(
+                f"SELECT count(*) FILTER (NOT isfinite({name})), min({name}) FILTER (isfinite({name})), "
+                f"max({name}) FILTER (isfinite({name})) FROM {staged.relation}"
+            ).fetchone() or (0, None, None)
+            staged.infinite.add(header)
+            staged.warnings.append(_not_a_number(staged, header, count, staged.rows, "infinity"))
+            if low is not None:
+                staged.bounds[header] = (low, high)
+
+
+def _not_a_number(staged: Staged, header: str, count: int, rows: int, example: str) -> str:
+    return (
+        f"{staged.source.name}: column {header} holds text in {count} of {rows} rows "
+        f"(for instance {plain_text(str(example), 40)!r}); those cells are taken as not collected."
+    )
+
+
 def _bad_csv(source: Path, error: Exception) -> BadInput:
+    """A DuckDB error about a CSV file in our words: line number and cause, without its hints to programmers."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    where = next((line for line in lines if "Line:" in line), lines[0])
-    why = next((line for line in lines if line.startswith(("Expected", "Value", "Invalid unicode", "Maximum"))), "")
-    return BadInput(f"{source.name} is damaged", f"{where} {why}".strip()[:300],
-                    "Repair or remove the row, or profile again; nothing was imported")
+    where = next((line.partition("on ")[2] for line in lines if "Error on Line:" in line), "")
+    causes = ("Expected Number", "Value with", "Maximum line", "Invalid unicode", "Unexpected end", "Input is not")
+    why = next((line[line.index(c) :] for line in lines for c in causes if c in line), lines[0])
+    if "state machine" in why:
+        why = "its line endings are mixed, or a quote is not closed"
+    if "unicode" in why:
+        return BadInput(f"{source.name} is not UTF-8 text", where, "Save it as UTF-8, or profile again")
+    why = plain_text(why.replace(str(source), source.name), 160)
+    return BadInput(f"{source.name} is damaged", f"{where}: {why}" if where else why,
+                    "Repair or remove the row, or profile again; nothing was imported")  # fmt: skip

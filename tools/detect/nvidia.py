@@ -44,7 +44,7 @@ def devices(roots: Roots, timeout_s: float = _SMI_S) -> Found:
             named, [f"{what[0].upper()}{what[1:]}, but nvidia-smi is not installed. Install the driver's tools."]
         )
     answer, fields = _query(programs[0], timeout_s)
-    if answer.complaint:
+    if answer.complaint or "no devices were found" in answer.out.lower():
         return Found(_from_proc(roots), _failed(answer))
     rows, strange = _rows(answer.out, fields)
     listed = [_device(roots, row) for row in rows]

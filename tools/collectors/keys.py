@@ -1,0 +1,140 @@
+"""Which dispatch is which: identity, order and duration of every row of a pass, and how passes pair up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...analysis.store import sql_name
+from .csvfile import Staged
+from .names import plain_kernel_name, visible_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+# A time such as 8.1097E+14 lost its digits in a spreadsheet; one with 14 digits or more lost nothing that matters.
+_ROUNDED = "'\\d(\\.\\d{0,12})?[eE]\\+?\\d+'"
+_WHOLE = "'\\d+'"
+
+
+@dataclass
+class Pass:
+    """One profiled replay: its staged rows, which counters it holds and what they are called in the store."""
+
+    staged: Staged
+    counters: dict[str, str]
+    """Counter in the file -> column in the store (``NAME``, or ``NAME@PASS`` where another pass has it too)."""
+    instances: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Per-instance column in the file -> (counter, global instance number)."""
+    matched: int = 0
+    unmatched: int = 0
+
+
+def write_keys(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str]) -> None:
+    """Tables ``names`` (kernel names), ``keys_<i>`` (rows of pass i) and ``pairs_<i>`` (row of the main pass, row of i).
+
+    Dispatches pair up by device, kernel, grid and ordinal, in the order of their ids; with several processes also by
+    process, in the order of the process ids, since every process counts its dispatches from the start.
+    """
+    _write_names(con, passes, warnings)
+    by_process = all(p.staged.header("pid") for p in passes) and any(_several_processes(p.staged) for p in passes)
+    for index, item in enumerate(passes):
+        con.execute(f"CREATE OR REPLACE TABLE keys_{index} AS {_keys(item.staged, by_process)}")
+    _number_dispatches(con, passes[0], warnings)
+    passes[0].matched = passes[0].staged.rows
+    for index in range(1, len(passes)):
+        _pair(con, passes, index, warnings)
+
+
+def _write_names(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str]) -> None:
+    """Every kernel name once, cleaned; rows of all passes then refer to it by number."""
+    texts = " UNION ".join(f"SELECT {p.staged.header('kernel')} AS text FROM {p.staged.relation}" for p in passes)
+    con.execute(
+        "CREATE OR REPLACE TABLE names AS SELECT CAST(row_number() OVER () AS INT) AS name_id, "
+        "CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * "
+        f"FROM (SELECT *, {plain_kernel_name('raw')} AS kernel FROM (SELECT text, {visible_name('text')} AS raw FROM ({texts})))"
+    )
+    unclean, unnamed = con.execute(
+        "SELECT count(*) FILTER (raw != trim(text) AND text != ''), count(*) FILTER (raw = '(no name)') FROM names"
+    ).fetchone() or (0, 0)
+    if unclean:
+        warnings.append(f"{unclean} kernel names held control or invisible characters, which were removed.")
+    if unnamed:
+        warnings.append("Some dispatches have no kernel name; they are called '(no name)'.")
+
+
+def _keys(staged: Staged, by_process: bool) -> str:
+    """Row number, identity and duration of every dispatch of one pass; few columns, so it fits in memory."""
+    device, given = staged.header("device_id"), staged.header("dispatch_id")
+    number = f"coalesce(TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT), 0)" if device else "0"
+    pid = f"dense_rank() OVER (ORDER BY {staged.header('pid')})" if by_process else "1"
+    inner = (
+        f"SELECT row, CAST({pid} AS INT) AS process, {number} AS device_id, n.name_id, n.kernel_id, "
+        f"TRY_CAST({staged.header('grid') or 'NULL'} AS BIGINT) AS grid, "
+        f"TRY_CAST({given or 'row'} AS BIGINT) AS dispatch_id, {_times(staged)} "
+        f"FROM {staged.relation} JOIN names n ON n.text IS NOT DISTINCT FROM {staged.header('kernel')}"
+    )
+    same = "PARTITION BY process, device_id, kernel_id"
+    order = "ORDER BY dispatch_id NULLS LAST, row"
+    return (
+        f"SELECT *, CAST(row_number() OVER ({same} {order}) AS INT) AS ordinal, "
+        f"CAST(row_number() OVER ({same}, grid {order}) AS INT) AS nth FROM ({inner}) ORDER BY row"
+    )
+
+
+def _times(staged: Staged) -> str:
+    """start_ns, end_ns, duration_ns: whole numbers are subtracted as integers, so that none above 2^53 is rounded.
+
+    Timestamps with a fraction are means over replays and stay floating point. A duration that is not positive is no
+    duration, nor is one of times that were rounded. Without timestamps, a duration in the file counts.
+    """
+    start, end, given = staged.header("start"), staged.header("end"), staged.header("duration")
+    if start is None or end is None:
+        known = f"TRY_CAST({given} AS DOUBLE)" if given else "NULL::DOUBLE"
+        return f"NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, CASE WHEN {known} > 0 THEN {known} END AS duration_ns"
+    whole = f"regexp_full_match({start}, {_WHOLE}) AND regexp_full_match({end}, {_WHOLE})"
+    rounded = f"regexp_full_match({start}, {_ROUNDED}) OR regexp_full_match({end}, {_ROUNDED})"
+    exact = f"CAST(TRY_CAST({end} AS BIGINT) - TRY_CAST({start} AS BIGINT) AS DOUBLE)"
+    rough = f"TRY_CAST({end} AS DOUBLE) - TRY_CAST({start} AS DOUBLE)"
+    span = f"CASE WHEN {whole} THEN {exact} WHEN {rounded} THEN NULL ELSE {rough} END"
+    return (
+        f"TRY_CAST({start} AS BIGINT) AS start_ns, TRY_CAST({end} AS BIGINT) AS end_ns, "
+        f"CASE WHEN {span} > 0 AND isfinite({span}) THEN {span} END AS duration_ns"
+    )
+
+
+def _several_processes(staged: Staged) -> bool:
+    pid = next(c.header for c in staged.columns if c.role == "pid")
+    low, high = staged.bounds.get(pid, (0, 0))
+    return low != high
+
+
+def _number_dispatches(con: duckdb.DuckDBPyConnection, main: Pass, warnings: list[str]) -> None:
+    total, distinct = con.execute("SELECT count(*), count(DISTINCT dispatch_id) FROM keys_0").fetchone() or (0, 0)
+    if total != distinct:
+        con.execute("UPDATE keys_0 SET dispatch_id = row")
+        warnings.append(f"{main.staged.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
+                        "so dispatches were numbered from 0 in file order.")  # fmt: skip
+
+
+def _pair(con: duckdb.DuckDBPyConnection, passes: list[Pass], index: int, warnings: list[str]) -> None:
+    main, item = passes[0], passes[index]
+    both_grids = main.staged.header("grid") and item.staged.header("grid")
+    key = "process, device_id, kernel_id, grid, nth" if both_grids else "process, device_id, kernel_id, ordinal"
+    con.execute(
+        f"CREATE OR REPLACE TABLE pairs_{index} AS SELECT k.row AS main_row, o.row, o.duration_ns "
+        f"FROM keys_0 k JOIN keys_{index} o USING ({key})"
+    )
+    (item.matched,) = con.execute(f"SELECT count(*) FROM pairs_{index}").fetchone() or (0,)
+    item.unmatched = item.staged.rows - item.matched
+    missing = main.staged.rows - item.matched
+    if item.unmatched or missing:
+        warnings.append(
+            f"Pass {item.staged.name}: {item.matched} dispatches matched by device, kernel, grid and ordinal, "
+            f"{item.unmatched} only in this pass (left out), {missing} of the main pass without it (NULL)."
+        )
+
+
+def quoted(columns: list[str], prefix: str = "") -> str:
+    """Column names as a SELECT list, each led by a comma."""
+    return "".join(f", {prefix}{sql_name(c)}" for c in columns)
