@@ -136,7 +136,9 @@ def renames(target: str) -> dict[str, str]:
 @cache
 def presets() -> dict[str, list[str]]:
     """Named selections of metrics."""
-    data: dict[str, list[str]] = tomllib.loads((_HERE / "metrics" / "presets.toml").read_text(encoding="utf-8"))["presets"]
+    data: dict[str, list[str]] = tomllib.loads((_HERE / "metrics" / "presets.toml").read_text(encoding="utf-8"))[
+        "presets"
+    ]
     return data
 
 
@@ -193,15 +195,25 @@ def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) 
 
 def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
     if elsewhere := known_targets(word):
-        return BadArgument(f"Metric {word!r} does not exist on {target}", f"it does on {', '.join(elsewhere)}",
-                           "search_metrics lists what this GPU has")
-    return BadArgument(f"Unknown metric {word!r}", near(word, [*named, *presets()]),
-                       "Give a name, an id (17.3.7), a table (17.3), a panel (17), a subsystem, a preset "
-                       f"({', '.join(presets())}) or *; search_metrics finds names")
+        return BadArgument(
+            f"Metric {word!r} does not exist on {target}",
+            f"it does on {', '.join(elsewhere)}",
+            "search_metrics lists what this GPU has",
+        )
+    return BadArgument(
+        f"Unknown metric {word!r}",
+        near(word, [*named, *presets()]),
+        "Give a name, an id (17.3.7), a table (17.3), a panel (17), a subsystem, a preset "
+        f"({', '.join(presets())}) or *; search_metrics finds names",
+    )
 
 
 def _metric(
-    table: dict[str, Any], entry: dict[str, Any], target: str, index: int, entries: dict[str, tuple[dict[str, Any], Any]]
+    table: dict[str, Any],
+    entry: dict[str, Any],
+    target: str,
+    index: int,
+    entries: dict[str, tuple[dict[str, Any], Any]],
 ) -> Metric:
     """One entry as it stands on ``target``.
 
@@ -212,10 +224,13 @@ def _metric(
     while "of" in base:
         origin = entries[base["of"]]
         fields, base = _stated(*origin, target) | fields, origin[1]
-    return Metric.model_validate({"better": "none"} | fields | {
-        "id": table["id"] if fields.get("per") == "l2_channel" else f"{table['id']}.{index}", "table": table["id"], "table_title": table["title"],
+    place = {
+        "id": table["id"] if fields.get("per") == "l2_channel" else f"{table['id']}.{index}",
+        "table": table["id"],
+        "table_title": table["title"],
         "panel": int(table["id"].split(".")[0]),
-    })  # fmt: skip
+    }
+    return Metric.model_validate({"better": "none"} | fields | place)
 
 
 def _stated(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[str, Any]:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from . import catalog
 from .catalog import Metric
 from .formula import references
+from .scope import ALL_CHANNELS, Scope, is_channelled
 from .selection import Selection
 from .store import Manifest, Store, sql_literal, sql_name
-
-# Launch columns of the table dispatches that formulas may name.
-LAUNCH = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratch_bytes")
-_ALL_CHANNELS = "[*]"
 
 
 @dataclass(frozen=True)
@@ -29,28 +24,27 @@ class Query:
     facts: dict[str, float]
 
 
-def facts_of(manifest: Manifest) -> dict[str, float]:
-    """The facts that formulas may use: those of the GPU target, overridden by what the profile states."""
-    target = catalog.gpu(manifest.arch or "")
-    return {name: fact.value for name, fact in target.facts.items()} | manifest.facts
-
-
-def dispatch_query(store: Store, manifest: Manifest, metrics: list[Metric], chosen: Selection, norm: str, by_kernel: bool) -> Query:
+def dispatch_query(
+    store: Store, manifest: Manifest, metrics: list[Metric], chosen: Selection, norm: str, by_kernel: bool
+) -> Query:
     """The query over the wide table: one row per kernel (or one for all) and metric."""
-    scope = _Scope(manifest, has_instances=store.file(manifest, "counter_instances") is not None)
+    scope = Scope(manifest, has_instances=store.file(manifest, "counter_instances") is not None)
     pairs, missing = _compile(metrics, norm, scope)
     groups: list[str | None] = list(chosen.kernels) if by_kernel else [None]
     if not pairs:
         return Query("", metrics, missing, groups, [0], scope.facts)
-    columns = f"SELECT {', '.join(scope.columns())} FROM {_source(store, manifest, scope)} WHERE {_qualified(chosen.condition)}"
+    source, condition = _source(store, manifest, scope), _qualified(chosen.condition)
+    columns = f"SELECT {', '.join(scope.columns())} FROM {source} WHERE {condition}"
     base = scope.with_constants(columns)
     return Query(_aggregate(base, pairs, by_kernel, "0"), metrics, missing, groups, [0], scope.facts)
 
 
-def channel_query(store: Store, manifest: Manifest, metrics: list[Metric], chosen: Selection, norm: str, by_kernel: bool) -> Query:
+def channel_query(
+    store: Store, manifest: Manifest, metrics: list[Metric], chosen: Selection, norm: str, by_kernel: bool
+) -> Query:
     """The same per L2 channel: the counters come from counter_instances, one group per channel."""
     instances = store.file(manifest, "counter_instances")
-    counts = _Scope(manifest, has_instances=False, channel=True)
+    counts = Scope(manifest, has_instances=False, channel=True)
     pairs, missing = _compile(metrics, norm, counts)
     channels = list(range(int(counts.facts.get("total_l2_chan", 1))))
     groups: list[str | None] = list(chosen.kernels) if by_kernel else [None]
@@ -59,105 +53,27 @@ def channel_query(store: Store, manifest: Manifest, metrics: list[Metric], chose
     if not pairs or instances is None:
         return Query("", metrics, missing, groups, channels, counts.facts)
     per_xcd = max(1, len(channels) // max(1, int(counts.facts.get("num_xcd", 1))))
-    channelled = sorted(c for c in counts.counters if _is_channelled(c))
+    channelled = sorted(c for c in counts.counters if is_channelled(c))
     spelled = {c: counts.spelling(c) for c in channelled}
     pivot = ", ".join(f"max(value) FILTER (counter = {sql_literal(spelled[c])}) AS {sql_name(c)}" for c in channelled)
     wanted = ", ".join(sql_literal(s) for s in spelled.values())
     wide = store.file(manifest, "counters")
-    others = [e for c, e in counts.named_columns().items() if not _is_channelled(c)]
+    others = [e for c, e in counts.named_columns().items() if not is_channelled(c)]
     columns = (
         f"SELECT {', '.join(['w.kernel', 'i.*', *others])} FROM ("
-        f"SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} FROM read_parquet({sql_literal(str(instances))}) "
-        f"WHERE counter IN ({wanted}) GROUP BY ALL) i JOIN read_parquet({sql_literal(str(wide))}) w USING (dispatch_id) "
+        f"SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} "
+        f"FROM read_parquet({sql_literal(str(instances))}) WHERE counter IN ({wanted}) GROUP BY ALL"
+        f") i JOIN read_parquet({sql_literal(str(wide))}) w USING (dispatch_id) "
         f"WHERE {_qualified(chosen.condition)}"
     )
-    return Query(_aggregate(counts.with_constants(columns), pairs, by_kernel, "ch"), metrics, missing, groups, channels, counts.facts)
-
-
-class _Scope:
-    """The names formulas of one query use, resolved against what the workload has."""
-
-    def __init__(self, manifest: Manifest, *, has_instances: bool, channel: bool = False) -> None:
-        self.target = manifest.arch or ""
-        self.facts = facts_of(manifest)
-        self.available = set(manifest.counters)
-        self.has_instances = has_instances
-        self.channel = channel
-        self.terms = catalog.terms(self.target)
-        self.used_terms: dict[str, str] = {}
-        self.counters: set[str] = set()
-        self.launch: set[str] = set()
-
-    def resolve(self, formulas: Iterable[str]) -> tuple[list[str], bool]:
-        """Note what the formulas use; return what is missing, in words, and whether they use the duration."""
-        missing: list[str] = []
-        counters, launch, terms = set(), set(), {}
-        todo = [n for f, names in references(formulas).items() for n in names]
-        seen: set[str] = set()
-        while todo:
-            name = todo.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            if name in self.terms:
-                terms[name] = self.terms[name]
-                todo += references([self.terms[name]])[self.terms[name]]
-            elif name in LAUNCH:
-                launch.add(name)
-            elif name == "duration_ns" or name in self.facts:
-                continue
-            elif name[0].islower():
-                missing.append(f"device fact {name} unknown")
-            elif self.column(name) is None:
-                missing.append(f"counter {self.spelling(name)} missing")
-            else:
-                counters.add(name)
-        if not missing:
-            self.counters |= counters
-            self.launch |= launch
-            self.used_terms |= terms
-        return sorted(missing), "duration_ns" in seen
-
-    def spelling(self, name: str) -> str:
-        """The target's spelling of a counter that formulas call ``name``."""
-        for prefix, actual in catalog.renames(self.target).items():
-            if name.startswith(prefix):
-                return actual + name.removeprefix(prefix)
-        return name
-
-    def column(self, name: str) -> str | None:
-        """The SQL expression that yields counter ``name``, or None where the workload has no such column.
-
-        ``C@PASS`` means C as measured in that pass, or C itself in a profile taken in one piece.
-        ``C[*]`` means the sum over all L2 channels.
-        """
-        actual = self.spelling(name)
-        if actual.endswith(_ALL_CHANNELS):
-            return f"x.{sql_name(actual)}" if self.has_instances else None
-        if self.channel and _is_channelled(name):
-            return f"i.{sql_name(name)}"
-        plain = actual.split("@")[0]
-        for candidate in (actual, plain):
-            if candidate in self.available or (candidate.startswith("duration_ns") and candidate == plain):
-                return f"w.{sql_name(candidate)}"
-        return None
-
-    def named_columns(self) -> dict[str, str]:
-        """Counter -> select item under the name the formulas use, plus duration."""
-        found = {c: f"{self.column(c)} AS {sql_name(c)}" for c in sorted(self.counters)}
-        found["duration_ns"] = "w.duration_ns"
-        return found
-
-    def with_constants(self, columns: str) -> str:
-        """The relation ``columns`` plus facts and terms; DuckDB resolves a later alias against an earlier one."""
-        order = [t for t in self.terms if t in self.used_terms]
-        items = [f"{v!r}::DOUBLE AS {k}" for k, v in self.facts.items()] + [f"{self.terms[t]} AS {t}" for t in order]
-        return f"SELECT {', '.join(['*', *items])} FROM ({columns})"
-
-    def columns(self) -> list[str]:
-        """The select items that come from files."""
-        launch = [f"d.{n}" for n in sorted(self.launch)]
-        return ["w.kernel", *self.named_columns().values(), *launch]
+    return Query(
+        _aggregate(counts.with_constants(columns), pairs, by_kernel, "ch"),
+        metrics,
+        missing,
+        groups,
+        channels,
+        counts.facts,
+    )
 
 
 @dataclass(frozen=True)
@@ -170,7 +86,7 @@ class _Pair:
     timed: bool
 
 
-def _compile(metrics: list[Metric], norm: str, scope: _Scope) -> tuple[list[_Pair], list[str | None]]:
+def _compile(metrics: list[Metric], norm: str, scope: Scope) -> tuple[list[_Pair], list[str | None]]:
     """Every metric whose inputs exist, and for all what is missing."""
     references([f for m in metrics for f in (m.num, norm if m.norm else m.den or "1")])
     pairs, missing = [], []
@@ -183,13 +99,13 @@ def _compile(metrics: list[Metric], norm: str, scope: _Scope) -> tuple[list[_Pai
     return pairs, missing
 
 
-def _source(store: Store, manifest: Manifest, scope: _Scope) -> str:
+def _source(store: Store, manifest: Manifest, scope: Scope) -> str:
     relation = f"read_parquet({sql_literal(str(store.file(manifest, 'counters')))}) w"
     if scope.launch:
         relation += f" JOIN read_parquet({sql_literal(str(store.file(manifest, 'dispatches')))}) d USING (dispatch_id)"
-    if summed := sorted(c for c in scope.counters if c.endswith(_ALL_CHANNELS)):
+    if summed := sorted(c for c in scope.counters if c.endswith(ALL_CHANNELS)):
         channels = int(scope.facts.get("total_l2_chan", 0))
-        plain = {c: scope.spelling(c).removesuffix(_ALL_CHANNELS) for c in summed}
+        plain = {c: scope.spelling(c).removesuffix(ALL_CHANNELS) for c in summed}
         sums = ", ".join(
             f"CASE WHEN count(value) FILTER (counter = {sql_literal(p)}) = {channels} "
             f"THEN sum(value) FILTER (counter = {sql_literal(p)}) END AS {sql_name(scope.spelling(c))}"
@@ -223,14 +139,10 @@ SELECT kernel, i, ch,
        sum(n) FILTER (v IS NOT NULL) / NULLIF(sum(d) FILTER (v IS NOT NULL), 0) AS ratio,
        avg(v) AS mean, min(v) AS min, max(v) AS max, stddev_samp(v) AS std,
        quantile_cont(v, 0.25) AS q1, quantile_cont(v, 0.5) AS median, quantile_cont(v, 0.75) AS q3,
-       count(v) AS n, count(*) FILTER (raw = 0) AS zero, count(*) AS total, count(*) FILTER (timed AND untimed) AS untimed
+       count(v) AS n, count(*) FILTER (raw = 0) AS zero, count(*) AS total,
+       count(*) FILTER (timed AND untimed) AS untimed
 FROM cells GROUP BY kernel, i, ch"""
 
 
 def _qualified(condition: str) -> str:
     return condition.replace("dispatch_id", "w.dispatch_id").replace(" kernel IN", " w.kernel IN")
-
-
-def _is_channelled(counter: str) -> bool:
-    """Whether a counter of a per-channel formula is a channel's own: an L2 counter that is no total."""
-    return counter.startswith("TCC_") and not counter.endswith("_sum")

@@ -6,33 +6,29 @@ per kernel and metric, so its plan stays small however many metrics are asked fo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from . import catalog
 from .catalog import Metric
 from .compile import Query, channel_query, dispatch_query
+from .derived import NOTHING, Aggregate, Aggregation, Key, finish, peaks, run
 from .problems import BadArgument, BadInput
-from .selection import Selection, choose
+from .selection import choose
+from .status import Status, judge
 from .store import Manifest, Store
 
 if TYPE_CHECKING:
     import duckdb
 
 Normalization = Literal["per_kernel", "per_wave", "per_cycle", "per_second"]
-Aggregation = Literal["sum_ratio", "mean"]
-Status = Literal["ok", "suspect", "impossible", "not_collected", "not_supported"]
 NORMALIZATIONS: dict[str, tuple[str, str]] = {
     "per_kernel": ("1", "kernel"),
     "per_wave": ("SQ_WAVES", "wave"),
     "per_cycle": ("gui", "cycle"),
     "per_second": ("seconds", "s"),
 }
-_SUSPECT_PCT = 100.0
-_IMPOSSIBLE_PCT = 105.0
-_TOLERANCE_PCT = 1.0
 
 
 @dataclass(frozen=True)
@@ -88,9 +84,11 @@ def evaluate(
         raise BadArgument(f"Unknown aggregation {aggregation!r}", fix="Use sum_ratio or mean")
     manifest = workload if isinstance(workload, Manifest) else store.resolve(workload)
     if manifest.arch not in catalog.targets():
-        raise BadInput(f"No metrics are known for workload {manifest.name!r}",
-                       f"its GPU target is {manifest.arch or 'not stated in the profile'}",
-                       f"Import it again with gpu= one of {', '.join(catalog.targets())}")
+        raise BadInput(
+            f"No metrics are known for workload {manifest.name!r}",
+            f"its GPU target is {manifest.arch or 'not stated in the profile'}",
+            f"Import it again with gpu= one of {', '.join(catalog.targets())}",
+        )
     wanted = list(metrics)
     chosen = catalog.select(manifest.arch, wanted)
     con = duckdb.connect()
@@ -107,7 +105,10 @@ def evaluate(
         con.close()
     order = {m.name: i for i, m in enumerate(chosen)}
     ranks = {k: i for i, k in enumerate(selection.kernels)}
-    return sorted((f for f in found if f.metric.name in order), key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)))
+    return sorted(
+        (f for f in found if f.metric.name in order),
+        key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)),
+    )
 
 
 def _with_used(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:
@@ -120,134 +121,69 @@ def _with_used(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:
 def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
     """All channels of a metric, unless only single channels of its table were asked for (18.2.17)."""
     single = {f.id for f in figures} & set(wanted)
-    whole = {m for m in wanted if m not in single}
-    return [
-        f for f in figures
-        if f.id in single or not any(i.rpartition(".")[0] == f.metric.table for i in single)
-        or whole & {f.metric.name, f.metric.table, str(f.metric.panel), f.metric.subsystem, "*"}
-    ]  # fmt: skip
+    tables = {i.rpartition(".")[0] for i in single}
+    whole = set(wanted) - single
+
+    def asked(figure: Figure) -> bool:
+        metric = figure.metric
+        named = whole & {metric.name, metric.table, str(metric.panel), metric.subsystem, "*"}
+        return figure.id in single or metric.table not in tables or bool(named)
+
+    return [f for f in figures if asked(f)]
 
 
 def _evaluate(con: duckdb.DuckDBPyConnection, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
     """Run one query and turn its rows, and the metrics that could not be compiled, into figures."""
-    facts = query.facts
-    peaks = _constants(con, {m.name: m.peak for m in query.metrics if m.peak}, facts)
-    rows: dict[tuple[str | None, int, int], dict[str, Any]] = {}
-    if query.sql:
-        cursor = con.execute(query.sql)
-        names = [c[0] for c in cursor.description or ()]
-        for values in cursor.fetchall():
-            row = dict(zip(names, values, strict=True))
-            rows[row["kernel"], row["i"], row["ch"]] = row
-    finishes = _finish(con, query, rows, aggregation)
+    aggregates = run(con, query)
+    finished = finish(con, query, aggregates, aggregation)
+    limits = peaks(con, query)
     figures = []
-    for kernel in query.groups:
-        for i, metric in enumerate(query.metrics):
-            for channel in query.channels:
-                key = (kernel, i, channel)
-                missing = query.missing[i]
-                row = None if missing else rows.get(key)
-                figures.append(
-                    _figure(metric, kernel, channel, row, finishes.get(key), missing, peaks.get(metric.name), per, aggregation)
-                )
+    for i, metric in enumerate(query.metrics):
+        for key in [(kernel, i, channel) for kernel in query.groups for channel in query.channels]:
+            found, final, missing = aggregates.get(key), finished.get(key), query.missing[i]
+            figures.append(_figure(metric, key, found, final, missing, limits.get(metric.name), per, aggregation))
     return figures
 
 
 def _figure(
-    metric: Metric, kernel: str | None, channel: int, row: dict[str, Any] | None, finished: float | None,
-    missing: str | None, peak: float | str | None, per: str, aggregation: Aggregation,
-) -> Figure:  # fmt: skip
-    value = None
-    if row is not None:
-        value = row["mean"] if aggregation == "mean" or metric.rule == "mean" else row["ratio"]
-        if metric.finish:
-            value = finished
-        if metric.chart and aggregation == "mean" and value is not None:
-            value = float(round(value))
-        if value is not None and not math.isfinite(value):
-            value = None
-    top = peak if isinstance(peak, float) else None
-    pct = 100 * value / top if value is not None and top else None
-    status, reason = _judge(metric, value, pct, row, missing, channel)
-    if status == "ok" and isinstance(peak, str):
-        reason = peak
-    stats = {k: row[k] for k in ("min", "max", "q1", "median", "q3", "std")} if row and value is not None else {}
-    suffix = f"[{channel}]" if metric.per == "l2_channel" else ""
+    metric: Metric,
+    key: Key,
+    found: Aggregate | None,
+    finished: float | None,
+    missing: str | None,
+    limit: float | str | None,
+    per: str,
+    aggregation: Aggregation,
+) -> Figure:
+    """One figure from its aggregate; ``limit`` is the peak, or a sentence why there is none."""
+    kernel, _, channel = key
+    value = finished if metric.finish else found.value(metric, aggregation) if found else None
+    if metric.chart and aggregation == "mean" and value is not None:
+        value = float(round(value))
+    peak = limit if isinstance(limit, float) else None
+    pct = 100 * value / peak if value is not None and peak else None
+    status, reason = judge(metric, value, pct, found, missing)
+    channelled = metric.per == "l2_channel"
+    shown = found if found and value is not None else NOTHING
     return Figure(
-        metric=metric, name=metric.name + suffix, id=f"{metric.table}.{channel}" if suffix else metric.id, kernel=kernel,
-        value=value, min=stats.get("min"), max=stats.get("max"), unit=f"{metric.unit}/{per}" if metric.norm else metric.unit,
-        peak=top, pct_of_peak=pct, status=status, reason=reason, n=int(row["n"]) if row else 0,
-        q1=stats.get("q1"), median=stats.get("median"), q3=stats.get("q3"), std=stats.get("std"),
-    )  # fmt: skip
-
-
-def _judge(
-    metric: Metric, value: float | None, pct: float | None, row: dict[str, Any] | None, missing: str | None, channel: int
-) -> tuple[Status, str | None]:
-    """Status and reason of one figure; nothing is clamped, and what cannot be is called so."""
-    if missing:
-        return "not_collected", missing
-    if row is None:
-        return "not_collected", f"no values for channel {channel}" if metric.per == "l2_channel" else "no dispatch has its counters"
-    if value is None:
-        if row["untimed"] == row["total"]:
-            return "not_collected", "the dispatches have no usable timing"
-        if row["zero"]:
-            return "not_collected", f"the denominator is zero in {row['zero']} of {row['total']} dispatches: nothing to relate to"
-        return "not_collected", "its counters hold no value for these dispatches"
-    share = pct if pct is not None else 100 * value / (metric.limit or 100) if metric.unit == "%" else None
-    if value < 0:
-        small = metric.unit == "%" and value > -_TOLERANCE_PCT
-        return "suspect" if small else "impossible", "negative: counters of different replays do not fit together"
-    if share is not None and share > _IMPOSSIBLE_PCT:
-        return "impossible", (
-            f"{share:.4g} % of its limit: counters or times of different replays mixed, a wrong clock, or a wrong unit count"
-        )
-    if share is not None and share > _SUSPECT_PCT:
-        return "suspect", f"{share:.4g} % of its limit: replays differ or the clock was above the nominal one"
-    return "ok", None
-
-
-def _constants(
-    con: duckdb.DuckDBPyConnection, formulas: dict[str, str], facts: dict[str, float]
-) -> dict[str, float | str]:
-    """Peaks by metric: a number, or a text that names the device fact that is unknown."""
-    from .formula import references
-
-    needs = references(formulas.values())
-    found: dict[str, float | str] = {}
-    ready: dict[str, str] = {}
-    for name, formula in formulas.items():
-        if unknown := sorted(needs[formula] - facts.keys()):
-            found[name] = f"no peak: the profile does not state {', '.join(unknown)}"
-        else:
-            ready[name] = formula
-    if ready:
-        given = ", ".join(f"{v!r}::DOUBLE AS {k}" for k, v in facts.items())
-        values = con.execute(
-            f"SELECT {', '.join(f'({f})::DOUBLE' for f in ready.values())} FROM (SELECT {given or '1 AS one'})"
-        ).fetchone() or ()
-        found |= {name: float(v) for name, v in zip(ready, values, strict=True) if v is not None and math.isfinite(v)}
-    return found
-
-
-def _finish(
-    con: duckdb.DuckDBPyConnection, query: Query, rows: dict[tuple[str | None, int, int], dict[str, Any]], aggregation: Aggregation
-) -> dict[tuple[str | None, int, int], float | None]:
-    """Apply ``finish`` expressions to the aggregates of the metrics that have one, those first that others use."""
-    found: dict[tuple[str | None, int, int], float | None] = {}
-    place = {m.name: i for i, m in enumerate(query.metrics)}
-    given = "".join(f", {v!r}::DOUBLE AS {k}" for k, v in query.facts.items())
-    for key, row in sorted(rows.items(), key=lambda item: bool(query.metrics[item[0][1]].uses)):
-        metric = query.metrics[key[1]]
-        value = row["mean"] if aggregation == "mean" else row["ratio"]
-        others = {name: found.get((key[0], place[used], key[2])) for name, used in metric.uses.items()}
-        if not metric.finish or value is None or any(not v for v in others.values()):
-            continue
-        named = "".join(f", {v!r}::DOUBLE AS {k}" for k, v in others.items())
-        answer = con.execute(f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {value!r}::DOUBLE AS value{given}{named})").fetchone()
-        found[key] = answer[0] if answer else None
-    return found
+        metric=metric,
+        name=f"{metric.name}[{channel}]" if channelled else metric.name,
+        id=f"{metric.table}.{channel}" if channelled else metric.id,
+        kernel=kernel,
+        value=value,
+        min=shown.min,
+        max=shown.max,
+        unit=f"{metric.unit}/{per}" if metric.norm else metric.unit,
+        peak=peak,
+        pct_of_peak=pct,
+        status=status,
+        reason=reason or (limit if isinstance(limit, str) else None),
+        n=found.n if found else 0,
+        q1=shown.q1,
+        median=shown.median,
+        q3=shown.q3,
+        std=shown.std,
+    )
 
 
 def _channel(id: str) -> int:

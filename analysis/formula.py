@@ -23,7 +23,7 @@ def references(formulas: Iterable[str]) -> dict[str, frozenset[str]]:
         text = _connection().execute(
             f"SELECT json_serialize_sql({sql_literal('SELECT ' + ', '.join(f'({f})' for f in new))})"
         ).fetchone()  # fmt: skip
-        tree = json.loads(text[0]) if text else {"error": True}
+        tree: dict[str, Any] = json.loads(text[0]) if text else {"error": True}
         if tree["error"]:
             if len(new) > 1:
                 for formula in new:

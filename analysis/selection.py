@@ -28,7 +28,11 @@ class Selection:
 
 
 def choose(
-    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, kernel: str | None, dispatches: str | Sequence[int] | None
+    con: duckdb.DuckDBPyConnection,
+    store: Store,
+    manifest: Manifest,
+    kernel: str | None,
+    dispatches: str | Sequence[int] | None,
 ) -> Selection:
     """Resolve ``kernel`` and ``dispatches`` against one workload.
 
@@ -46,8 +50,11 @@ def choose(
         "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
     ).fetchall()
     if not ranked:
-        raise NotFound(f"No dispatch of workload {manifest.name!r} has the id asked for",
-                       f"it has {manifest.dispatches} dispatches", "list_workloads with this workload shows them")
+        raise NotFound(
+            f"No dispatch of workload {manifest.name!r} has the id asked for",
+            f"it has {manifest.dispatches} dispatches",
+            "list_workloads with this workload shows them",
+        )
     names = [str(k) for k, _ in ranked]
     if kernel is None:
         return Selection(names, where, sum(n for _, n in ranked))
@@ -60,20 +67,28 @@ def _kernels(pattern: str, names: list[str], manifest: Manifest) -> list[str]:
     if _RANKS.fullmatch(pattern):
         ranks = [int(r) for r in re.findall(r"\d+", pattern)]
         if outside := [r for r in ranks if not 1 <= r <= len(names)]:
-            raise NotFound(f"There is no kernel of rank #{outside[0]}", f"{manifest.name!r} has ranks #1 to #{len(names)}")
+            raise NotFound(
+                f"There is no kernel of rank #{outside[0]}", f"{manifest.name!r} has ranks #1 to #{len(names)}"
+            )
         return [names[r - 1] for r in ranks]
     if pattern in names:
         return [pattern]
     try:
         compiled = re.compile(_SUFFIX.sub("", pattern))
     except re.error as error:
-        raise BadArgument(f"The kernel pattern {pattern!r} is no regular expression", str(error),
-                          "Escape special characters, or use a rank such as #1") from error
+        raise BadArgument(
+            f"The kernel pattern {pattern!r} is no regular expression",
+            str(error),
+            "Escape special characters, or use a rank such as #1",
+        ) from error
     plain = _SUFFIX.sub("", pattern)
     hits = [n for n in names if n == plain] or [n for n in names if compiled.search(n)]
     if not hits:
-        raise NotFound(f"No kernel of {manifest.name!r} matches {pattern!r}", near(pattern, names),
-                       "The pattern is a regular expression searched in the name; a rank such as #1 works too")
+        raise NotFound(
+            f"No kernel of {manifest.name!r} matches {pattern!r}",
+            near(pattern, names),
+            "The pattern is a regular expression searched in the name; a rank such as #1 works too",
+        )
     return hits
 
 
@@ -87,7 +102,9 @@ def _ids(dispatches: str | Sequence[int] | None) -> list[tuple[int, int]] | None
     for part in dispatches.split(","):
         match = _RANGE.fullmatch(part.strip())
         if not match:
-            raise BadArgument(f"dispatches {dispatches!r} cannot be read", f"at {part.strip()!r}", 'Write ids and ranges: "0,2,5-9"')
+            raise BadArgument(
+                f"dispatches {dispatches!r} cannot be read", f"at {part.strip()!r}", 'Write ids and ranges: "0,2,5-9"'
+            )
         low = int(match[1])
         found.append((low, int(match[2] or low)))
     return found

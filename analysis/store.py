@@ -97,8 +97,11 @@ class Store:
         except FileNotFoundError:
             return [], []
         except OSError as error:
-            raise StoreProblem(f"The store {self.root} cannot be read", error.strerror or str(error),
-                               "Name another with --store or ROOFLENS_STORE") from error
+            raise StoreProblem(
+                f"The store {self.root} cannot be read",
+                error.strerror or str(error),
+                "Name another with --store or ROOFLENS_STORE",
+            ) from error
         for entry in entries:
             if entry.name in _KNOWN:
                 continue
@@ -121,8 +124,11 @@ class Store:
             return _read_manifest(direct)
         known, _ = self.scan()
         if not known:
-            raise NotFound(f"There is no workload {reference!r}", f"the store {self.root} is empty",
-                           "Import one with import_profile, or run `rooflens demo`")
+            raise NotFound(
+                f"There is no workload {reference!r}",
+                f"the store {self.root} is empty",
+                "Import one with import_profile, or run `rooflens demo`",
+            )
         if reference in ("latest", ""):
             return known[-1]
         if named := [m for m in known if m.name == reference]:
@@ -131,8 +137,11 @@ class Store:
         if len(prefixed) == 1:
             return prefixed[0]
         if prefixed:
-            raise NotFound(f"The id prefix {reference!r} is not unique",
-                           f"it fits {', '.join(m.id for m in prefixed[:8])}", "Give more of the id")
+            raise NotFound(
+                f"The id prefix {reference!r} is not unique",
+                f"it fits {', '.join(m.id for m in prefixed[:8])}",
+                "Give more of the id",
+            )
         hint = near(reference, [*(m.name for m in known), *(m.id for m in known)])
         raise NotFound(f"There is no workload {reference!r}", hint, "list_workloads shows all")
 
@@ -252,7 +261,9 @@ def _read_manifest(folder: Path) -> Manifest:
     except FileNotFoundError:
         raise StoreProblem("no manifest.json", "the folder is not a complete workload", "Delete it") from None
     except (OSError, pydantic.ValidationError) as error:
-        raise StoreProblem("manifest.json cannot be read", str(error).splitlines()[0], "Import the profile again") from error
+        raise StoreProblem(
+            "manifest.json cannot be read", str(error).splitlines()[0], "Import the profile again"
+        ) from error
     if manifest.layout > LAYOUT:
         raise StoreProblem(f"layout {manifest.layout} is newer than this rooflens knows", fix="Update rooflens")
     if manifest.id != folder.name.removeprefix(_PREFIX):
@@ -263,8 +274,9 @@ def _read_manifest(folder: Path) -> Manifest:
         except OSError:
             raise StoreProblem(f"{name} is missing", fix="Import the profile again") from None
         if actual != size:
-            raise StoreProblem(f"{name} is truncated or changed ({actual} of {size} bytes)",
-                               fix="Import the profile again")
+            raise StoreProblem(
+                f"{name} is truncated or changed ({actual} of {size} bytes)", fix="Import the profile again"
+            )
     return manifest
 
 
@@ -303,5 +315,9 @@ def _disk(root: Path) -> Iterator[None]:
 def _disk_problem(root: Path, error: OSError) -> StoreProblem:
     why = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreProblem(f"The store {root} is full", why, "Free space or name another store with --store; nothing was imported")
-    return StoreProblem(f"The store {root} cannot be written", why, "Check its permissions, or name another with --store")
+        return StoreProblem(
+            f"The store {root} is full", why, "Free space or name another store with --store; nothing was imported"
+        )
+    return StoreProblem(
+        f"The store {root} cannot be written", why, "Check its permissions, or name another with --store"
+    )

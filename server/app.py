@@ -62,8 +62,12 @@ class _SeamTool(SdkTool):
             parameters=schemas.parameters(tool.arguments),
             fn_metadata=FuncMetadata(arg_model=_NoArguments, output_schema=schemas.output(tool.result)),
             is_async=False,
+            context_kwarg=None,
             annotations=ToolAnnotations(
-                read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=not tool.writes, open_world_hint=False
+                read_only_hint=not tool.writes,
+                destructive_hint=False,
+                idempotent_hint=not tool.writes,
+                open_world_hint=False,
             ),
             store=store,
             read_only=read_only,

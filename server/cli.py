@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; exit status 0, 1 (refused, with advice on stderr) or 2 (usage)."""
     options = _parser().parse_args(argv)
     try:
-        status: int = options.run(options, Store.locate(options.store))
+        status: int = options.run(options, Store.locate(_named_store(options)))
     except Problem as problem:
         print(problem.text, file=sys.stderr)
         return REFUSED
@@ -30,25 +30,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _named_store(options: argparse.Namespace) -> str | None:
+    """--store as given before or after the subcommand, or None."""
+    named: str | None = getattr(options, "store", None)
+    return named
+
+
 def _parser() -> argparse.ArgumentParser:
     store = argparse.ArgumentParser(add_help=False)
-    store.add_argument("--store", metavar="DIR", default=argparse.SUPPRESS,
-                       help="the workload store (default: $ROOFLENS_STORE, else the user's data folder)")
-    parser = argparse.ArgumentParser(prog="rooflens", description="Measure, understand and improve GPU kernels.", parents=[store])
-    parser.set_defaults(store=None)
+    store.add_argument(
+        "--store",
+        metavar="DIR",
+        default=argparse.SUPPRESS,
+        help="the workload store (default: $ROOFLENS_STORE, else the user's data folder)",
+    )
+    parser = argparse.ArgumentParser(
+        prog="rooflens", description="Measure, understand and improve GPU kernels.", parents=[store]
+    )
     parser.add_argument("--version", action="version", version=f"rooflens {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", parents=[store], help="run the MCP server (stdio by default)")
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP instead of stdio, at /mcp")
     serve.add_argument("--allow-exec", action="store_true", help="offer tools that run programs on this machine")
-    serve.add_argument("--read-only", action="store_true", help="offer nothing that writes or runs programs; beats --allow-exec")
+    serve.add_argument(
+        "--read-only", action="store_true", help="offer nothing that writes or runs programs; beats --allow-exec"
+    )
     serve.set_defaults(run=_serve)
 
     call = commands.add_parser("call", parents=[store], help="call one tool and print its result as JSON")
     call.add_argument("--full", action="store_true", help="lift the cap on the answer's size")
     call.add_argument("tool")
-    call.add_argument("arguments", nargs="?", default="{}", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin')
+    call.add_argument(
+        "arguments", nargs="?", default="{}", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin'
+    )
     call.set_defaults(run=_call)
 
     listing = commands.add_parser("tools", parents=[store], help="names of the tools, one line each")
@@ -57,7 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
     doctor = commands.add_parser("doctor", parents=[store], help="what works here, what is missing, and the fix")
     doctor.set_defaults(run=_doctor)
-    export = commands.add_parser("export-db", parents=[store], help="the store as one .duckdb file for any DuckDB client")
+    export = commands.add_parser(
+        "export-db", parents=[store], help="the store as one .duckdb file for any DuckDB client"
+    )
     export.add_argument("file", metavar="FILE")
     export.add_argument("--workload", help="only this one: id, unique id prefix, name or latest")
     export.set_defaults(run=_export)
@@ -78,10 +95,13 @@ def _call(options: argparse.Namespace, store: Store) -> int:
     try:
         arguments = json.loads(text)
     except json.JSONDecodeError as error:
-        print(f"The arguments are no JSON: {error}. Example: rooflens call list_workloads '{{\"workload\": \"latest\"}}'", file=sys.stderr)
+        print(
+            f'The arguments are no JSON: {error}. Example: rooflens call list_workloads \'{{"workload": "latest"}}\'',
+            file=sys.stderr,
+        )
         return USAGE
     if not isinstance(arguments, dict):
-        print("The arguments must be a JSON object, such as '{\"workload\": \"latest\"}'", file=sys.stderr)
+        print('The arguments must be a JSON object, such as \'{"workload": "latest"}\'', file=sys.stderr)
         return USAGE
     found = answer(store, options.tool, arguments)
     if isinstance(found, Problem):
@@ -102,7 +122,7 @@ def _tools(options: argparse.Namespace, store: Store) -> int:
 def _demo(options: argparse.Namespace, store: Store) -> int:
     from .demo import demo
 
-    return demo(Store(options.store) if options.store else None)
+    return demo(store if _named_store(options) else None)
 
 
 def _doctor(options: argparse.Namespace, store: Store) -> int:

@@ -20,8 +20,8 @@ from . import render
 SAMPLES = Path(__file__).parent / "samples"
 _PAIR = ("yax_before", "yax_after")
 _METRICS = (
-    "wavefront.total", "vl1d.hit_rate_pct", "vl1d.bandwidth", "l2.hit_rate_pct", "l2.bandwidth", "fabric.read_bw_gbs",
-    "fabric.read_latency", "vl1d.coalescing_pct",
+    "dispatch.duration_ns", "dispatch.waves", "vl1d.req", "vl1d.bw_gbs", "vl1d.hit_rate_pct", "vl1d.coalescing_pct",
+    "l2.bw_gbs", "l2.hit_rate_pct", "fabric.sol_read_bw_gbs", "fabric.read_latency_cycles",
 )  # fmt: skip
 _SQL = """\
 SELECT w.name, c.duration_ns / 1e6 AS ms, c.TCC_EA_RDREQ_sum * 64 / 1e9 AS hbm_read_gb,
@@ -37,7 +37,9 @@ Then ask: "Which kernel of yax_before takes longest, and is it limited by memory
 def demo(store: Store | None) -> int:
     """Import both samples, show kernels, metrics and one SQL answer, and how to connect; returns the exit status."""
     with _store(store) as where:
-        print("1. Import two profiles of one kernel, before and after a change (MI250X, rebuilt from published figures)\n")
+        print(
+            "1. Import two profiles of one kernel, before and after a change (MI250X, rebuilt from published figures)\n"
+        )
         ids = {}
         for name in _PAIR:
             done = import_profile(where, str(SAMPLES / name), name=name, tags=["sample"])
@@ -80,7 +82,9 @@ def _store(given: Store | None) -> Iterator[Store]:
 
 def _show(table: Table, columns: tuple[str, ...] | None, title: str) -> None:
     chosen = [table.columns.index(c) for c in columns or table.columns]
-    head = [table.columns[i] + (f" [{u}]" if (u := table.units[i]) and u not in table.columns[i] else "") for i in chosen]
+    head = [
+        table.columns[i] + (f" [{u}]" if (u := table.units[i]) and u not in table.columns[i] else "") for i in chosen
+    ]
     if title:
         print(f"   {title}")
     _grid([head, *([_cell(row[i]) for i in chosen] for row in table.rows)])
@@ -92,7 +96,9 @@ def _side_by_side(results: list[MetricsResult]) -> None:
     for pair in zip(*(r.table.rows for r in results), strict=True):
         first = pair[0]
         notes = "; ".join(dict.fromkeys(str(row[position["reason"]]) for row in pair if row[position["reason"]]))
-        rows.append([first[position["name"]], first[position["unit"]], *(_cell(r[position["avg"]]) for r in pair), notes])
+        rows.append(
+            [first[position["name"]], first[position["unit"]], *(_cell(r[position["avg"]]) for r in pair), notes]
+        )
     _grid(rows)
 
 

@@ -65,8 +65,11 @@ def capped(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
     cut = longest.model_copy(update={"rows": longest.rows[:keep], "truncated": True})
     update: dict[str, Any] = {
         name: cut,
-        "notes": [*result.notes, f"Cut to {keep} of {len(sizes)} rows of this page to stay under the size cap; ask for the rest, "
-                                 "for fewer columns, or use `rooflens call --full` in scripts."],
+        "notes": [
+            *result.notes,
+            f"Cut to {keep} of {len(sizes)} rows of this page to stay under the size cap; ask for the rest, "
+            "for fewer columns, or use `rooflens call --full` in scripts.",
+        ],
     }
     if "offset" in arguments or tool in ("compute_metrics", "list_workloads", "search_metrics"):
         rest = {**arguments, "offset": int(arguments.get("offset", 0)) + keep}
@@ -77,15 +80,23 @@ def capped(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
 def _lines(result: Result) -> str:
     skip = ("notes", "next")
     return "\n".join(
-        f"{name}: {_value(value)}" for name, value in result if name not in skip and not isinstance(value, Table) and value not in (None, [], {})
+        f"{name}: {_value(value)}"
+        for name, value in result
+        if name not in skip and not isinstance(value, Table) and value not in (None, [], {})
     )
 
 
 def _value(value: Any) -> str:
     if isinstance(value, pydantic.BaseModel):
-        return "".join(f"\n  {k}: {_markdown(v) if isinstance(v, Table) else _value(v)}" for k, v in value if v not in (None, [], {}))
+        return "".join(
+            f"\n  {k}: {_markdown(v) if isinstance(v, Table) else _value(v)}"
+            for k, v in value
+            if v not in (None, [], {})
+        )
     if isinstance(value, list) and value and isinstance(value[0], pydantic.BaseModel):
-        return "".join(f"\n- {'; '.join(f'{k}: {_value(v)}' for k, v in item if v not in (None, [], {}))}" for item in value)
+        return "".join(
+            f"\n- {'; '.join(f'{k}: {_value(v)}' for k, v in item if v not in (None, [], {}))}" for item in value
+        )
     if isinstance(value, list):
         return ", ".join(_value(v) for v in value)
     if isinstance(value, dict):
@@ -111,5 +122,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return (str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}") if math.isfinite(value) else ""
+        return (
+            (str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}")
+            if math.isfinite(value)
+            else ""
+        )
     return _UNSAFE.sub("", str(value)).replace("|", "\\|").replace("\n", " ")

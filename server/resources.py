@@ -19,28 +19,48 @@ from . import render
 def add_resources(mcp: MCPServer[Any], store: Store) -> None:
     """Register every resource on ``mcp``."""
 
-    @mcp.resource("rooflens://schema", title="SQL schema", mime_type="text/plain",
-                  description="Tables and columns for query_counters")
+    @mcp.resource(
+        "rooflens://schema",
+        title="SQL schema",
+        mime_type="text/plain",
+        description="Tables and columns for query_counters",
+    )
     def sql_schema() -> str:
         return schema.render()
 
-    @mcp.resource("rooflens://metrics", title="Metric catalogue", mime_type="text/plain",
-                  description="Every metric: name, id, unit, title and the GPUs that have it")
+    @mcp.resource(
+        "rooflens://metrics",
+        title="Metric catalogue",
+        mime_type="text/plain",
+        description="Every metric: name, id, unit, title and the GPUs that have it",
+    )
     def metric_catalogue() -> str:
         return metric_index()
 
-    @mcp.resource("rooflens://gpus/{gpu}", title="GPU facts", mime_type="application/json",
-                  description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source")
+    @mcp.resource(
+        "rooflens://gpus/{gpu}",
+        title="GPU facts",
+        mime_type="application/json",
+        description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source",
+    )
     def gpu_facts(gpu: str) -> str:
         return _or_error(lambda: json.dumps(catalog.gpu(gpu).model_dump(), indent=1))
 
-    @mcp.resource("rooflens://workload/{id}/summary", title="Workload summary", mime_type="text/plain",
-                  description="Device, passes and kernels by time of one workload")
+    @mcp.resource(
+        "rooflens://workload/{id}/summary",
+        title="Workload summary",
+        mime_type="text/plain",
+        description="Device, passes and kernels by time of one workload",
+    )
     def workload_summary(id: str) -> str:
         return _or_error(lambda: render.text(list_workloads(store, id)))
 
-    @mcp.resource("rooflens://guide", title="Guide", mime_type="text/markdown",
-                  description="How to work with rooflens: from a profile to an answer")
+    @mcp.resource(
+        "rooflens://guide",
+        title="Guide",
+        mime_type="text/markdown",
+        description="How to work with rooflens: from a profile to an answer",
+    )
     def guide() -> str:
         return (Path(__file__).parent / "guide.md").read_text(encoding="utf-8")
 

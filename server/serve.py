@@ -23,8 +23,11 @@ def serve(store: Store, *, http: str | None = None, read_only: bool = False) -> 
     host, port = _address(http)
     token = os.environ.get(TOKEN)
     if not _loopback(host) and not token:
-        raise NotAllowed(f"{host} is reachable from other machines", "anyone there could read the store",
-                         f"Bind 127.0.0.1, or set {TOKEN} to a secret that clients send as a bearer token")
+        raise NotAllowed(
+            f"{host} is reachable from other machines",
+            "anyone there could read the store",
+            f"Bind 127.0.0.1, or set {TOKEN} to a secret that clients send as a bearer token",
+        )
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -63,7 +66,9 @@ def _guarded(app: Any, token: str) -> Any:
         if scope["type"] == "http":
             given = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(given, expected):
-                await send({"type": "http.response.start", "status": 401, "headers": [(b"www-authenticate", b"Bearer")]})
+                await send(
+                    {"type": "http.response.start", "status": 401, "headers": [(b"www-authenticate", b"Bearer")]}
+                )
                 await send({"type": "http.response.body", "body": b"a bearer token is required"})
                 return
         await app(scope, receive, send)

@@ -96,8 +96,11 @@ def answer(store: Store, name: str, arguments: dict[str, Any], *, read_only: boo
         return problem
     except Exception:  # noqa: BLE001 - the seam: nothing of a bug may reach the client
         traceback.print_exc(file=sys.stderr)
-        return Problem(f"rooflens failed inside {name}", "this is a bug, not your mistake; its traceback is in the server's log",
-                       "Report it with that traceback")
+        return Problem(
+            f"rooflens failed inside {name}",
+            "this is a bug, not your mistake; its traceback is in the server's log",
+            "Report it with that traceback",
+        )
 
 
 def _bad_argument(tool: Tool, error: pydantic.ValidationError) -> BadArgument:
@@ -111,4 +114,6 @@ def _bad_argument(tool: Tool, error: pydantic.ValidationError) -> BadArgument:
             parts.append(f"the argument {where!r} is missing")
         else:
             parts.append(f"{where}: {item['msg']}")
-    return BadArgument(f"Bad arguments for {tool.name}", "; ".join(dict.fromkeys(parts)), f"It takes: {', '.join(names)}")
+    return BadArgument(
+        f"Bad arguments for {tool.name}", "; ".join(dict.fromkeys(parts)), f"It takes: {', '.join(names)}"
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from rooflens.analysis.store import Store
 from rooflens.tools.importing import import_profile
 

@@ -1,6 +1,6 @@
 """Compare the engine with rocprof-compute 3.3.0's recorded values; run as a script to see every difference.
 
-    python tests/oracle.py [--panel 17 --panel 18] [--case mixbench__MI200] [--limit 40]
+python tests/oracle.py [--panel 17 --panel 18] [--case mixbench__MI200] [--limit 40]
 """
 
 from __future__ import annotations
@@ -80,8 +80,19 @@ def compare(store: Store, case: dict[str, str], panels: set[str] | None = None) 
         figure = figures[row["norm_unit"]].get((row["metric_id"], column))
         ours = _cell(figure, row["field"])
         if not agree(row["value"], ours):
-            different.append(Difference(case["file"], case["gfx"], row["metric"], row["metric_id"], row["field"],
-                                        row["norm_unit"], row["value"], ours, figure.reason if figure else "no such metric"))
+            different.append(
+                Difference(
+                    case["file"],
+                    case["gfx"],
+                    row["metric"],
+                    row["metric_id"],
+                    row["field"],
+                    row["norm_unit"],
+                    row["value"],
+                    ours,
+                    figure.reason if figure else "no such metric",
+                )
+            )
     return count, different
 
 
@@ -146,7 +157,9 @@ def main() -> int:
     example = {(d.arch, d.id, d.metric, d.field): d for d in reversed(found)}
     for key, n in sorted(groups.items())[: options.limit]:
         d = example[key]
-        print(f"{n:5d} {' '.join(key)}: theirs {d.theirs or 'empty'} ours {d.ours or 'empty'} [{d.case} {d.norm}] {d.reason or ''}")
+        print(
+            f"{n:5d} {' '.join(key)}: theirs {d.theirs or 'empty'} ours {d.ours or 'empty'} [{d.case} {d.norm}] {d.reason or ''}"
+        )
     print(f"{total} cells compared, {len(found)} differ in {len(groups)} metric fields")
     return 1 if found else 0
 

@@ -9,23 +9,33 @@ import tomllib
 from pathlib import Path
 
 import pytest
-
 from rooflens import __version__
 from rooflens.server.cli import _parser
 from rooflens.server.toolbox import TOOLS
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "server" / "guide.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "server" / "guide.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def test_generated_pages_are_fresh() -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}: run `make docs`"
 
 
 def test_every_command_in_the_readme_exists() -> None:
     commands = set(_parser()._subparsers._group_actions[0].choices)  # type: ignore[union-attr]
-    used = set(re.findall(r"^\s*(?:\$ )?rooflens (?:--store \S+ )?([a-z][a-z-]*)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    used = set(
+        re.findall(
+            r"^\s*(?:\$ )?rooflens (?:--store \S+ )?([a-z][a-z-]*)", (ROOT / "README.md").read_text(), re.MULTILINE
+        )
+    )
     assert used and used <= commands
 
 

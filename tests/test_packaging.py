@@ -30,14 +30,18 @@ def test_foreign_tools_and_analysis_folders_change_nothing(tmp_path: Path, how: 
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('foreign package imported')")
     environment = {**os.environ, **({"PYTHONPATH": str(tmp_path)} if how == "path" else {})}
-    done = subprocess.run([sys.executable, "-m", "rooflens", "tools"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "rooflens", "tools"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "compute_metrics" in done.stdout
 
 
 def test_an_install_from_an_oddly_named_folder_has_all_data_and_one_top_level_name(tmp_path: Path) -> None:
     source = tmp_path / "my-checkout 2"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".venv", ".git", "*.egg-info", "__pycache__", ".*_cache", "build"))
+    shutil.copytree(
+        ROOT, source, ignore=shutil.ignore_patterns(".venv", ".git", "*.egg-info", "__pycache__", ".*_cache", "build")
+    )
     target = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), str(source)]
     subprocess.run(install, check=True, capture_output=True, timeout=300)
@@ -45,7 +49,12 @@ def test_an_install_from_an_oddly_named_folder_has_all_data_and_one_top_level_na
     assert names == {"rooflens"}
     assert not (target / "rooflens" / "pyproject.toml").exists()
     code = "import rooflens; assert rooflens.__file__.startswith(__import__('sys').argv[1]); from rooflens.server.cli import main; main(['demo'])"
-    done = subprocess.run([sys.executable, "-c", code, str(target)], cwd=tmp_path, capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(target)})
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(target)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(target)},
+    )
     assert done.returncode == 0, done.stderr
     assert "l2.hit_rate_pct" in done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,9 +32,11 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> Iterat
         for table in schema.schema():
             yield f"{table}: {_export_table(con, store, manifests, table)} rows"
         con.execute("DETACH out")
-        os.replace(draft, target)
+        draft.replace(target)
     except (duckdb.IOException, OSError) as error:
-        raise StoreProblem(f"{target} cannot be written", str(error).splitlines()[0], "Name a file in a writable folder") from error
+        raise StoreProblem(
+            f"{target} cannot be written", str(error).splitlines()[0], "Name a file in a writable folder"
+        ) from error
     finally:
         con.close()
         draft.unlink(missing_ok=True)

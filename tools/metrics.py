@@ -10,8 +10,12 @@ from ..analysis import catalog, engine
 from ..analysis.store import Manifest, Store
 from .results import NextCall, Result, Table, table
 
-_SUMMARY = {"id": None, "name": None, "title": None, "kernel": None, "avg": None, "min": None, "max": None, "unit": None,
-            "peak": None, "pct_of_peak": "%", "status": None, "reason": None, "n": "dispatches"}  # fmt: skip
+_SUMMARY = {
+    **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
+    "pct_of_peak": "%",
+    **dict.fromkeys(("status", "reason")),
+    "n": "dispatches",
+}
 _FULL = {"q1": None, "median": None, "q3": None, "std": None}
 
 
@@ -30,9 +34,12 @@ def compute_metrics(
     store: Store,
     workload: Annotated[str, Field(description='id, unique id prefix, name, or "latest"')],
     metrics: Annotated[
-        list[str], Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets (overview) or *")
+        list[str],
+        Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets (overview) or *"),
     ] = ["overview"],  # noqa: B006
-    kernel: Annotated[str | None, Field(description='regular expression on the kernel name, or "#1" for rank 1 by time')] = None,
+    kernel: Annotated[
+        str | None, Field(description='regular expression on the kernel name, or "#1" for rank 1 by time')
+    ] = None,
     by_kernel: Annotated[bool, Field(description="one row per kernel and metric instead of one per metric")] = False,
     dispatches: Annotated[list[int] | str | None, Field(description='dispatch ids: [0, 2] or "0,2,5-9"')] = None,
     normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
@@ -51,15 +58,35 @@ def compute_metrics(
         normalization=normalization, aggregation=aggregation,
     )  # fmt: skip
     rows = [
-        [f.id, f.name, f.metric.title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak, f.status, f.reason, f.n]
+        [
+            f.id,
+            f.name,
+            f.metric.title,
+            f.kernel,
+            f.value,
+            f.min,
+            f.max,
+            f.unit,
+            f.peak,
+            f.pct_of_peak,
+            f.status,
+            f.reason,
+            f.n,
+        ]
         + ([f.q1, f.median, f.q3, f.std] if detail == "full" else [])
         for f in figures
     ]
     columns = _SUMMARY | (_FULL if detail == "full" else {})
     return MetricsResult(
-        workload=manifest.id, name=manifest.name, arch=manifest.arch, normalization=normalization, aggregation=aggregation,
-        table=table(columns, rows, limit=limit, offset=offset), notes=_notes(manifest, figures), next=_next(manifest, figures, by_kernel),
-    )  # fmt: skip
+        workload=manifest.id,
+        name=manifest.name,
+        arch=manifest.arch,
+        normalization=normalization,
+        aggregation=aggregation,
+        table=table(columns, rows, limit=limit, offset=offset),
+        notes=_notes(manifest, figures),
+        next=_next(manifest, figures, by_kernel),
+    )
 
 
 def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
@@ -69,7 +96,9 @@ def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
         clock = manifest.facts.get("max_sclk")
         notes.append("Peaks are theoretical" + (f", at the nominal clock of {clock:.0f} MHz." if clock else "."))
     if not gpu.validated_on_hardware:
-        notes.append(f"Formulas for {gpu.target} are checked against recorded profiles, not yet run on hardware by rooflens.")
+        notes.append(
+            f"Formulas for {gpu.target} are checked against recorded profiles, not yet run on hardware by rooflens."
+        )
     missing = sum(1 for f in figures if f.status == "not_collected")
     if missing:
         notes.append(f"{missing} of {len(figures)} figures have no value; the column reason says why.")
@@ -84,8 +113,15 @@ def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
 def _next(manifest: Manifest, figures: list[engine.Figure], by_kernel: bool) -> list[NextCall]:
     suggested = []
     if not by_kernel and manifest.kernels > 1:
-        suggested.append(NextCall(tool="compute_metrics", arguments={"workload": manifest.id, "by_kernel": True},
-                                  why=f"the same per kernel ({manifest.kernels} kernels)"))
+        suggested.append(
+            NextCall(
+                tool="compute_metrics",
+                arguments={"workload": manifest.id, "by_kernel": True},
+                why=f"the same per kernel ({manifest.kernels} kernels)",
+            )
+        )
     if any(f.status == "not_collected" for f in figures):
-        suggested.append(NextCall(tool="list_workloads", arguments={"workload": manifest.id}, why="which passes and counters exist"))
+        suggested.append(
+            NextCall(tool="list_workloads", arguments={"workload": manifest.id}, why="which passes and counters exist")
+        )
     return suggested

@@ -9,7 +9,21 @@ from ..analysis import catalog, engine
 from ..analysis.store import Manifest, Store
 
 Rows = tuple[list[str], list[list[Any]]]
-_COLUMNS = ["workload", "kernel", "metric", "id", "value", "min", "max", "unit", "peak", "pct_of_peak", "status", "reason", "n"]
+_COLUMNS = [
+    "workload",
+    "kernel",
+    "metric",
+    "id",
+    "value",
+    "min",
+    "max",
+    "unit",
+    "peak",
+    "pct_of_peak",
+    "status",
+    "reason",
+    "n",
+]
 
 
 def metric_rows(store: Store, manifests: list[Manifest]) -> Rows:
@@ -20,7 +34,21 @@ def metric_rows(store: Store, manifests: list[Manifest]) -> Rows:
             continue
         names = [m.name for m in catalog.metrics(manifest.arch) if m.per == "dispatch"]
         rows += [
-            [manifest.id, f.kernel, f.name, f.id, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak, f.status, f.reason, f.n]
+            [
+                manifest.id,
+                f.kernel,
+                f.name,
+                f.id,
+                f.value,
+                f.min,
+                f.max,
+                f.unit,
+                f.peak,
+                f.pct_of_peak,
+                f.status,
+                f.reason,
+                f.n,
+            ]
             for f in engine.evaluate(store, manifest, names, by_kernel=True)
         ]
     return _COLUMNS, rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pydantic
@@ -33,8 +34,13 @@ class Result(pydantic.BaseModel):
     next: list[NextCall] = []
 
 
-def table(columns: dict[str, str | None], rows: list[list[Any]], *, limit: int | None = None, offset: int = 0) -> Table:
+def table(columns: Mapping[str, str | None], rows: list[list[Any]], *, limit: int | None = None, offset: int = 0) -> Table:
     """A Table of ``rows[offset:offset + limit]``; ``columns`` maps each column's name to its unit."""
     end = len(rows) if limit is None else offset + limit
-    return Table(columns=list(columns), units=list(columns.values()), rows=rows[offset:end],
-                 total_rows=len(rows), truncated=end < len(rows))
+    return Table(
+        columns=list(columns),
+        units=list(columns.values()),
+        rows=rows[offset:end],
+        total_rows=len(rows),
+        truncated=end < len(rows),
+    )

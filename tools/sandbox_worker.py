@@ -81,7 +81,7 @@ def main() -> None:
         if not (answer["complete"] or explain):
             if total is None:
                 # The parent does not wait long for this, and a query that cannot be counted in time is killed.
-                total = con.cursor().execute(_wrap(con, "count(*)", sql)).fetchone()[0]
+                total = con.cursor().execute(_wrap(duckdb, con, "count(*)", sql)).fetchone()[0]
             _print({"total_rows": total})
     except Refused as error:
         _print({"error": {"phase": phase, "type": "Refused", "message": str(error)}})
@@ -102,12 +102,12 @@ def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
 
 def _gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
     """(the SELECT, ``EXPLAIN``, ``EXPLAIN ANALYZE`` or nothing, the parse tree of the SELECT)."""
-    kind, _ = _single(con, sql)
+    kind = _single(con, sql)
     explain = ""
     if kind == "EXPLAIN":
         # What runs is put together again from the inner statement, so that nothing but it was judged.
         explain, sql = _split_explain(duckdb, sql)
-        kind, _ = _single(con, sql)
+        kind = _single(con, sql)
     if kind != "SELECT":
         raise Refused("explain" if explain else "multi" if kind == "MULTI" else "statement")
     text = con.execute(
@@ -123,8 +123,8 @@ def _gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
     return sql, explain, tree["statements"][0]["node"]
 
 
-def _single(con: Any, sql: str) -> tuple[str, str]:
-    """Type and text of the one statement in ``sql``."""
+def _single(con: Any, sql: str) -> str:
+    """The type of the one statement in ``sql``."""
     statements = con.extract_statements(sql)
     if not statements:
         raise Refused("empty")
@@ -136,7 +136,7 @@ def _single(con: Any, sql: str) -> tuple[str, str]:
         raise Refused("multi")  # how 1.5 extracts a PIVOT without an IN list
     if len(kinds) > 1:
         raise Refused("several")
-    return kinds[0], statements[0].query
+    return str(kinds[0])
 
 
 def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
@@ -170,7 +170,7 @@ def _run(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
     del bound
     if any(spoiled):
         picks = (f"CAST(#{i} AS VARCHAR)" if bad else f"#{i}" for i, bad in enumerate(spoiled, start=1))
-        sql = _wrap(con, ", ".join(picks), sql)
+        sql = _wrap(duckdb, con, ", ".join(picks), sql)
     return columns, con.execute(sql)
 
 
@@ -180,10 +180,13 @@ def _has_spoiled(kind: Any) -> bool:
     return any(kind.id.startswith(name) for name in _AS_TEXT)
 
 
-def _wrap(con: Any, picks: str, sql: str) -> str:
+def _wrap(duckdb: Any, con: Any, picks: str, sql: str) -> str:
     """A SELECT of ``picks`` from the query; a line of its own ends any comment."""
-    _, text = _single(con, sql)
-    text = f"SELECT {picks} FROM (\n{text.rstrip().rstrip(';')}\n)"
+    data = sql.encode()
+    ends = [
+        at for at, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator and data[at:].startswith(b";")
+    ]
+    text = f"SELECT {picks} FROM (\n{data[: min(ends, default=len(data))].decode()}\n)"
     _single(con, text)
     return text
 
@@ -202,21 +205,20 @@ class _Shape:
         if self.left < 0:
             raise Refused("columns")
         rows: list[list[Any]] = []
-        complete = cut = False
-        while not (complete or cut) and len(rows) <= self.limit:
-            # Few rows at a time, so that wide or long ones are noticed before they fill the memory.
-            batch = cursor.fetchmany(min(64, self.limit + 1 - len(rows)))
-            complete = not batch
+        more = cut = False
+        # Few rows at a time, so that wide or long ones are noticed before they fill the memory.
+        while not more and (batch := cursor.fetchmany(min(64, self.limit + 1 - len(rows)))):
             for row in batch:
+                if more := len(rows) == self.limit:
+                    break
                 values = [self._value(value) for value in row]
                 self.left -= len(json.dumps(values, ensure_ascii=False).encode())
-                if cut := self.left < 0:
+                if self.left < 0:
+                    more = cut = True
                     break
                 rows.append(values)
-        if len(rows) > self.limit:
-            rows.pop()
         return {
-            "columns": names, "rows": rows, "complete": complete, "cut_bytes": cut, "cut_cells": self.cut_cells,
+            "columns": names, "rows": rows, "complete": not more, "cut_bytes": cut, "cut_cells": self.cut_cells,
             "not_finite": self.not_finite, "big_integers": self.big,
         }  # fmt: skip
 

@@ -24,7 +24,9 @@ class SearchResult(Result):
 
 def search_metrics(
     store: Store,
-    query: Annotated[str, Field(description="words, a name, an id (17.3.7), a panel (17), a subsystem (l2) or a counter")] = "",
+    query: Annotated[
+        str, Field(description="words, a name, an id (17.3.7), a panel (17), a subsystem (l2) or a counter")
+    ] = "",
     gpu: Annotated[str | None, Field(description="only metrics of this GPU target, such as gfx942")] = None,
     limit: Annotated[int, Field(ge=1, le=100_000)] = 12,
     offset: Annotated[int, Field(ge=0)] = 0,
@@ -73,8 +75,9 @@ def _row(on: dict[str, Metric]) -> list[object]:
     target, metric = next(reversed(on.items()))
     ids = sorted({m.id for m in on.values()})
     where = metric.id if len(ids) == 1 else ", ".join(f"{m.id} ({t})" for t, m in on.items())
-    return [metric.name, where, metric.unit + ("/<normalization>" if metric.norm else ""), metric.better, _formula(metric),
-            ", ".join(catalog.counters(target, metric)), ", ".join(on), metric.description]  # fmt: skip
+    unit = metric.unit + ("/<normalization>" if metric.norm else "")
+    counters = ", ".join(catalog.counters(target, metric))
+    return [metric.name, where, unit, metric.better, _formula(metric), counters, ", ".join(on), metric.description]
 
 
 def _formula(metric: Metric) -> str:

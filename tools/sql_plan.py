@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..analysis.schema import Column, manifest_rows, relation, schema
 from ..analysis.store import Manifest, Store, sql_literal, sql_name
+from .providers import PROVIDERS
 from .sandbox import MEMORY_BYTES
 from .sql_errors import too_wide
 from .sql_references import Node, References, row_limit
 
 _WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2}
 """Bytes of a value in memory, roughly."""
-
-Provider = Callable[[Store, list[Manifest]], tuple[Sequence[str], Sequence[Sequence[Any]]]]
-"""Gives (columns, rows) of a table that is not kept in files, for the given workloads."""
-
-PROVIDERS: dict[str, Provider] = {
-    "workloads": lambda _, manifests: (list(schema()["workloads"].columns), manifest_rows("workloads", manifests)),
-    "facts": lambda _, manifests: (list(schema()["facts"].columns), manifest_rows("facts", manifests)),
-}
-"""Tables computed on request: asked only when a query names them."""
 
 
 @dataclass
@@ -59,8 +51,8 @@ def plan(
         made.load.append(f"CREATE TABLE {table} ({typed})")
         if table not in found.tables:
             continue
-        if table in PROVIDERS:
-            _write_rows(PROVIDERS[table](store, manifests), folder / f"{table}.jsonl")
+        if computed := _computed(store, manifests, table):
+            _write_rows(computed, folder / f"{table}.jsonl")
             made.load.append(f"INSERT INTO {table} {_read_rows(table, columns, names)}")
         elif source := relation(store, manifests, table, names):
             limit = ""
@@ -78,6 +70,15 @@ def plan(
 def rows_needed(tree: Node, found: References, limit: int) -> tuple[str, int, bool] | None:
     """``row_limit`` for a query that shows the first ``limit`` rows, where nothing else in it forbids that."""
     return row_limit(tree, limit + 1) if len(found.tables) == 1 and not found.foreign else None
+
+
+def _computed(
+    store: Store, manifests: list[Manifest], table: str
+) -> tuple[Sequence[str], Sequence[Sequence[Any]]] | None:
+    """Columns and rows of a table that is not kept in files; computed only when a query names it."""
+    if table in ("workloads", "facts"):
+        return list(schema()[table].columns), manifest_rows(table, manifests)
+    return PROVIDERS[table](store, manifests) if table in PROVIDERS else None
 
 
 def _write_rows(given: tuple[Sequence[str], Sequence[Sequence[Any]]], path: Path) -> None:

@@ -10,11 +10,17 @@ from pydantic import Field
 from ..analysis.store import Manifest, Store, sql_literal
 from .results import NextCall, Result, Table, table
 
-_WORKLOADS = {"workload": None, "name": None, "created": None, "arch": None, "device": None, "kernels": None,
-              "dispatches": None, "counters": None, "format": None, "tags": None}  # fmt: skip
-_KERNELS = {"rank": None, "kernel": None, "calls": None, "total_ns": "ns", "mean_ns": "ns", "median_ns": "ns", "min_ns": "ns",
-            "max_ns": "ns", "pct": "%", "vgpr": None, "agpr": None, "sgpr": None, "lds_bytes": "B", "scratch_bytes": "B"}  # fmt: skip
-_PASSES = {"pass": None, "source": None, "dispatches": None, "matched": None, "unmatched": None, "counters": None}
+_WORKLOADS = dict.fromkeys(
+    ("workload", "name", "created", "arch", "device", "kernels", "dispatches", "counters", "format", "tags")
+)
+_KERNELS = {
+    **dict.fromkeys(("rank", "kernel", "calls")),
+    **dict.fromkeys(("total_ns", "mean_ns", "median_ns", "min_ns", "max_ns"), "ns"),
+    "pct": "%",
+    **dict.fromkeys(("vgpr", "agpr", "sgpr")),
+    **dict.fromkeys(("lds_bytes", "scratch_bytes"), "B"),
+}
+_PASSES = dict.fromkeys(("pass", "source", "dispatches", "matched", "unmatched", "counters"))
 
 
 class WorkloadDetail(Result):
@@ -43,24 +49,41 @@ class WorkloadsResult(Result):
 
 def list_workloads(
     store: Store,
-    workload: Annotated[str | None, Field(description='id, unique id prefix, name, or "latest"; leave out for all')] = None,
+    workload: Annotated[
+        str | None, Field(description='id, unique id prefix, name, or "latest"; leave out for all')
+    ] = None,
     limit: Annotated[int, Field(ge=1, le=100_000)] = 20,
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> WorkloadsResult:
-    """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time with registers and LDS."""
+    """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time, registers and LDS."""
     return _one(store, store.resolve(workload), limit, offset) if workload else _all(store, limit, offset)
 
 
 def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
     found, broken = store.scan()
     rows = [
-        [m.id, m.name, _time(m), m.arch, m.device, m.kernels, m.dispatches, len(m.counters), m.format, ", ".join(m.tags) or None]
+        [
+            m.id,
+            m.name,
+            _time(m),
+            m.arch,
+            m.device,
+            m.kernels,
+            m.dispatches,
+            len(m.counters),
+            m.format,
+            ", ".join(m.tags) or None,
+        ]
         for m in reversed(found)
     ]
     notes = [f"Left out: {sentence}" for sentence in broken[:20]]
     if not rows:
         notes.append("The store is empty: import_profile reads a profile, `rooflens demo` loads the shipped samples.")
-    suggested = [NextCall(tool="list_workloads", arguments={"workload": rows[0][0]}, why="kernels of the newest")] if rows else []
+    suggested = (
+        [NextCall(tool="list_workloads", arguments={"workload": rows[0][0]}, why="kernels of the newest")]
+        if rows
+        else []
+    )
     return WorkloadsResult(table=table(_WORKLOADS, rows, limit=limit, offset=offset), notes=notes, next=suggested)
 
 
@@ -86,10 +109,18 @@ def _one(store: Store, manifest: Manifest, limit: int, offset: int) -> Workloads
         tags=manifest.tags, facts=manifest.facts, passes=table(_PASSES, [list(r) for r in replays]),
     )  # fmt: skip
     suggested = [
-        NextCall(tool="compute_metrics", arguments={"workload": manifest.id, "kernel": "#1"}, why="metrics of the longest kernel"),
+        NextCall(
+            tool="compute_metrics",
+            arguments={"workload": manifest.id, "kernel": "#1"},
+            why="metrics of the longest kernel",
+        ),
     ]
-    return WorkloadsResult(workload=detail, table=table(_KERNELS, [list(r) for r in kernels], limit=limit, offset=offset),
-                           notes=list(manifest.warnings), next=suggested)
+    return WorkloadsResult(
+        workload=detail,
+        table=table(_KERNELS, [list(r) for r in kernels], limit=limit, offset=offset),
+        notes=list(manifest.warnings),
+        next=suggested,
+    )
 
 
 def _time(manifest: Manifest) -> str:

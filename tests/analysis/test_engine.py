@@ -9,7 +9,6 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from rooflens.analysis import engine
 from rooflens.analysis.engine import Figure, evaluate
 from rooflens.analysis.problems import BadArgument, BadInput, NotFound
@@ -18,23 +17,46 @@ from rooflens.analysis.store import Manifest, Store, write_table
 FACTS = {"cu_per_gpu": 104.0, "num_xcd": 1.0, "max_sclk": 1700.0, "total_l2_chan": 32.0, "num_hbm_channels": 32.0}
 
 
-def build(root: Path, rows: list[dict[str, float | str | None]], *, arch: str | None = "gfx90a", facts: dict[str, float] = FACTS) -> Store:
+def build(
+    root: Path,
+    rows: list[dict[str, float | str | None]],
+    *,
+    arch: str | None = "gfx90a",
+    facts: dict[str, float] = FACTS,
+) -> Store:
     """A store with one workload; each row names a kernel, a duration and counters."""
     store = Store(root)
     counters = [c for c in rows[0] if c not in ("kernel", "duration_ns")]
     con = duckdb.connect()
-    con.execute("CREATE TABLE c (dispatch_id BIGINT, kernel VARCHAR, duration_ns DOUBLE" + "".join(f', "{c}" DOUBLE' for c in counters) + ")")
+    con.execute(
+        "CREATE TABLE c (dispatch_id BIGINT, kernel VARCHAR, duration_ns DOUBLE"
+        + "".join(f', "{c}" DOUBLE' for c in counters)
+        + ")"
+    )
     for i, row in enumerate(rows):
-        con.execute(f"INSERT INTO c VALUES ({', '.join('?' * (3 + len(counters)))})",
-                    [i, row["kernel"], row["duration_ns"], *(row[c] for c in counters)])
+        con.execute(
+            f"INSERT INTO c VALUES ({', '.join('?' * (3 + len(counters)))})",
+            [i, row["kernel"], row["duration_ns"], *(row[c] for c in counters)],
+        )
     with store.draft() as folder:
         write_table(con, "FROM c", folder / "counters.parquet")
-        write_table(con, "SELECT dispatch_id, kernel, duration_ns, 1024 AS grid, 256 AS workgroup_size FROM c", folder / "dispatches.parquet")
-        store.publish(folder, Manifest(name="w", format="test", arch=arch, facts=facts, counters=counters, dispatches=len(rows), kernels=1))
+        write_table(
+            con,
+            "SELECT dispatch_id, kernel, duration_ns, 1024 AS grid, 256 AS workgroup_size FROM c",
+            folder / "dispatches.parquet",
+        )
+        store.publish(
+            folder,
+            Manifest(
+                name="w", format="test", arch=arch, facts=facts, counters=counters, dispatches=len(rows), kernels=1
+            ),
+        )
     return store
 
 
-def dispatch(hits: float | None, requests: float | None, *, kernel: str = "k", ns: float | None = 1000.0, **more: float) -> dict[str, float | str | None]:
+def dispatch(
+    hits: float | None, requests: float | None, *, kernel: str = "k", ns: float | None = 1000.0, **more: float
+) -> dict[str, float | str | None]:
     misses = None if hits is None or requests is None else requests - hits
     return {"kernel": kernel, "duration_ns": ns, "TCC_HIT_sum": hits, "TCC_MISS_sum": misses, "TCC_REQ_sum": requests,
             "SQ_WAVES": 64.0, **more}  # fmt: skip
@@ -55,7 +77,7 @@ def test_sum_ratio_weighs_dispatches_by_their_work_and_mean_does_not(tmp_path: P
 @pytest.mark.parametrize("n", [1, 2, 10])
 def test_n_identical_dispatches_give_the_same_rate(tmp_path: Path, n: int) -> None:
     store = build(tmp_path, [dispatch(50, 100)] * n)
-    assert one(store, "l2.bandwidth").value == pytest.approx(128 * 100 / 1000)
+    assert one(store, "l2.bw_gbs").value == pytest.approx(128 * 100 / 1000)
 
 
 def test_min_mean_and_max_keep_their_order_and_differ_for_unequal_dispatches(tmp_path: Path) -> None:
@@ -71,19 +93,22 @@ def test_a_missing_counter_is_null_and_named(tmp_path: Path) -> None:
 
 
 def test_the_missing_counter_is_named_as_the_target_spells_it(tmp_path: Path) -> None:
-    figure = one(build(tmp_path, [dispatch(1, 2)], arch="gfx942"), "fabric.read_latency")
+    figure = one(build(tmp_path, [dispatch(1, 2)], arch="gfx942"), "fabric.read_latency_cycles")
     assert "TCC_EA0_RDREQ" in (figure.reason or "")
 
 
 def test_a_zero_denominator_is_null_with_a_reason_and_zero_is_not_null(tmp_path: Path) -> None:
-    empty, zero = one(build(tmp_path / "a", [dispatch(0, 0)]), "l2.hit_rate_pct"), one(build(tmp_path / "b", [dispatch(0, 5)]), "l2.hit_rate_pct")
+    empty, zero = (
+        one(build(tmp_path / "a", [dispatch(0, 0)]), "l2.hit_rate_pct"),
+        one(build(tmp_path / "b", [dispatch(0, 5)]), "l2.hit_rate_pct"),
+    )
     assert (empty.value, empty.status) == (None, "not_collected")
     assert "denominator is zero in 1 of 1" in (empty.reason or "")
     assert (zero.value, zero.status) == (0.0, "ok")
 
 
 def test_a_dispatch_without_timing_has_no_rate_but_the_others_do(tmp_path: Path) -> None:
-    figure = one(build(tmp_path, [dispatch(1, 100, ns=None), dispatch(1, 100)]), "l2.bandwidth")
+    figure = one(build(tmp_path, [dispatch(1, 100, ns=None), dispatch(1, 100)]), "l2.bw_gbs")
     assert figure.value == pytest.approx(12.8)
     assert figure.n == 1
 
@@ -107,7 +132,9 @@ def test_a_negative_count_is_impossible(tmp_path: Path) -> None:
 
 def test_an_unknown_clock_leaves_the_value_and_takes_the_peak(tmp_path: Path) -> None:
     facts = {k: v for k, v in FACTS.items() if k != "max_sclk"}
-    figure = one(build(tmp_path, [dispatch(1, 100, TCP_TOTAL_CACHE_ACCESSES_sum=100.0)], facts=facts), "vl1d.sol_bandwidth")
+    figure = one(
+        build(tmp_path, [dispatch(1, 100, TCP_TOTAL_CACHE_ACCESSES_sum=100.0)], facts=facts), "vl1d.sol_bw_gbs"
+    )
     assert figure.value is not None and figure.peak is None and figure.pct_of_peak is None
     assert "max_sclk" in (figure.reason or "")
 
@@ -121,7 +148,9 @@ def test_each_normalisation_divides_by_its_own_count(tmp_path: Path, normalizati
 
 
 def test_by_kernel_orders_by_total_time_and_rank_selects(tmp_path: Path) -> None:
-    store = build(tmp_path, [dispatch(1, 100, kernel="short(int)", ns=10.0), dispatch(1, 300, kernel="long(int)", ns=99.0)])
+    store = build(
+        tmp_path, [dispatch(1, 100, kernel="short(int)", ns=10.0), dispatch(1, 300, kernel="long(int)", ns=99.0)]
+    )
     found = evaluate(store, "w", ["l2.req"], by_kernel=True)
     assert [(f.kernel, f.value) for f in found] == [("long(int)", 300.0), ("short(int)", 100.0)]
     assert one(store, "l2.req", kernel="#2").value == 100.0
@@ -162,17 +191,19 @@ def test_a_profile_without_a_known_gpu_asks_for_one(tmp_path: Path) -> None:
 
 def test_a_level_metric_takes_both_parts_from_its_own_pass(tmp_path: Path) -> None:
     level = {"SQ_INST_LEVEL_VMEM_ACCUM": 900.0, "SQ_INSTS_VMEM@SQ_INST_LEVEL_VMEM": 10.0, "SQ_INSTS_VMEM": 12.0}
-    assert one(build(tmp_path, [dispatch(1, 2, **level)]), "vl1d.instruction_latency").value == pytest.approx(90)
+    assert one(build(tmp_path, [dispatch(1, 2, **level)]), "latency.vmem_cycles").value == pytest.approx(90)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.floats(allow_nan=True, allow_infinity=True), st.floats(allow_nan=True, allow_infinity=True))
-def test_any_float_in_a_counter_gives_valid_json(tmp_path_factory: pytest.TempPathFactory, hits: float, requests: float) -> None:
+def test_any_float_in_a_counter_gives_valid_json(
+    tmp_path_factory: pytest.TempPathFactory, hits: float, requests: float
+) -> None:
     from rooflens.server import render
     from rooflens.tools.metrics import compute_metrics
 
     store = build(tmp_path_factory.mktemp("f"), [dispatch(hits, requests)])
-    result = render.structured(compute_metrics(store, "w", ["l2.hit_rate_pct", "l2.req", "l2.bandwidth"], detail="full"))
+    result = render.structured(compute_metrics(store, "w", ["l2.hit_rate_pct", "l2.req", "l2.bw_gbs"], detail="full"))
     assert json.loads(json.dumps(result, allow_nan=False))
 
 

@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
 from rooflens.analysis.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +28,9 @@ def _oracle() -> ModuleType:
 
 
 oracle = _oracle()
-LISTED: list[dict[str, Any]] = tomllib.loads((ROOT / "docs" / "deviations.toml").read_text(encoding="utf-8"))["deviation"]
+LISTED: list[dict[str, Any]] = tomllib.loads((ROOT / "docs" / "deviations.toml").read_text(encoding="utf-8"))[
+    "deviation"
+]
 
 
 def _listed(difference: Any) -> int | None:
@@ -70,7 +71,9 @@ def test_all_values_agree_or_are_listed(shared: Path, tmp_path_factory: pytest.T
                 unlisted.append(difference)
             else:
                 used[index] += 1
-    print(f"{cells} cells compared, {sum(used.values())} differ as listed in {len(LISTED)} entries, {len(unlisted)} unlisted")
+    print(
+        f"{cells} cells compared, {sum(used.values())} differ as listed in {len(LISTED)} entries, {len(unlisted)} unlisted"
+    )
     assert unlisted[:20] == []
     assert cells > 250_000
     assert [LISTED[i]["ids"] for i in range(len(LISTED)) if not used[i]] == [], "entries that no longer differ"

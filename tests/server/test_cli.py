@@ -9,7 +9,6 @@ from pathlib import Path
 
 import duckdb
 import pytest
-
 from rooflens.analysis.store import Store
 from rooflens.server.cli import main
 
@@ -26,7 +25,9 @@ def test_call_prints_the_structured_result_as_json(samples: Store, capsys: pytes
     assert json.loads(out)["table"]["total_rows"] == 2
 
 
-def test_the_store_option_is_accepted_before_and_after_the_subcommand(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_store_option_is_accepted_before_and_after_the_subcommand(
+    samples: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = _call(capsys, "--store", str(samples.root), "call", "list_workloads")
     after = _call(capsys, "call", "--store", str(samples.root), "list_workloads")
     assert before[0] == after[0] == 0
@@ -50,7 +51,9 @@ def test_an_unknown_tool_is_refused_with_near_names(samples: Store, capsys: pyte
     assert "compute_metrics" in err
 
 
-def test_full_lifts_the_size_cap_and_default_tells_how_to_go_on(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_lifts_the_size_cap_and_default_tells_how_to_go_on(
+    samples: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = json.dumps({"workload": "yax_before", "metrics": ["*"], "detail": "full", "limit": 5000})
     _, short, _ = _call(capsys, "--store", str(samples.root), "call", "compute_metrics", arguments)
     _, whole, _ = _call(capsys, "--store", str(samples.root), "call", "--full", "compute_metrics", arguments)
@@ -80,7 +83,9 @@ def test_export_db_writes_a_database_that_any_duckdb_client_reads(
     with duckdb.connect(str(target), read_only=True) as con:
         assert con.execute("SELECT count(*) FROM counters").fetchone() == (2,)
         assert con.execute("SELECT count(*) FROM metrics WHERE status = 'ok'").fetchone()[0] > 50
-        assert con.execute("SELECT comment FROM duckdb_columns() WHERE column_name = 'duration_ns' LIMIT 1").fetchone()[0]
+        assert con.execute("SELECT comment FROM duckdb_columns() WHERE column_name = 'duration_ns' LIMIT 1").fetchone()[
+            0
+        ]
     assert _call(capsys, "--store", str(samples.root), "export-db", str(target))[0] == 1, "an existing file is kept"
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import pytest
 from mcp.client import Client
-
 from rooflens.analysis.problems import BadArgument, NotAllowed
 from rooflens.analysis.store import Store
 from rooflens.server.serve import serve

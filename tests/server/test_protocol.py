@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 from mcp.client import Client
-
 from rooflens.analysis.store import Store
 from rooflens.server import app, toolbox
 from rooflens.tools.results import Result

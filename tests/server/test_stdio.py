@@ -9,7 +9,6 @@ import sys
 import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
-
 from rooflens.analysis.store import Store
 
 HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "numpy")
@@ -23,11 +22,15 @@ def anyio_backend() -> str:
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_real_client_gets_metrics_and_sql_over_stdio(samples: Store, mode: str) -> None:
-    server = StdioServerParameters(command=sys.executable, args=["-m", "rooflens", "serve", "--store", str(samples.root)])
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "rooflens", "serve", "--store", str(samples.root)]
+    )
     async with Client(server, mode=mode) as client:
         metrics = await client.call_tool("compute_metrics", {"workload": "yax_before", "metrics": ["17.3.7"]})
         sql = await client.call_tool("query_counters", {"sql": "SELECT sum(SQ_WAVES) AS waves FROM counters"})
-    row = dict(zip(metrics.structured_content["table"]["columns"], metrics.structured_content["table"]["rows"][0], strict=True))
+    row = dict(
+        zip(metrics.structured_content["table"]["columns"], metrics.structured_content["table"]["rows"][0], strict=True)
+    )
     assert row["avg"] == pytest.approx(0.522807729495, rel=1e-9)
     assert sql.structured_content["table"]["rows"] == [[4096.0]]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HEADER_LIMIT = 4 << 20
 _COLUMN_LIMIT = 20_000
 _NULLS = "['', 'nan', 'NaN', 'N/A', 'NA', 'None', 'null']"
-_TEXT_ROLES = {"kernel", "start", "end", "duration", "counter_name", "device_id", "name", *UNUSED}
+_TEXT_ROLES = {"kernel", "start", "end", "duration", "counter_name", "device_id", *UNUSED}
 _CHUNK = 500
 
 

@@ -48,7 +48,7 @@ def write_keys(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: lis
 
 def _write_names(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str]) -> None:
     """Every kernel name once, cleaned; rows of all passes then refer to it by number."""
-    texts = " UNION ".join(f"SELECT {p.staged.header('kernel')} AS text FROM {p.staged.relation}" for p in passes)
+    texts = " UNION ".join(f"SELECT DISTINCT {p.staged.header('kernel')} AS text FROM {p.staged.relation}" for p in passes)
     con.execute(
         "CREATE OR REPLACE TABLE names AS SELECT CAST(row_number() OVER () AS INT) AS name_id, "
         "CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * "

@@ -32,9 +32,12 @@ def instances_of(staged: Staged) -> dict[str, tuple[str, int]]:
 def accumulated(staged: Staged, header: str) -> str | None:
     """The store's name of SQ_ACCUM_PREV_HIRES, the time integral of a level counter: ``<LEVEL>_ACCUM``, as rocpd calls it.
 
-    The level is the counter in the column before it, which is how the hardware pairs them. None where that is no level,
-    or ``header`` another counter.
+    The level is what the file is named after, else the counter in the column before, which is how the hardware pairs
+    them. None where neither is a level, or ``header`` another counter.
     """
+    if header != ACCUMULATE:
+        return None
     counters = staged.counters()
-    before = counters[counters.index(header) - 1] if header == ACCUMULATE else ""
+    position = counters.index(header)
+    before = staged.name if "LEVEL" in staged.name else counters[position - 1] if position else ""
     return f"{before}_ACCUM" if "LEVEL" in before else None

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ...analysis.problems import BadArgument, BadInput, near
-from . import rocprof_compute
+from . import rocprof, rocprof_compute, rocprof_stats
+from .foreign import recognise
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,7 +31,7 @@ class Reader(Protocol):
         ...
 
 
-READERS: tuple[Reader, ...] = (rocprof_compute,)
+READERS: tuple[Reader, ...] = (rocprof_compute, rocprof, rocprof_stats)
 
 
 def reader_for(path: Path, format: str) -> Reader:
@@ -43,6 +44,9 @@ def reader_for(path: Path, format: str) -> Reader:
     for reader in READERS:
         if reader.detect(path):
             return reader
-    raise BadInput(f"{path.name} is no profile that rooflens knows",
-                   "known are " + "; ".join(r.TITLE for r in READERS),
-                   "Name the folder or file that the profiler wrote")
+    readable = "Readable are: " + "; ".join(r.TITLE for r in READERS)
+    if found := recognise(path):
+        what = f"{path.name} is {found}" if path.is_file() else found
+        raise BadInput(what, "this version of rooflens cannot read that format yet", readable)
+    raise BadInput(f"{path.name} is no profile that rooflens knows", "no file in it, or its content, fits a known format",
+                   f"Name the folder or file that the profiler wrote. {readable}")  # fmt: skip

@@ -36,6 +36,7 @@ _TEXTS = {  # field of the manifest -> its names in sysinfo.csv
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}")
 _CHIPLET_CHANNELS = 16
 _HBM_BYTES_PER_CLOCK = 32
+_WHOLE = 1e-6
 
 
 def read_sysinfo(folder: Path, notes: list[str]) -> dict[str, str]:
@@ -74,10 +75,11 @@ def facts_of(info: dict[str, str], notes: list[str]) -> dict[str, float]:
         chiplets = (arch_of(info) or "").startswith(("gfx94", "gfx95"))
         facts["num_xcd"] = max(1.0, facts.get("total_l2_chan", 0) // _CHIPLET_CHANNELS) if chiplets else 1.0
     if "num_hbm_channels" not in facts and "max_mclk" in facts:
-        # The first generation states the bandwidth (GB/s) instead: clock x 32 bytes x channels.
-        channels = 1000 * _number(info.get("hbmBW", "")) / (facts["max_mclk"] * _HBM_BYTES_PER_CLOCK)
-        if channels > 0 and channels == round(channels):
-            facts["num_hbm_channels"] = channels
+        # Early generations state the bandwidth (GB/s) instead: clock x 32 bytes x channels.
+        bandwidth = _number(info.get("hbm_bw") or info.get("hbmBW") or "")
+        channels = 1000 * bandwidth / (facts["max_mclk"] * _HBM_BYTES_PER_CLOCK)
+        if channels >= 1 and abs(channels - round(channels)) < _WHOLE:
+            facts["num_hbm_channels"] = float(round(channels))
     if info and "max_sclk" not in facts:
         notes.append("sysinfo.csv states no clock (max_sclk): peaks that depend on it are empty.")
     return facts

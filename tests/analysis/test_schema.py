@@ -1,0 +1,125 @@
+"""The tables shown to SQL: described in full, and read with the right columns from any files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from rooflens.analysis.schema import columns, manifest_rows, pass_times, relation, render, schema
+from rooflens.analysis.store import TABLES, Manifest, Store, sql_name, write_table
+
+PROMISED = ["workloads", "passes", "dispatches", "counters", "counter_instances"]
+PROMISED += ["kernel_stats", "ceilings", "facts", "metrics", "findings", "log"]
+
+
+def add(store: Store, name: str, counters: dict[str, float]) -> Manifest:
+    """Publish a workload whose table counters has three rows of the given values."""
+    wide = "".join(f", CAST({value} AS DOUBLE) AS {sql_name(column)}" for column, value in counters.items())
+    con = duckdb.connect()
+    with store.draft() as folder:
+        select = f"SELECT i AS dispatch_id, 'k' AS kernel, CAST(5 AS DOUBLE) AS duration_ns{wide} FROM range(3) t(i)"
+        write_table(con, select, folder / "counters.parquet")
+        collected = [column for column in counters if not column.startswith("duration_ns@")]
+        made = Manifest(name=name, format="test", counters=collected, facts={"cu": 304}, tags=["x", "y"])
+        return store.publish(folder, made)
+
+
+def rows(sql: str | None) -> list[tuple[object, ...]]:
+    assert sql is not None
+    return duckdb.sql(sql).fetchall()
+
+
+def test_every_promised_table_is_described() -> None:
+    assert list(schema()) == PROMISED
+
+
+def test_every_table_starts_with_the_workload_and_has_no_other_gap() -> None:
+    for name, table in schema().items():
+        assert next(iter(table.columns)) == "workload", name
+        for column, facts in table.columns.items():
+            assert facts.description.strip() and not facts.description.endswith("."), (name, column)
+            assert facts.type in {"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "DOUBLE"}, (name, column)
+
+
+def test_columns_whose_name_ends_in_a_unit_have_it() -> None:
+    units = {"_ns": "ns", "_bytes": "bytes", "_mhz": "MHz"}
+    for name, table in schema().items():
+        for column, facts in table.columns.items():
+            for suffix, unit in units.items():
+                if column.endswith(suffix):
+                    assert facts.unit == unit, (name, column)
+
+
+def test_counters_gain_the_columns_of_the_workloads_and_the_times_of_their_passes() -> None:
+    a = Manifest(name="a", format="t", counters=["SQ_WAVES", "SQ_X@P2"])
+    b = Manifest(name="b", format="t", counters=["TCC_HIT_sum", "SQ_WAVES"])
+    found = columns("counters", [a, b], ["duration_ns@P2"])
+    assert list(found)[4:] == ["SQ_WAVES", "SQ_X@P2", "TCC_HIT_sum", "duration_ns@P2"]
+    assert found["duration_ns@P2"].unit == "ns" and found["SQ_WAVES"].unit is None
+    assert columns("dispatches", [a]) == schema()["dispatches"].columns
+
+
+def test_one_workload_is_read_with_its_id_first(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = add(store, "a", {"SQ_WAVES": 7})
+    assert rows(relation(store, [made], "counters")) == [(made.id, i, "k", 5.0, 7.0) for i in range(3)]
+
+
+def test_only_the_named_columns_are_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = add(store, "a", {"SQ_WAVES": 7, "TCC_HIT_sum": 8})
+    assert rows(relation(store, [made], "counters", ["TCC_HIT_sum"])) == [(8.0,)] * 3
+
+
+def test_workloads_with_different_counters_unite_and_missing_ones_are_null(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    a, b = add(store, "a", {"SQ_WAVES": 0}), add(store, "b", {"TCC_HIT_sum": 2})
+    found = set(rows(relation(store, [a, b], "counters", ["workload", "SQ_WAVES", "TCC_HIT_sum"])))
+    assert found == {(a.id, 0.0, None), (b.id, None, 2.0)}
+
+
+def test_a_column_that_no_file_has_is_null_and_keeps_its_type(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = add(store, "a", {}).model_copy(update={"counters": ["SQ_WAVES"]})
+    sql = relation(store, [made], "counters", ["SQ_WAVES"])
+    assert rows(sql) == [(None,)] * 3 and str(duckdb.sql(str(sql)).types[0]) == "DOUBLE"
+
+
+def test_a_table_without_files_has_no_relation(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = add(store, "a", {"SQ_WAVES": 7})
+    assert relation(store, [made], "ceilings") is None
+    assert relation(store, [], "counters") is None
+    assert all(relation(store, [made], table) is None for table in schema() if table not in TABLES)
+
+
+def test_times_of_passes_are_found_in_the_files(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = add(store, "a", {"SQ_WAVES": 7, "duration_ns@P2": 3})
+    assert rows(pass_times(store, [made])) == [("duration_ns@P2",)]
+    assert pass_times(store, []) is None
+
+
+@pytest.mark.parametrize("folder", ["it's", "with space", "a*b", "q?", "[x]", "key=value", "workload=other"])
+def test_any_path_of_the_store_can_be_read(tmp_path: Path, folder: str) -> None:
+    store = Store(tmp_path / folder)
+    made = add(store, "a", {"SQ_WAVES": 7})
+    assert rows(relation(store, [made], "counters", ["workload", "SQ_WAVES"])) == [(made.id, 7.0)] * 3
+
+
+def test_manifests_give_the_rows_of_workloads_and_facts(tmp_path: Path) -> None:
+    made = add(Store(tmp_path), "a", {"SQ_WAVES": 7})
+    (row,) = manifest_rows("workloads", [made])
+    shown = dict(zip(schema()["workloads"].columns, row, strict=True))
+    assert (shown["workload"], shown["name"], shown["tags"]) == (made.id, "a", "x,y")
+    assert shown["created"].endswith("Z") and "T" in shown["created"]
+    assert manifest_rows("facts", [made]) == [[made.id, "cu", 304.0]]
+
+
+def test_the_rendered_schema_is_short_and_names_every_column() -> None:
+    text = render()
+    assert len(text) < 8_000
+    for name, table in schema().items():
+        assert f"CREATE TABLE {name} (" in text
+        assert all(f"  {column} {facts.type}," in text for column, facts in table.columns.items())

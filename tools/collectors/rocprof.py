@@ -1,0 +1,126 @@
+"""Reader of the CSV files that rocprof v1 and v2 write: one row per dispatch (on MI300 with v2: per dispatch and XCD)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...analysis.problems import BadInput, Problem
+from ...analysis.store import Manifest
+from .columns import classify
+from .csvfile import read_headers, stage
+from .files import is_inside
+from .keys import Pass
+from .merge import Merged, write_tables
+from .passes import as_replays
+from .rocminfo import Agent, agent_of, read_agents
+from .xcd import channels_per_xcd, merge_xcds
+
+if TYPE_CHECKING:
+    import duckdb
+
+FORMAT = "rocprof"
+TITLE = "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)"
+_PASS_FOLDER = re.compile(r"pmc_(\d+)")
+_MAIN = "results.csv"
+_LOOKED_AT = 200
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder with one or with one per pass (pmc_1, pmc_2, ...)."""
+    return bool(_files(path))
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
+    """Read the dispatches at ``path`` into tables under ``out``; results.sysinfo.txt beside them tells the device.
+
+    Raises BadInput naming the file at fault.
+    """
+    files = _files(path) or ([path] if path.is_file() else [])
+    if not files:
+        raise BadInput(f"{path.name} holds no CSV of rocprof", "no file with a column of kernel names and one row per dispatch")
+    passes = as_replays([merge_xcds(con, stage(con, f, out, _pass_name(f, files))) for f in files])
+    second = passes[0].staged.header("xcc") or any(c.header == "Kernel_Name" for c in passes[0].staged.columns)
+    notes: list[str] = []
+    agent = _agent(files[0], passes[0], notes)
+    facts = dict(agent.facts) if agent else {}
+    if (xcds := max(p.staged.xcds for p in passes)) > 1:
+        facts["num_xcd"] = float(xcds)
+    arch = agent.arch if agent else None
+    numbers = [n for p in passes for _, n in p.instances.values()]
+    merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
+    merged.warnings[:0] = notes
+    if not passes[0].staged.header("start") and not passes[0].staged.header("duration"):
+        merged.notes.append("The file has no times: rocprof v1 writes them with --timestamp on.")
+    if max(p.staged.xcds for p in passes) > 1:
+        merged.notes.append("Counters are sums over the XCDs of a dispatch; rocprof's own percentages are means over them.")
+    manifest = Manifest(
+        name=_name(path, files[0]),
+        format=FORMAT,
+        vendor="amd",
+        arch=arch,
+        device=agent.device if agent else None,
+        tool="rocprofv2" if second else "rocprof",
+        facts=facts,
+    )
+    return manifest, merged
+
+
+def _files(path: Path) -> list[Path]:
+    """The file of dispatches at ``path``, or one per pass folder; BadInput where several profiles are mixed."""
+    if path.is_file():
+        return [path] if _holds_dispatches(path) else []
+    if not path.is_dir():
+        return []
+    found = _candidates(path)
+    if path / _MAIN in found:
+        return [path / _MAIN]
+    if len(found) > 1:
+        raise BadInput(f"{path.name} holds {len(found)} files of dispatches", ", ".join(f.name for f in found[:8]),
+                       "Import them one by one")  # fmt: skip
+    if found:
+        return found
+    folders = [(m, p) for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and p.is_dir() and is_inside(p, path)]
+    return [f for _, p in sorted(folders, key=lambda pair: int(pair[0][1])) for f in _files(p)]
+
+
+def _candidates(folder: Path) -> list[Path]:
+    files = sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz")) and f.is_file())
+    return [f for f in files[:_LOOKED_AT] if is_inside(f, folder) and _holds_dispatches(f)]
+
+
+def _holds_dispatches(file: Path) -> bool:
+    try:
+        headers = read_headers(file)
+    except Problem:
+        return False
+    # A trace of rocprofv3 names kernels too, but it has a column Kind and, for counters, one row per value.
+    roles = {c.role for c in classify(headers)}
+    return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
+
+
+def _agent(file: Path, main: Pass, notes: list[str]) -> Agent | None:
+    """The GPU according to the output of rocminfo that rocprof v1 leaves beside its results."""
+    beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
+    if not beside.is_file() or not is_inside(beside, file.parent):
+        return None
+    device = next((c.header for c in main.staged.columns if c.role == "device_id"), None)
+    agents = read_agents(beside)
+    found = agent_of(agents, [int(v) for v in main.staged.bounds.get(device or "", ())])
+    if found is None:
+        kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
+        notes.append(f"{beside.name} does not tell which GPU was profiled (it names: {kinds}).")
+    return found
+
+
+def _pass_name(file: Path, files: list[Path]) -> str:
+    return file.parent.name if len(files) > 1 else file.name.split(".")[0]
+
+
+def _name(path: Path, file: Path) -> str:
+    """A name that tells something: the file's own, or its folder's where the file has rocprof's usual name."""
+    stem = file.name.removesuffix(".gz").removesuffix(".csv")
+    if path.is_dir():
+        return path.name
+    return file.parent.name if re.fullmatch(r"results(_\d+)?|pmc_perf", stem) else stem

@@ -1,0 +1,99 @@
+"""Reader of kernel statistics (rocprof --stats, rocprofv3 --stats): one row per kernel, so no dispatches and no counters."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...analysis.problems import BadInput, Problem
+from ...analysis.store import Manifest, sql_name, write_table
+from .columns import Column
+from .csvfile import Staged, read_headers, stage
+from .files import is_inside
+from .keys import Pass
+from .merge import Merged, write_passes
+from .names import plain_kernel_name, visible_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+FORMAT = "rocprof-stats"
+TITLE = "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)"
+_ROLES = {
+    "name": "kernel", "calls": "calls", "totaldurationns": "total_ns", "averagens": "mean_ns", "minns": "min_ns",
+    "maxns": "max_ns", "stddev": "std_ns", "percentage": "ignored",
+}  # fmt: skip
+_NEEDED = {"kernel", "calls", "total_ns"}
+_FILES = ("results.stats.csv", "*.stats.csv")  # of a folder; statistics of rocprofv3 stand beside fuller files
+_API = r"^(hip|hsa|roctx|rccl|nccl)[A-Z_][A-Za-z0-9_]*$|^__hip\w+$|^(HIP|HSA|MARKER|KERNEL|MEMORY|SCRATCH|RCCL)_[A-Z_]+$"
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder that holds one."""
+    return _file(path) is not None
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
+    """Read the statistics at ``path`` into the table kernel_stats; the workload has no dispatches.
+
+    Raises BadInput where the file states API calls instead of kernels.
+    """
+    file = _file(path)
+    if file is None:
+        raise BadInput(f"{path.name} holds no kernel statistics", "it has no columns Name, Calls and TotalDurationNs")
+    staged = stage(con, file, out, "kernel_stats", _classify)
+    con.execute(f"CREATE OR REPLACE TABLE stats AS {_stats(staged)}")
+    kernels, calls, api = con.execute(
+        f"SELECT count(*), sum(calls), count(*) FILTER (regexp_matches(kernel, '{_API}')) FROM stats"
+    ).fetchone() or (0, 0, 0)
+    if api == kernels:
+        raise BadInput(f"{file.name} states API calls, not kernels", "its names are functions of the HIP or HSA runtime",
+                       "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)")  # fmt: skip
+    write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
+    whole = Pass(staged, {})
+    staged.rows = 0
+    write_passes(con, [whole], out)
+    staged.parquet.unlink()
+    notes = [f"This profile holds totals of {kernels} kernels over {calls} calls, no single dispatches and no counters: "
+             "kernels can be ranked by time, but metrics, rooflines and diagnoses have nothing to work on."]  # fmt: skip
+    stem = file.name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
+    manifest = Manifest(name=stem if stem not in ("results", "kernel_stats") else file.parent.name, format=FORMAT,
+                        vendor="amd", tool="rocprofv3" if any(c.role == "std_ns" for c in staged.columns) else "rocprof")  # fmt: skip
+    return manifest, Merged(0, kernels, [], [whole], list(staged.warnings), notes)
+
+
+def _stats(staged: Staged) -> str:
+    """One row per kernel; rows of one kernel under several spellings are added up."""
+    have = {c.role: sql_name(c.header) for c in staged.columns}
+    kernel = plain_kernel_name(visible_name(have["kernel"]))
+
+    def reduced(function: str, role: str) -> str:
+        return f"TRY_CAST({function}({have[role]}) AS BIGINT)" if role in have else "NULL::BIGINT"
+
+    spread = f"CASE WHEN count(*) = 1 THEN any_value({have['std_ns']}) END" if "std_ns" in have else "NULL::DOUBLE"
+    return (
+        f"SELECT {kernel} AS kernel, {reduced('sum', 'calls')} AS calls, {reduced('sum', 'total_ns')} AS total_ns, "
+        f"sum({have['total_ns']}) / nullif(sum({have['calls']}), 0) AS mean_ns, {reduced('min', 'min_ns')} AS min_ns, "
+        f"{reduced('max', 'max_ns')} AS max_ns, {spread} AS std_ns FROM {staged.relation} GROUP BY 1"
+    )
+
+
+def _classify(headers: list[str]) -> list[Column]:
+    return [Column(h, _ROLES.get(h.casefold(), "unknown")) for h in headers]
+
+
+def _file(path: Path) -> Path | None:
+    if path.is_file():
+        return path if _holds_statistics(path) else None
+    if not path.is_dir():
+        return None
+    found = [f for pattern in _FILES for f in sorted(path.glob(pattern)) if f.is_file() and is_inside(f, path)]
+    return next((f for f in found if _holds_statistics(f)), None)
+
+
+def _holds_statistics(file: Path) -> bool:
+    try:
+        return {c.role for c in _classify(read_headers(file))} >= _NEEDED
+    except Problem:
+        return False
