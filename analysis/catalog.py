@@ -89,6 +89,12 @@ def targets() -> list[str]:
 
 
 @cache
+def with_metrics() -> tuple[str, ...]:
+    """The targets whose counters the catalogue has metrics for."""
+    return tuple(t for t in targets() if metrics(t))
+
+
+@cache
 def gpu(target: str) -> Gpu:
     """The facts of one target; NotFound with near names for an unknown one."""
     path = _HERE / "gpus" / f"{target}.toml"

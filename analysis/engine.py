@@ -83,11 +83,11 @@ def evaluate(
     if aggregation not in ("sum_ratio", "mean"):
         raise BadArgument(f"Unknown aggregation {aggregation!r}", fix="Use sum_ratio or mean")
     manifest = workload if isinstance(workload, Manifest) else store.resolve(workload)
-    if manifest.arch not in catalog.targets():
+    if manifest.arch not in catalog.with_metrics():
         raise BadInput(
             f"No metrics are known for workload {manifest.name!r}",
             f"its GPU target is {manifest.arch or 'not stated in the profile'}",
-            f"Import it again with gpu= one of {', '.join(catalog.targets())}",
+            f"Import it again with gpu= one of {', '.join(catalog.with_metrics())}",
         )
     wanted = list(metrics)
     chosen = catalog.select(manifest.arch, wanted)

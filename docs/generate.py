@@ -28,7 +28,7 @@ def metrics() -> str:
         "sum(numerator) / sum(denominator). `<norm>` is the chosen normalisation: launches, waves, busy cycles or "
         "seconds. Ids are those of rocprof-compute 3.3; where targets differ, each is named.\n",
     ]
-    targets = [t for t in catalog.targets() if catalog.metrics(t)]
+    targets = catalog.with_metrics()
     lines += [
         "| target | " + " | ".join(targets) + " |",
         "|---|" + "---|" * len(targets),

@@ -68,7 +68,7 @@ def add_resources(mcp: MCPServer[Any], store: Store) -> None:
 def metric_index() -> str:
     """One line per metric name: ids, unit, title, targets."""
     on: dict[str, dict[str, catalog.Metric]] = {}
-    for target in catalog.targets():
+    for target in catalog.with_metrics():
         for metric in catalog.metrics(target):
             on.setdefault(metric.name, {})[target] = metric
     lines = []

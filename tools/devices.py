@@ -68,7 +68,7 @@ def survey(roots: Roots) -> Machine:
         amd = kfd.devices(roots, topology)
         host = cpu.device(roots)
         green = asked.result()
-        known = set(catalog.targets())
+        known = set(catalog.with_metrics())
         verdicts: dict[Vendor, Verdict] = {"cpu": permissions.cpu(roots)}
         if amd:
             verdicts["amd"] = permissions.amd(roots, topology.render_minors)
@@ -107,11 +107,10 @@ def _notes(machine: Machine) -> list[str]:
     notes = []
     if not machine.gpus:
         notes.append(
-            "No GPU is visible here. Profiles taken elsewhere can be imported and analysed in full; plan_profile "
-            "writes the commands to take them."
+            "No GPU is visible here. Profiles taken elsewhere can be imported and analysed in full."
         )
     if unknown := sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
-        notes.append(f"rooflens has no metrics for {', '.join(unknown)}; it knows {', '.join(catalog.targets())}.")
+        notes.append(f"rooflens has no metrics for {', '.join(unknown)}; it knows {', '.join(catalog.with_metrics())}.")
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
         notes.append(f"{', '.join(masks)} is set here: programs started from here may see fewer devices than listed.")
     return notes

@@ -17,8 +17,7 @@ __all__ = ["Check", "doctor"]
 _LOW_GB = 2.0
 _VENDORS = {"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}
 _WITHOUT_GPU = (
-    "import_profile, list_workloads, search_metrics, compute_metrics, query_counters, compute_roofline, "
-    "compute_occupancy, diagnose_bottleneck, compare_workloads, plot and plan_profile work here; "
+    "profiles taken elsewhere can be imported and analysed in full; `rooflens tools` lists what there is, "
     "`rooflens demo` shows the loop on shipped samples"
 )
 

@@ -30,7 +30,7 @@ def metric_rows(store: Store, manifests: list[Manifest]) -> Rows:
     """The whole catalogue per kernel (without the per-channel metrics) for every workload whose GPU is known."""
     rows: list[list[Any]] = []
     for manifest in manifests:
-        if manifest.arch not in catalog.targets() or not manifest.counters:
+        if manifest.arch not in catalog.with_metrics() or not manifest.counters:
             continue
         names = [m.name for m in catalog.metrics(manifest.arch) if m.per == "dispatch"]
         rows += [

@@ -45,7 +45,7 @@ def search_metrics(
 def _variants(gpu: str | None) -> dict[str, dict[str, Metric]]:
     """Metric name -> the metric as it stands on each target that has it."""
     found: dict[str, dict[str, Metric]] = {}
-    for target in [catalog.gpu(gpu).target] if gpu else catalog.targets():
+    for target in [catalog.gpu(gpu).target] if gpu else catalog.with_metrics():
         for metric in catalog.metrics(target):
             found.setdefault(metric.name, {})[target] = metric
     return found

@@ -64,7 +64,10 @@ def test_counters_of_different_workloads_unite_with_null(store: Store, workload:
         query_counters(store, "SELECT OTHER FROM counters", workload="first")
 
 
-def test_all_tables_exist_and_are_described_even_when_empty(store: Store, workload: Manifest) -> None:
+def test_all_tables_exist_and_are_described_even_when_empty(
+    store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(providers.PROVIDERS, "metrics")
     assert [name for (name,) in rows(store, "SHOW TABLES")] == sorted(schema())
     for table in schema():
         query_counters(store, f"SELECT count(*) FROM {table}")
@@ -339,7 +342,7 @@ MISTAKES = [
     ("SELECT '\ud800'", BadArgument, ["Unicode"]),
     ("SELECT 'a\0b'", BadArgument, ["NUL"]),
     ("SELECT 1 --" + "x" * 70_000, LimitExceeded, ["65536"]),
-    ("SELECT " + "(" * 3000 + "1" + ")" * 3000, LimitExceeded, ["nested too deeply"]),
+    ("SELECT " + "NOT " * 3000 + "true", LimitExceeded, ["nested too deeply"]),
 ]
 
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     import duckdb
 
 _CLOCK_TOLERANCE = 1.05
+_ABSURD = 3
 _SPREAD = 0.10
 _MOST = 2.0**64
 _WAVE = 64
+_ALWAYS = {"GRBM_COUNT", "GRBM_GUI_ACTIVE", "SQ_WAVES", "SQ_BUSY_CYCLES", "SQ_CYCLES", "SQ_WAVE_CYCLES", "Wavefronts"}
 
 
 def doubts(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> list[str]:
@@ -51,9 +53,9 @@ class _Tables:
 
 
 def _all_zero(item: Pass) -> Iterator[str]:
-    """Every counter of a pass zero in every dispatch: the collection failed."""
+    """Every counter of a pass zero in every dispatch, among them one that counts in any kernel: the collection failed."""
     bounds = [item.staged.bounds[c] for c in item.counters if c in item.staged.bounds]
-    if len(bounds) > 1 and all(b == (0, 0) for b in bounds):
+    if all(b == (0, 0) for b in bounds) and _ALWAYS & item.counters.keys() & item.staged.bounds.keys():
         yield (f"all_zero: Every counter of pass {item.staged.name} is zero in every dispatch: "
                "its collection failed, so these zeros mean nothing.")  # fmt: skip
 
@@ -91,9 +93,10 @@ def _clock(tables: _Tables) -> Iterator[str]:
     rate = f'1000 * "GRBM_GUI_ACTIVE" / {xcds!r} / c.duration_ns'
     bad, known, highest = tables.ask(f"count(*) FILTER ({rate} > {clock * _CLOCK_TOLERANCE!r}), count({rate}), max({rate})")
     if bad:
+        cause = ("these times are not of the same run, or wrong: do not trust rates" if highest > _ABSURD * clock else
+                 "its cycles include the start and end of short kernels, so percentages per cycle are too low")  # fmt: skip
         yield (f"clock: In {bad:.0f} of {known:.0f} dispatches GRBM_GUI_ACTIVE means more than the maximum clock of "
-               f"{clock:.0f} MHz (up to {highest:.0f} MHz): its cycles include the start and end of short kernels, or cycles "
-               "and time come from different replays; percentages per cycle are too low there.")  # fmt: skip
+               f"{clock:.0f} MHz (up to {highest:.0f} MHz): {cause}.")  # fmt: skip
 
 
 def _accumulated(tables: _Tables) -> Iterator[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +38,7 @@ class Staged:
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Least and greatest value of every numeric column that holds any."""
     infinite: set[str] = field(default_factory=set)
+    """Quoted names of columns that hold infinities, which are read as NULL."""
     xcds: int = 1
     """Chiplets seen, where the file has rows per chiplet."""
 
@@ -46,15 +46,22 @@ class Staged:
         """The header that plays ``role``, quoted for SQL, or None."""
         return next((sql_name(c.header) for c in self.columns if c.role == role), None)
 
-    @property
-    def relation(self) -> str:
-        """The staged rows as a FROM clause, with ``row`` counted from 0 in file order."""
-        finite = ", ".join(f"CASE WHEN isfinite({n}) THEN {n} END AS {n}" for n in map(sql_name, sorted(self.infinite)))
-        replace = f" REPLACE ({finite})" if finite else ""
+    def relation(self, names: Iterable[str]) -> str:
+        """The staged rows as a FROM clause: ``row``, counted from 0 in file order, and the columns quoted in ``names``."""
+        picks = [f"CASE WHEN isfinite({n}) THEN {n} END AS {n}" if n in self.infinite else n for n in dict.fromkeys(names)]
         return (
-            f"(SELECT file_row_number AS row, * EXCLUDE (file_row_number){replace} FROM read_parquet("
+            f"(SELECT {', '.join(['file_row_number AS row', *picks])} FROM read_parquet("
             f"{sql_path(self.parquet)}, file_row_number = true, hive_partitioning = false))"
         )
+
+    def named(self, *roles: str) -> list[str]:
+        """The quoted headers of those of ``roles`` that the file has."""
+        return [header for role in roles if (header := self.header(role))]
+
+    @property
+    def all(self) -> str:
+        """The staged rows with every column."""
+        return self.relation(sql_name(c.header) for c in self.columns if c.role not in UNUSED)
 
     def counters(self) -> list[str]:
         """The plain counter columns, in file order."""
@@ -165,28 +172,35 @@ def _stage_leniently(con: duckdb.DuckDBPyConnection, staged: Staged) -> int:
 
 
 def measure(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
-    """Note the bounds of every numeric column; infinities and NaN become NULL, with a warning."""
-    numeric = [c.header for c in staged.columns if c.role not in _TEXT_ROLES]
-    for start in range(0, len(numeric), _CHUNK):
-        chunk = numeric[start : start + _CHUNK]
-        found = con.execute(
-            f"SELECT {', '.join(f'min({n}), max({n})' for n in map(sql_name, chunk))} FROM {staged.relation}"
-        ).fetchone() or ()  # fmt: skip
-        for header, low, high in zip(chunk, found[::2], found[1::2], strict=True):
-            if low is None:
-                continue
-            if math.isfinite(low) and math.isfinite(high):
-                staged.bounds[header] = (low, high)
-                continue
-            name = sql_name(header)
-            count, low, high = con.execute(
-                f"SELECT count(*) FILTER (NOT isfinite({name})), min({name}) FILTER (isfinite({name})), "
-                f"max({name}) FILTER (isfinite({name})) FROM {staged.relation}"
-            ).fetchone() or (0, None, None)
-            staged.infinite.add(header)
-            staged.warnings.append(_not_a_number(staged, header, count, staged.rows, "infinity"))
-            if low is not None:
-                staged.bounds[header] = (low, high)
+    """Note the bounds of every numeric column; infinities and NaN become NULL, with a warning.
+
+    Parquet states the bounds of a column unless it holds such values, so only those columns are read.
+    """
+    numeric = {c.header for c in staged.columns if c.role not in _TEXT_ROLES}
+    found = con.execute(
+        "SELECT path_in_schema, min(TRY_CAST(stats_min_value AS DOUBLE)), max(TRY_CAST(stats_max_value AS DOUBLE)), "
+        "bool_or((stats_min_value IS NULL OR stats_max_value IS NULL) AND coalesce(stats_null_count, 0) < num_values) "
+        f"FROM parquet_metadata({sql_path(staged.parquet)}) GROUP BY path_in_schema"
+    ).fetchall()
+    for header, low, high, doubtful in found:
+        if header not in numeric:
+            continue
+        if doubtful:
+            low, high = _finite_bounds(con, staged, header)
+        if low is not None:
+            staged.bounds[header] = (low, high)
+
+
+def _finite_bounds(con: duckdb.DuckDBPyConnection, staged: Staged, header: str) -> tuple[float | None, float | None]:
+    name = sql_name(header)
+    count, low, high = con.execute(
+        f"SELECT count(*) FILTER (NOT isfinite({name})), min({name}) FILTER (isfinite({name})), "
+        f"max({name}) FILTER (isfinite({name})) FROM {staged.relation([name])}"
+    ).fetchone() or (0, None, None)
+    if count:
+        staged.infinite.add(name)
+        staged.warnings.append(_not_a_number(staged, header, count, staged.rows, "infinity"))
+    return low, high
 
 
 def _not_a_number(staged: Staged, header: str, count: int, rows: int, example: str) -> str:

@@ -64,7 +64,7 @@ def head(path: Path, limit: int) -> bytes:
 def check_expansion(path: Path) -> None:
     """LimitExceeded for a gzip file that unpacks to far more than a profile would (a decompression bomb)."""
     packed = path.stat().st_size
-    if packed <= _GZIP_FREE:
+    if packed <= _GZIP_FREE or not is_gzip(path):
         return
     allowed, unpacked = max(_GZIP_LIMIT, _GZIP_RATIO * packed), 0
     with open_regular(path) as file:

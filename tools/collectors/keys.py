@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...analysis.store import sql_name
 from .csvfile import Staged
 from .names import plain_kernel_name, visible_name
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 # A time such as 8.1097E+14 lost its digits in a spreadsheet; one with 14 digits or more lost nothing that matters.
 _ROUNDED = "'\\d(\\.\\d{0,12})?[eE]\\+?\\d+'"
 _WHOLE = "'\\d+'"
+_KEY_ROLES = ("kernel", "dispatch_id", "device_id", "pid", "grid", "start", "end", "duration")
 
 
 @dataclass
@@ -48,7 +48,7 @@ def write_keys(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: lis
 
 def _write_names(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str]) -> None:
     """Every kernel name once, cleaned; rows of all passes then refer to it by number."""
-    texts = " UNION ".join(f"SELECT DISTINCT {p.staged.header('kernel')} AS text FROM {p.staged.relation}" for p in passes)
+    texts = " UNION ".join(f"SELECT DISTINCT {_kernel(p.staged)} AS text FROM {p.staged.relation([_kernel(p.staged)])}" for p in passes)
     con.execute(
         "CREATE OR REPLACE TABLE names AS SELECT CAST(row_number() OVER () AS INT) AS name_id, "
         "CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * "
@@ -72,7 +72,8 @@ def _keys(staged: Staged, by_process: bool) -> str:
         f"SELECT row, CAST({pid} AS INT) AS process, {number} AS device_id, n.name_id, n.kernel_id, "
         f"TRY_CAST({staged.header('grid') or 'NULL'} AS BIGINT) AS grid, "
         f"TRY_CAST({given or 'row'} AS BIGINT) AS dispatch_id, {_times(staged)} "
-        f"FROM {staged.relation} JOIN names n ON n.text IS NOT DISTINCT FROM {staged.header('kernel')}"
+        f"FROM {staged.relation(staged.named(*_KEY_ROLES))} "
+        f"JOIN names n ON n.text IS NOT DISTINCT FROM {_kernel(staged)}"
     )
     same = "PARTITION BY process, device_id, kernel_id"
     order = "ORDER BY dispatch_id NULLS LAST, row"
@@ -101,6 +102,10 @@ def _times(staged: Staged) -> str:
         f"TRY_CAST({start} AS BIGINT) AS start_ns, TRY_CAST({end} AS BIGINT) AS end_ns, "
         f"CASE WHEN {span} > 0 AND isfinite({span}) THEN {span} END AS duration_ns"
     )
+
+
+def _kernel(staged: Staged) -> str:
+    return staged.named("kernel")[0]
 
 
 def _several_processes(staged: Staged) -> bool:
@@ -134,7 +139,3 @@ def _pair(con: duckdb.DuckDBPyConnection, passes: list[Pass], index: int, warnin
             f"{item.unmatched} only in this pass (left out), {missing} of the main pass without it (NULL)."
         )
 
-
-def quoted(columns: list[str], prefix: str = "") -> str:
-    """Column names as a SELECT list, each led by a comma."""
-    return "".join(f", {prefix}{sql_name(c)}" for c in columns)

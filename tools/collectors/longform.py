@@ -38,11 +38,11 @@ def widen(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
         firsts += f", '0' AS Start_Timestamp, CAST({span} AS VARCHAR) AS End_Timestamp"
     wide = staged.parquet.with_suffix(".wide")
     con.execute(
-        f"CREATE OR REPLACE TABLE long_launch AS SELECT min(row) AS row, {keys}{firsts} FROM {staged.relation} GROUP BY {keys}"
+        f"CREATE OR REPLACE TABLE long_launch AS SELECT min(row) AS row, {keys}{firsts} FROM {staged.all} GROUP BY {keys}"
     )
     con.execute(
         f"CREATE OR REPLACE TABLE long_wide AS PIVOT (SELECT {keys}, {name} AS counter, {value} AS value, row AS source_row "
-        f"FROM {staged.relation}) ON counter IN ({', '.join(map(sql_literal, counters))}) "
+        f"FROM {staged.all}) ON counter IN ({', '.join(map(sql_literal, counters))}) "
         f"USING last(value ORDER BY source_row) GROUP BY {keys}"
     )
     picks = ", ".join(f"w.{sql_name(c)}" for c in counters)
@@ -62,7 +62,7 @@ def widen(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
 def _counter_names(con: duckdb.DuckDBPyConnection, staged: Staged, column: str) -> list[str]:
     """The counters named in the file, sorted; what cannot be a counter is left out with a warning."""
     found = con.execute(
-        f"SELECT DISTINCT {column} FROM {staged.relation} WHERE {column} IS NOT NULL LIMIT {_COUNTER_LIMIT + 1}"
+        f"SELECT DISTINCT {column} FROM {staged.all} WHERE {column} IS NOT NULL LIMIT {_COUNTER_LIMIT + 1}"
     ).fetchall()
     if len(found) > _COUNTER_LIMIT:
         raise BadInput(f"{staged.source.name} names more than {_COUNTER_LIMIT} counters", "no GPU has so many")

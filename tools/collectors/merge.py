@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis.store import sql_literal, sql_name, write_table
-from .keys import Pass, quoted, write_keys
+from .keys import Pass, write_keys
 
 if TYPE_CHECKING:
     import duckdb
@@ -86,7 +86,7 @@ def _dispatches(main: Pass, warnings: list[str]) -> str:
     return (
         "SELECT k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
         "launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns "
-        f"FROM (SELECT row, {', '.join(picks)} FROM {main.staged.relation}) launch JOIN keys_0 k USING (row) "
+        f"FROM (SELECT row, {', '.join(picks)} FROM {main.staged.relation(main.staged.named(*_LAUNCH))}) launch JOIN keys_0 k USING (row) "
         "JOIN names n USING (name_id) ORDER BY row"
     )
 
@@ -97,16 +97,13 @@ def _wide(passes: list[Pass]) -> tuple[list[str], str]:
     for index, item in enumerate(passes):
         picks += [f"p{index}.{sql_name(read)} AS {sql_name(name)}" for read, name in item.counters.items()]
         columns += list(item.counters.values())
-        wanted = quoted(list(item.counters))
+        relation = item.staged.relation(map(sql_name, item.counters))
         if index == 0:
-            joins.append(
-                f"(SELECT row{wanted} FROM {item.staged.relation}) p0 JOIN keys_0 k0 USING (row) JOIN names n USING (name_id)"
-            )
+            joins.append(f"{relation} p0 JOIN keys_0 k0 USING (row) JOIN names n USING (name_id)")
             continue
         picks.append(f"p{index}.duration_ns AS {sql_name(f'duration_ns@{item.staged.name}')}")
         joins.append(
-            f"LEFT JOIN (SELECT main_row, duration_ns{wanted} FROM (SELECT row{wanted} FROM {item.staged.relation}) "
-            f"JOIN pairs_{index} USING (row)) p{index} ON p{index}.main_row = p0.row"
+            f"LEFT JOIN (SELECT * FROM {relation} JOIN pairs_{index} USING (row)) p{index} ON p{index}.main_row = p0.row"
         )
     select = ", ".join(["k0.dispatch_id", "n.kernel", "k0.duration_ns", *picks])
     return columns, f"SELECT {select} FROM {' '.join(joins)}"
@@ -131,11 +128,12 @@ def _write_instances(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder:
         if not new:
             continue
         names = ", ".join(f"({sql_literal(h)}, {sql_literal(c)}, {n})" for h, (c, n) in new.items())
-        wanted = quoted(list(new))[2:]
-        pairs = f" JOIN pairs_{index} USING (row)" if index else ""
+        wanted = [sql_name(h) for h in new]
+        rows = item.staged.relation(wanted)
+        if index:
+            rows = f"(SELECT * EXCLUDE (row, main_row, duration_ns), main_row AS row FROM {rows} JOIN pairs_{index} USING (row))"
         selects.append(
-            f"SELECT dispatch_id, n.counter, n.n, value FROM (UNPIVOT (SELECT {'main_row AS ' if index else ''}row, {wanted} "
-            f"FROM {item.staged.relation}{pairs}) ON {wanted} INTO NAME header VALUE value) "
+            f"SELECT dispatch_id, n.counter, n.n, value FROM (UNPIVOT {rows} ON {', '.join(wanted)} INTO NAME header VALUE value) "
             f"JOIN (VALUES {names}) n(header, counter, n) USING (header) JOIN keys_0 USING (row)"
         )
     if selects:

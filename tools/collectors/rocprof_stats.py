@@ -75,7 +75,7 @@ def _stats(staged: Staged) -> str:
     return (
         f"SELECT {kernel} AS kernel, {reduced('sum', 'calls')} AS calls, {reduced('sum', 'total_ns')} AS total_ns, "
         f"sum({have['total_ns']}) / nullif(sum({have['calls']}), 0) AS mean_ns, {reduced('min', 'min_ns')} AS min_ns, "
-        f"{reduced('max', 'max_ns')} AS max_ns, {spread} AS std_ns FROM {staged.relation} GROUP BY 1"
+        f"{reduced('max', 'max_ns')} AS max_ns, {spread} AS std_ns FROM {staged.all} GROUP BY 1"
     )
 
 

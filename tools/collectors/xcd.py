@@ -30,7 +30,7 @@ def merge_xcds(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
     keys = ", ".join(identity)
     most, fewest, dispatches, highest = con.execute(
         f"SELECT max(n), min(n), count(*), max(x) FROM (SELECT count(DISTINCT {xcc}) AS n, max({xcc}) AS x "
-        f"FROM {staged.relation} GROUP BY {keys})"
+        f"FROM {staged.relation([xcc, *identity])} GROUP BY {keys})"
     ).fetchone() or (1, 1, 0, 0)
     if most <= 1:
         return staged
@@ -50,7 +50,7 @@ def merge_xcds(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
         columns += [c for c, _ in parts]
         picks += [f"{sql} AS {sql_name(c.header)}" for c, sql in parts]
     merged = staged.parquet.with_suffix(".merged")
-    rows = write_table(con, f"SELECT {', '.join(picks)} FROM {staged.relation} GROUP BY {keys} ORDER BY min(row)", merged)
+    rows = write_table(con, f"SELECT {', '.join(picks)} FROM {staged.all} GROUP BY {keys} ORDER BY min(row)", merged)
     staged.parquet.unlink()
     found = Staged(staged.name, staged.source, merged, columns, rows, staged.warnings, xcds=int(highest) + 1)
     measure(con, found)

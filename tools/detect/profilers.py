@@ -79,7 +79,7 @@ def _judged(profiler: Profiler, verdict: Verdict | None) -> Profiler:
         verdict = Verdict(
             False,
             f"no {_VENDORS[profiler.vendor]} is visible here",
-            "Run the commands of plan_profile on a node that has one, then import_profile",
+            "Profile on a node that has one, then import_profile here",
         )
     return profiler.model_copy(
         update={"usable": verdict.usable, "why": verdict.why or profiler.why, "fix": verdict.fix or profiler.fix}
