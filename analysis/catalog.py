@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pydantic
 
+from .formula import references
 from .problems import BadArgument, NotFound, near
 
 _HERE = Path(__file__).parent
@@ -168,10 +169,15 @@ def known_targets(name: str) -> list[str]:
     return [t for t in targets() if name in by_name(t)]
 
 
+@cache
+def _parse_all(target: str) -> None:
+    """Parse every formula of a target in one call, which is much faster than one by one."""
+    references([f for m in metrics(target) for f in (m.num, m.den or "1")] + list(terms(target).values()))
+
+
 def counters(target: str, metric: Metric) -> list[str]:
     """The counters that a metric reads on a target, terms resolved and spelled as the target spells them."""
-    from .formula import references
-
+    _parse_all(target)
     known, found, todo = terms(target), set(), [metric.num, metric.den or "1"]
     while todo:
         for name in references([formula := todo.pop()])[formula]:

@@ -107,10 +107,12 @@ class Sandbox:
         """
         assert self._process.stdout
         pipe = self._process.stdout.fileno()
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
         until = self._deadline if within_s is None else min(self._deadline, time.monotonic() + within_s)
         while b"\n" not in self._received:
             wait = until - time.monotonic()
-            if wait <= 0 or not select.select([pipe], [], [], wait)[0]:
+            if wait <= 0 or not poll.poll(1000 * wait):
                 raise TimeoutError
             chunk = os.read(pipe, 1 << 20)
             if not chunk or len(self._received) > _LINE_BYTES:
@@ -125,20 +127,27 @@ class Sandbox:
         duckdb = importlib.util.find_spec("duckdb")
         if not (duckdb and duckdb.origin):
             raise MissingTool("SQL needs the package duckdb", "it is not installed", "pip install duckdb")
-        self._folder = tempfile.TemporaryDirectory(prefix="rooflens-sql-", ignore_cleanup_errors=True)
         # A relative home: the settings that SQL can list then show no path of this machine.
         environment = {"HOME": ".", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
         environment |= {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         worker = Path(__file__).with_name("sandbox_worker.py")
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(worker)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                cwd=self._folder.name, env=environment, start_new_session=True,
-            )  # fmt: skip
-        except BaseException:
-            self._folder.cleanup()
-            raise
+        with contextlib.ExitStack() as undo:
+            try:
+                self._folder = tempfile.TemporaryDirectory(prefix="rooflens-sql-", ignore_cleanup_errors=True)
+                undo.callback(self._folder.cleanup)
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(worker)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=self._folder.name,
+                    env=environment,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                what = "SQL needs a process of its own and a temporary folder"
+                raise MissingTool(what, error.strerror or "", "Set TMPDIR to a folder that can be written") from error
+            undo.pop_all()
         self.send({
             "sql": self.sql, "probe": self.probe, "timeout_s": self.timeout_s, "parent": os.getpid(),
             "duckdb": str(Path(duckdb.origin).parent.parent),
@@ -149,9 +158,12 @@ class Sandbox:
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
 
     def _lost(self) -> WorkerLost:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)  # it closed its output; how it ends tells why
         self._kill()
         assert self._process.stderr
         said = self._process.stderr.read(20_000).decode(errors="replace").strip()

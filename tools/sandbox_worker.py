@@ -52,11 +52,10 @@ def main() -> None:
         ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
         if os.getppid() != job["parent"]:
             return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    # A second line against a parent that is stopped and cannot kill.
-    seconds = math.ceil(job["timeout_s"] * 4) + 60
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_FSIZE, 0)
+    # A second line, should the parent itself be stopped and unable to kill.
+    _limit(resource.RLIMIT_CPU, math.ceil(job["timeout_s"] * 4) + 60)
     sys.path.append(job["duckdb"])
     import duckdb
 
@@ -96,7 +95,8 @@ def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
     con = duckdb.connect(":memory:", config={**settings, "memory_limit": f"{job['memory_bytes']}B"})
     con.execute("SET max_expression_depth = 250")
     con.execute("SET errors_as_json = true")
-    resource.setrlimit(resource.RLIMIT_AS, (job["address_space_bytes"], job["address_space_bytes"]))
+    if sys.platform != "darwin":  # which has no such limit
+        _limit(resource.RLIMIT_AS, job["address_space_bytes"])
     return con
 
 
@@ -107,7 +107,10 @@ def _gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
     if kind == "EXPLAIN":
         # What runs is put together again from the inner statement, so that nothing but it was judged.
         explain, sql = _split_explain(duckdb, sql)
-        kind = _single(con, sql)
+        try:
+            kind = _single(con, sql)
+        except duckdb.ParserException:  # what follows are options
+            raise Refused("explain") from None
     if kind != "SELECT":
         raise Refused("explain" if explain else "multi" if kind == "MULTI" else "statement")
     text = con.execute(
@@ -156,7 +159,14 @@ def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
         con.execute(f"SET max_execution_time = {max(1, int(timeout_s * 1000))}")
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    _limit(resource.RLIMIT_NOFILE, 0)
+
+
+def _limit(kind: int, value: int) -> None:
+    """Set a limit for good, or keep a lower one that is already set."""
+    _, hard = resource.getrlimit(kind)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
 
 
 def _run(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:

@@ -60,8 +60,15 @@ def _score(query: str, on: dict[str, Metric]) -> float:
     ids = {m.id for m in on.values()} | {m.table for m in on.values()} | {str(m.panel) for m in on.values()}
     if word in (metric.name, metric.subsystem) or word in ids:
         return 100.0
-    fields = ((metric.name, 8.0), (metric.title, 6.0), (metric.table_title, 3.0), (metric.subsystem, 3.0),
-              (metric.num + " " + (metric.den or ""), 4.0), (metric.description, 2.0))  # fmt: skip
+    counters = " ".join(c for target, m in on.items() for c in catalog.counters(target, m)) if "_" in word else ""
+    fields = (
+        (metric.name, 8.0),
+        (metric.title, 6.0),
+        (counters, 4.0),
+        (metric.table_title, 3.0),
+        (metric.subsystem, 3.0),
+        (metric.description, 2.0),
+    )
     total = 0.0
     for token in word.replace("-", " ").split():
         hit = max((weight for text, weight in fields if token in text.casefold()), default=0.0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..analysis.problems import LimitExceeded
 from ..analysis.schema import Column, manifest_rows, relation, schema
 from ..analysis.store import Manifest, Store, sql_literal, sql_name
 from .providers import PROVIDERS
@@ -83,10 +84,14 @@ def _computed(
 
 def _write_rows(given: tuple[Sequence[str], Sequence[Sequence[Any]]], path: Path) -> None:
     names, rows = given
-    with path.open("w", encoding="utf-8") as out:
-        for row in rows:
-            finite = (None if isinstance(value, float) and not math.isfinite(value) else value for value in row)
-            out.write(json.dumps(dict(zip(names, finite, strict=True))) + "\n")
+    try:
+        with path.open("w", encoding="utf-8") as out:
+            for row in rows:
+                finite = (None if isinstance(value, float) and not math.isfinite(value) else value for value in row)
+                out.write(json.dumps(dict(zip(names, finite, strict=True))) + "\n")
+    except OSError as error:
+        what = f"The rows of {path.stem} cannot be handed over"
+        raise LimitExceeded(what, error.strerror or "", "Free space in the temporary folder") from error
 
 
 def _read_rows(table: str, columns: Mapping[str, Column], names: list[str]) -> str:

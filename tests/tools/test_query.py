@@ -392,7 +392,7 @@ def test_the_worker_dies_with_the_server(tmp_path: Path) -> None:
         "sql = 'SELECT sum(a.range + b.range) FROM range(1000000) a, range(1000000) b'\n"
         f"query_counters(Store({str(tmp_path)!r}), sql, timeout_s=60)"
     )
-    server = subprocess.Popen([sys.executable, "-c", code])
+    server = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)})
     children: list[int] = []
     try:
         for _ in range(100):

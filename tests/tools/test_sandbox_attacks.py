@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import LimitExceeded, NotAllowed, Problem
+from rooflens.analysis.problems import LimitExceeded, Problem
 from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.tools import query, sandbox
 from rooflens.tools.query import QueryResult, query_counters
@@ -203,8 +203,8 @@ REFUSED = {
 def test_an_attack_is_refused(field: Field, name: str) -> None:
     answer = field.attack(REFUSED[name])
     assert isinstance(answer, Problem), told(answer)[:500]
-    # A path that the attacker wrote may be repeated as a part of his own statement.
-    field.check(told(answer).replace(field.fill(REFUSED[name])[:60], "").replace(str(field.root), ""))
+    # A path that the attacker wrote himself may be repeated to him.
+    field.check(told(answer).replace(str(field.root), "") if "<" in REFUSED[name] else told(answer))
 
 
 HARMLESS = {
@@ -233,7 +233,7 @@ HARMLESS = {
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_looking_around_shows_nothing_of_the_machine(field: Field, name: str) -> None:
-    field.check(told(field.attack(HARMLESS[name])))
+    field.check(told(field.attack(HARMLESS[name], limit=1000)))
 
 
 BOMBS = {
@@ -245,7 +245,7 @@ BOMBS = {
     "aggregate_list": "SELECT len(list(range)) FROM range(1000000000)",
     "edit_distance": "SELECT levenshtein(repeat('a', 200000), repeat('b', 200000))",
     "padding": "SELECT length(lpad('x', 2000000000, 'y'))",
-    "microseconds": "SELECT len(generate_series(TIMESTAMP '2000-01-01', TIMESTAMP '2030-01-01', INTERVAL 1 MICROSECOND))",
+    "microseconds": "SELECT len(range(TIMESTAMP '2000-01-01', TIMESTAMP '2030-01-01', INTERVAL 1 MICROSECOND))",
     "format": "SELECT length(printf('%2000000000d', 1))",
     "sleep": "SELECT sleep_ms(100000)",
     "cross_join": "SELECT count(*) FROM dispatches a, dispatches b, range(100000000000) c",
@@ -269,7 +269,7 @@ BOMBS = {
     "many_columns": "SELECT " + ",".join(["1"] * 30000),
     "text_over_the_cap": "SELECT '" + "x" * 70_000 + "'",
 }
-TIMEOUT_S = 1.0
+TIMEOUT_S = 0.6
 
 
 @pytest.mark.parametrize("name", BOMBS)
@@ -277,7 +277,6 @@ def test_a_bomb_ends_in_time_within_bounds(field: Field, name: str) -> None:
     start = time.monotonic()
     answer = field.attack(BOMBS[name], timeout_s=TIMEOUT_S, limit=1000)
     assert time.monotonic() - start < TIMEOUT_S + 2
-    assert isinstance(answer, QueryResult) or isinstance(answer, Problem)
     assert len(told(answer)) < 300_000
     unit = 1 if sys.platform == "darwin" else 1024
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit < 4e9
@@ -295,7 +294,7 @@ def test_a_hostile_tree_costs_the_server_little(field: Field) -> None:
 
 
 def test_a_query_that_ignores_interrupts_is_killed_and_its_worker_gone(field: Field) -> None:
-    with pytest.raises(LimitExceeded, match="more than 0.5 s"):
+    with pytest.raises(LimitExceeded, match=r"more than 0\.5 s"):
         query_counters(field.store, BOMBS["edit_distance"], timeout_s=0.5)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
@@ -354,7 +353,7 @@ def test_names_in_a_workload_are_data_and_no_sql(tmp_path: Path) -> None:
     con = duckdb.connect()
     with store.draft() as folder:
         quoted = '"' + evil.replace('"', '""') + '"'
-        select = f"SELECT i AS dispatch_id, 'k' AS kernel, 1.0::DOUBLE AS duration_ns, 5.0::DOUBLE AS {quoted} FROM range(3) t(i)"
+        select = f"SELECT range AS dispatch_id, 'k' AS kernel, 1.5 AS duration_ns, 5.0 AS {quoted} FROM range(3)"
         write_table(con, select, folder / "counters.parquet")
         made = Manifest(name=evil, format="test", counters=[evil], dispatches=3, tags=[evil], facts={evil: 1.0})
         store.publish(folder, made)
@@ -362,4 +361,3 @@ def test_names_in_a_workload_are_data_and_no_sql(tmp_path: Path) -> None:
     assert found.columns[-1] == evil and [row[-1] for row in found.rows] == [5.0] * 3
     assert query_counters(store, "SELECT name, tags FROM workloads").table.rows == [[evil, evil]]
     assert query_counters(store, "SELECT fact FROM facts").table.rows == [[evil]]
-    assert isinstance(NotAllowed("x"), Problem)

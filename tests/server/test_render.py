@@ -1,0 +1,67 @@
+"""Results as text and JSON: compact, safe, capped."""
+
+from __future__ import annotations
+
+import json
+
+from rooflens.server import render
+from rooflens.tools.results import NextCall, Result, Table, table
+
+
+class Answer(Result):
+    """A result as tools make them."""
+
+    name: str
+    table: Table
+
+
+def _answer(rows: int, cell: str = "x") -> Answer:
+    found = table({"a": None, "b": "ns", "empty": None}, [[cell, float(i), None] for i in range(rows)])
+    return Answer(
+        name="w", table=found, notes=["careful"], next=[NextCall(tool="t", arguments={"k": 1}, why="because")]
+    )
+
+
+def test_text_names_units_drops_empty_columns_and_keeps_notes_and_next() -> None:
+    text = render.text(_answer(2))
+    assert "a | b [ns]\n" in text and "empty" not in text
+    assert "- careful" in text and '- t {"k": 1}: because' in text
+
+
+def test_fifty_rows_of_four_columns_stay_under_three_kilobytes() -> None:
+    cells = [[f"kernel_{i}", i * 1.2345678, i, "ok"] for i in range(50)]
+    wide = Answer(name="w", table=table({"kernel": None, "v": None, "n": None, "status": None}, cells))
+    assert len(render.text(wide)) < 3_000
+
+
+def test_whole_numbers_are_written_out_and_others_to_six_digits() -> None:
+    text = render.text(Answer(name="w", table=table({"v": None}, [[13164269.0], [0.123456789], [1e300]])))
+    assert "13164269" in text and "0.123457" in text and "1e+300" in text
+
+
+def test_nothing_a_profile_says_can_steer_a_terminal_or_hide_text() -> None:
+    hostile = "k\x1b[31m\u202eevil\u200b\U000e0041 | a\nb"
+    found = render.structured(_answer(1, hostile))
+    assert found["table"]["rows"][0][0] == "k[31mevil | a\nb"
+    assert "\x1b" not in render.text(_answer(1, hostile)) and "\\|" in render.text(_answer(1, hostile))
+
+
+def test_non_finite_numbers_become_null() -> None:
+    found = render.structured(Answer(name="w", table=table({"v": None}, [[float("nan")], [float("inf")], [1.0]])))
+    assert found["table"]["rows"] == [[None], [None], [1.0]]
+    assert json.dumps(found, allow_nan=False)
+
+
+def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
+    big = render.capped(_answer(5_000, "y" * 30), "compute_metrics", {"workload": "w", "offset": 10})
+    assert isinstance(big, Answer)
+    kept = len(big.table.rows)
+    assert len(json.dumps(render.structured(big))) <= render.CHARACTERS
+    assert big.table.truncated and big.table.total_rows == 5_000
+    assert big.next[0].arguments == {"workload": "w", "offset": 10 + kept}
+    assert f"Cut to {kept} of 5000 rows" in big.notes[-1]
+
+
+def test_an_answer_under_the_cap_is_left_alone() -> None:
+    small = _answer(3)
+    assert render.capped(small, "compute_metrics", {}) is small
