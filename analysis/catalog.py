@@ -33,6 +33,49 @@ class Fact(_Strict):
     source: str
 
 
+class AgprFile(_Strict):
+    """How accumulation registers count: not there, in a file of their own, or in one file with the VGPRs."""
+
+    value: Literal["none", "separate", "unified"]
+    source: str
+
+
+class Steps(_Strict):
+    """Pairs (up to this many units, result), ascending; more than the last pair allows cannot be used."""
+
+    value: list[tuple[int, int]]
+    unit: str
+    source: str
+
+
+class OccupancyFacts(_Strict):
+    """What limits the waves (warps) that reside at once on one ``unit``, the block of SIMDs that share an LDS."""
+
+    unit: str
+    """What a CU means in the results: a compute unit, a work-group processor of two, an SM."""
+    simds: Fact
+    max_waves_per_simd: Fact
+    wave_size: Fact
+    max_workgroup_size: Fact
+    workgroup_slots: Fact
+    """Work-groups (thread blocks) that one unit holds, or barriers where only those are counted."""
+    single_wave_groups_take_slots: bool
+    vgprs_per_lane: Fact
+    vgpr_granule: Fact
+    max_vgprs: Fact
+    """The most that one work-item can have; in a unified file AGPRs count among them."""
+    agprs: AgprFile
+    sgpr_waves: Steps | None = None
+    """SGPRs of a wave -> waves per SIMD; absent where there are none to count."""
+    lds_bytes: Fact
+    max_lds_bytes_per_workgroup: Fact
+    lds_block_bytes: Fact
+    lds_reserved_bytes: Fact | None = None
+    """Taken for every work-group besides what it asks for."""
+    cu_mode_workgroup_slots: Fact | None = None
+    """There where code can also be built for one compute unit of the two (RDNA), or for waves of 64."""
+
+
 class Gpu(_Strict):
     """One GPU target: what holds for every product with this instruction set."""
 
@@ -45,6 +88,7 @@ class Gpu(_Strict):
     facts: dict[str, Fact] = {}
     counter_limits: dict[str, int] = {}
     """Counters that one pass can hold, per hardware block."""
+    occupancy: OccupancyFacts | None = None
 
 
 class Metric(_Strict):

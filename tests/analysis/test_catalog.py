@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis import catalog
-from rooflens.analysis.scope import LAUNCH
 from rooflens.analysis.formula import references
 from rooflens.analysis.problems import BadArgument, BadInput, NotFound
+from rooflens.analysis.scope import LAUNCH
 
 CDNA = ("gfx908", "gfx90a", "gfx942", "gfx950")
 PANELS = {  # metrics per panel without channels, as rocprof-compute 3.3.0 has them

@@ -48,11 +48,16 @@ class Staged:
 
     def relation(self, names: Iterable[str]) -> str:
         """The staged rows as a FROM clause: ``row``, counted from 0 in file order, and the columns quoted in ``names``."""
-        picks = [f"CASE WHEN isfinite({n}) THEN {n} END AS {n}" if n in self.infinite else n for n in dict.fromkeys(names)]
+        picks = [f"{self.cell(n)} AS {n}" if n in self.infinite else n for n in dict.fromkeys(names)]
         return (
             f"(SELECT {', '.join(['file_row_number AS row', *picks])} FROM read_parquet("
             f"{sql_path(self.parquet)}, file_row_number = true, hive_partitioning = false))"
         )
+
+    def cell(self, name: str, prefix: str = "") -> str:
+        """The value of the column quoted in ``name``; infinities are NULL."""
+        value = prefix + name
+        return f"CASE WHEN isfinite({value}) THEN {value} END" if name in self.infinite else value
 
     def named(self, *roles: str) -> list[str]:
         """The quoted headers of those of ``roles`` that the file has."""

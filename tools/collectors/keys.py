@@ -70,7 +70,7 @@ def _keys(staged: Staged, by_process: bool) -> str:
     pid = f"dense_rank() OVER (ORDER BY {staged.header('pid')})" if by_process else "1"
     inner = (
         f"SELECT row, CAST({pid} AS INT) AS process, {number} AS device_id, n.name_id, n.kernel_id, "
-        f"TRY_CAST({staged.header('grid') or 'NULL'} AS BIGINT) AS grid, "
+        f"coalesce(TRY_CAST({staged.header('grid') or 'NULL'} AS BIGINT), -1) AS grid, "
         f"TRY_CAST({given or 'row'} AS BIGINT) AS dispatch_id, {_times(staged)} "
         f"FROM {staged.relation(staged.named(*_KEY_ROLES))} "
         f"JOIN names n ON n.text IS NOT DISTINCT FROM {_kernel(staged)}"

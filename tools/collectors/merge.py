@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis.store import sql_literal, sql_name, write_table
 from .keys import Pass, write_keys
+from .wide import write_counters
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,9 +47,7 @@ def write_tables(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
     if no_time:
         warnings.append(f"{no_time} of {total} dispatches have no usable timing (start and end are missing, equal, zero "
                         "or rounded): their durations and every rate are empty.")  # fmt: skip
-    columns, select = _wide(passes)
-    with _left_side_streams(con):
-        write_table(con, select, folder / "counters.parquet")
+    columns = write_counters(con, passes, folder)
     _write_instances(con, passes, folder, instances_per_xcd)
     write_passes(con, passes, folder)
     for item in passes:
@@ -89,34 +86,6 @@ def _dispatches(main: Pass, warnings: list[str]) -> str:
         f"FROM (SELECT row, {', '.join(picks)} FROM {main.staged.relation(main.staged.named(*_LAUNCH))}) launch JOIN keys_0 k USING (row) "
         "JOIN names n USING (name_id) ORDER BY row"
     )
-
-
-def _wide(passes: list[Pass]) -> tuple[list[str], str]:
-    """The columns and the SELECT of the table counters."""
-    columns, picks, joins = [], [], []
-    for index, item in enumerate(passes):
-        picks += [f"p{index}.{sql_name(read)} AS {sql_name(name)}" for read, name in item.counters.items()]
-        columns += list(item.counters.values())
-        relation = item.staged.relation(map(sql_name, item.counters))
-        if index == 0:
-            joins.append(f"{relation} p0 JOIN keys_0 k0 USING (row) JOIN names n USING (name_id)")
-            continue
-        picks.append(f"p{index}.duration_ns AS {sql_name(f'duration_ns@{item.staged.name}')}")
-        joins.append(
-            f"LEFT JOIN (SELECT * FROM {relation} JOIN pairs_{index} USING (row)) p{index} ON p{index}.main_row = p0.row"
-        )
-    select = ", ".join(["k0.dispatch_id", "n.kernel", "k0.duration_ns", *picks])
-    return columns, f"SELECT {select} FROM {' '.join(joins)}"
-
-
-@contextmanager
-def _left_side_streams(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Keep joins as written, so that the widest relation, on the left, is never the one held in memory."""
-    con.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
-    try:
-        yield
-    finally:
-        con.execute("RESET disabled_optimizers")
 
 
 def _write_instances(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Path, per_xcd: int) -> None:
