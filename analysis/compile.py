@@ -13,90 +13,92 @@ from .store import Manifest, Store, sql_literal, sql_name
 
 @dataclass(frozen=True)
 class Query:
-    """One query and what is needed to read its rows (kernel, i, ch, ratio, mean, ... , n, zero, total)."""
+    """One query and what is needed to read its rows: kernel, i, ch, then the fields of Aggregate."""
 
     sql: str
+    pairs: list[int | None]
+    """Per metric: which pair of formulas (``i`` in the rows) holds its values; None where an input is missing."""
     metrics: list[Metric]
     missing: list[str | None]
-    """Per metric: the counters or facts it lacks, in words; such a metric is not in the SQL."""
+    """Per metric: the counters or facts it lacks, in words."""
     groups: list[str | None]
     channels: list[int]
     facts: dict[str, float]
 
 
 def dispatch_query(
-    store: Store, manifest: Manifest, metrics: list[Metric], chosen: Selection, norm: str, by_kernel: bool
+    store: Store,
+    manifest: Manifest,
+    metrics: list[Metric],
+    chosen: Selection,
+    norm: str,
+    by_kernel: bool,
+    quartiles: bool,
 ) -> Query:
-    """The query over the wide table: one row per kernel (or one for all) and metric."""
+    """The query over the wide table: one row per kernel (or one for all) and pair of formulas."""
     scope = Scope(manifest, has_instances=store.file(manifest, "counter_instances") is not None)
-    pairs, missing = _compile(metrics, norm, scope)
+    pairs = _Pairs(metrics, norm, scope)
     groups: list[str | None] = list(chosen.kernels) if by_kernel else [None]
-    if not pairs:
-        return Query("", metrics, missing, groups, [0], scope.facts)
-    source, condition = _source(store, manifest, scope), _qualified(chosen.condition)
-    columns = f"SELECT {', '.join(scope.columns())} FROM {source} WHERE {condition}"
-    base = scope.with_constants(columns)
-    return Query(_aggregate(base, pairs, by_kernel, "0"), metrics, missing, groups, [0], scope.facts)
+    sql = ""
+    if pairs.found:
+        source = _source(store, manifest, scope)
+        columns = f"SELECT {', '.join(scope.columns())} FROM {source} WHERE {chosen.condition('w')}"
+        sql = _aggregate(scope.with_constants(columns), pairs, by_kernel, "0", quartiles)
+    return Query(sql, pairs.of_metric, metrics, pairs.missing, groups, [0], scope.facts)
 
 
 def channel_query(
-    store: Store, manifest: Manifest, metrics: list[Metric], chosen: Selection, norm: str, by_kernel: bool
+    store: Store,
+    manifest: Manifest,
+    metrics: list[Metric],
+    chosen: Selection,
+    norm: str,
+    by_kernel: bool,
+    quartiles: bool,
 ) -> Query:
     """The same per L2 channel: the counters come from counter_instances, one group per channel."""
     instances = store.file(manifest, "counter_instances")
-    counts = Scope(manifest, has_instances=False, channel=True)
-    pairs, missing = _compile(metrics, norm, counts)
-    channels = list(range(int(counts.facts.get("total_l2_chan", 1))))
+    scope = Scope(manifest, has_instances=False, channel=True)
+    pairs = _Pairs(metrics, norm, scope)
+    channels = list(range(int(scope.facts.get("total_l2_chan", 1))))
     groups: list[str | None] = list(chosen.kernels) if by_kernel else [None]
-    if instances is None:
-        missing = ["per-channel counters were not collected"] * len(metrics)
-    if not pairs or instances is None:
-        return Query("", metrics, missing, groups, channels, counts.facts)
-    per_xcd = max(1, len(channels) // max(1, int(counts.facts.get("num_xcd", 1))))
-    channelled = sorted(c for c in counts.counters if is_channelled(c))
-    spelled = {c: counts.spelling(c) for c in channelled}
-    pivot = ", ".join(f"max(value) FILTER (counter = {sql_literal(spelled[c])}) AS {sql_name(c)}" for c in channelled)
-    wanted = ", ".join(sql_literal(s) for s in spelled.values())
-    wide = store.file(manifest, "counters")
-    others = [e for c, e in counts.named_columns().items() if not is_channelled(c)]
-    columns = (
-        f"SELECT {', '.join(['w.kernel', 'i.*', *others])} FROM ("
-        f"SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} "
-        f"FROM read_parquet({sql_literal(str(instances))}) WHERE counter IN ({wanted}) GROUP BY ALL"
-        f") i JOIN read_parquet({sql_literal(str(wide))}) w USING (dispatch_id) "
-        f"WHERE {_qualified(chosen.condition)}"
-    )
-    return Query(
-        _aggregate(counts.with_constants(columns), pairs, by_kernel, "ch"),
-        metrics,
-        missing,
-        groups,
-        channels,
-        counts.facts,
-    )
+    sql = ""
+    if instances is not None and pairs.found:
+        per_xcd = max(1, len(channels) // max(1, int(scope.facts.get("num_xcd", 1))))
+        channelled = {c: sql_literal(scope.spelling(c)) for c in sorted(scope.counters) if is_channelled(c)}
+        pivot = ", ".join(f"max(value) FILTER (counter = {s}) AS {sql_name(c)}" for c, s in channelled.items())
+        wide = store.file(manifest, "counters")
+        others = [e for c, e in scope.named_columns().items() if not is_channelled(c)]
+        columns = (
+            f"SELECT {', '.join(['w.kernel', 'i.*', *others])} FROM ("
+            f"SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} "
+            f"FROM read_parquet({sql_literal(str(instances))}) WHERE counter IN ({', '.join(channelled.values())}) "
+            f"GROUP BY ALL) i JOIN read_parquet({sql_literal(str(wide))}) w USING (dispatch_id) "
+            f"WHERE {chosen.condition('w')}"
+        )
+        sql = _aggregate(scope.with_constants(columns), pairs, by_kernel, "ch", quartiles)
+    return Query(sql, pairs.of_metric, metrics, pairs.missing, groups, channels, scope.facts)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """One metric that can be computed: its place in the list, its two formulas, whether they need the duration."""
+class _Pairs:
+    """The distinct pairs of formulas behind a list of metrics: many metrics share one, and DuckDB binds each once."""
 
-    index: int
-    num: str
-    den: str
-    timed: bool
-
-
-def _compile(metrics: list[Metric], norm: str, scope: Scope) -> tuple[list[_Pair], list[str | None]]:
-    """Every metric whose inputs exist, and for all what is missing."""
-    references([f for m in metrics for f in (m.num, norm if m.norm else m.den or "1")])
-    pairs, missing = [], []
-    for index, metric in enumerate(metrics):
-        den = norm if metric.norm else metric.den or "1"
-        lacks, timed = scope.resolve([metric.num, den])
-        missing.append(f"{', '.join(lacks[:6])}{' ...' if len(lacks) > 6 else ''}" if lacks else None)
-        if not lacks:
-            pairs.append(_Pair(index, metric.num, den, timed))
-    return pairs, missing
+    def __init__(self, metrics: list[Metric], norm: str, scope: Scope) -> None:
+        self.found: dict[tuple[str, str], bool] = {}
+        """(num, den) -> whether they need the duration."""
+        self.of_metric: list[int | None] = []
+        self.missing: list[str | None] = []
+        formulas = [(m.num, norm if m.norm else m.den or "1") for m in metrics]
+        references([f for pair in formulas for f in pair])
+        places: dict[tuple[str, str], int] = {}
+        for pair in formulas:
+            lacks, timed = scope.resolve(pair)
+            self.missing.append(f"{', '.join(lacks[:6])}{' ...' if len(lacks) > 6 else ''}" if lacks else None)
+            if lacks:
+                self.of_metric.append(None)
+                continue
+            self.found[pair] = timed
+            self.of_metric.append(places.setdefault(pair, len(places)))
 
 
 def _source(store: Store, manifest: Manifest, scope: Scope) -> str:
@@ -120,29 +122,26 @@ def _source(store: Store, manifest: Manifest, scope: Scope) -> str:
     return relation
 
 
-def _aggregate(base: str, pairs: list[_Pair], by_kernel: bool, channel: str) -> str:
+def _aggregate(base: str, pairs: _Pairs, by_kernel: bool, channel: str, quartiles: bool) -> str:
     """The whole query: lists of numerators and denominators per dispatch, unnested, aggregated."""
-    nums = ", ".join(f"({p.num})::DOUBLE" for p in pairs)
-    dens = ", ".join(f"({p.den})::DOUBLE" for p in pairs)
-    index = ", ".join(str(p.index) for p in pairs)
-    timed = ", ".join(str(p.timed).lower() for p in pairs)
+    formulas = list(dict.fromkeys(f for pair in pairs.found for f in pair))
+    place = {formula: i for i, formula in enumerate(formulas)}
+    values = ", ".join(f"({formula})::DOUBLE AS f{i}" for i, formula in enumerate(formulas))
+    nums = ", ".join(f"f{place[num]}" for num, _ in pairs.found)
+    dens = ", ".join(f"f{place[den]}" for _, den in pairs.found)
+    timed = ", ".join(str(t).lower() for t in pairs.found.values())
     kernel = "kernel" if by_kernel else "NULL::VARCHAR"
+    quartile = "quantile_cont(v, {})" if quartiles else "NULL::DOUBLE"
     return f"""
 WITH base AS ({base}),
-     lists AS (SELECT {kernel} AS kernel, {channel} AS ch, duration_ns IS NULL AS untimed, [{nums}] AS nums,
-                      [{dens}] AS dens FROM base),
-     flat AS (SELECT kernel, ch, untimed, unnest(nums) AS n, unnest(dens) AS raw, unnest([{index}]) AS i,
-                     unnest([{timed}]) AS timed FROM lists),
-     cells AS (SELECT kernel, ch, i, untimed, timed, raw, n, raw AS d,
-                      CASE WHEN raw <> 0 AND isfinite(n / raw) THEN n / raw END AS v FROM flat)
+     formulas AS (SELECT {kernel} AS kernel, {channel} AS ch, duration_ns IS NULL AS untimed, {values} FROM base),
+     lists AS (SELECT kernel, ch, untimed, [{nums}] AS nums, [{dens}] AS dens FROM formulas),
+     flat AS (SELECT kernel, ch, untimed, unnest(nums) AS n, unnest(dens) AS d, unnest([{timed}]) AS timed,
+                     unnest(range({len(pairs.found)})) AS i FROM lists),
+     cells AS (SELECT *, CASE WHEN d <> 0 AND isfinite(n / d) THEN n / d END AS v FROM flat)
 SELECT kernel, i, ch,
        sum(n) FILTER (v IS NOT NULL) / NULLIF(sum(d) FILTER (v IS NOT NULL), 0) AS ratio,
        avg(v) AS mean, min(v) AS min, max(v) AS max, stddev_samp(v) AS std,
-       quantile_cont(v, 0.25) AS q1, quantile_cont(v, 0.5) AS median, quantile_cont(v, 0.75) AS q3,
-       count(v) AS n, count(*) FILTER (raw = 0) AS zero, count(*) AS total,
-       count(*) FILTER (timed AND untimed) AS untimed
+       {quartile.format(0.25)} AS q1, {quartile.format(0.5)} AS median, {quartile.format(0.75)} AS q3,
+       count(v) AS n, count(*) FILTER (d = 0) AS zero, count(*) AS total, count(*) FILTER (timed AND untimed) AS untimed
 FROM cells GROUP BY kernel, i, ch"""
-
-
-def _qualified(condition: str) -> str:
-    return condition.replace("dispatch_id", "w.dispatch_id").replace(" kernel IN", " w.kernel IN")

@@ -48,8 +48,12 @@ def run(con: duckdb.DuckDBPyConnection, query: Query) -> dict[Key, Aggregate]:
     """Execute a compiled query; empty where nothing could be compiled."""
     if not query.sql:
         return {}
-    rows = con.execute(query.sql).fetchall()
-    return {(kernel, index, channel): Aggregate(*rest) for kernel, index, channel, *rest in rows}
+    found = {(kernel, pair, ch): Aggregate(*rest) for kernel, pair, ch, *rest in con.execute(query.sql).fetchall()}
+    users: dict[int, list[int]] = {}
+    for metric, pair in enumerate(query.pairs):
+        if pair is not None:
+            users.setdefault(pair, []).append(metric)
+    return {(kernel, metric, ch): a for (kernel, pair, ch), a in found.items() for metric in users[pair]}
 
 
 def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | str]:
@@ -64,9 +68,12 @@ def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | str
         else:
             ready[name] = formula
     if ready:
-        items = ", ".join(f"({f})::DOUBLE" for f in ready.values())
-        values = con.execute(f"SELECT {items} FROM (SELECT {_given(query.facts)})").fetchone() or ()
-        found |= {name: float(v) for name, v in zip(ready, values, strict=True) if v is not None and math.isfinite(v)}
+        distinct = list(dict.fromkeys(ready.values()))
+        used = {name for formula in distinct for name in needs[formula]}
+        given = _given({name: query.facts[name] for name in used})
+        items = ", ".join(f"({f})::DOUBLE" for f in distinct)
+        values = dict(zip(distinct, con.execute(f"SELECT {items} FROM (SELECT {given})").fetchone() or (), strict=True))
+        found |= {n: float(v) for n, f in ready.items() if (v := values[f]) is not None and math.isfinite(v)}
     return found
 
 
@@ -84,7 +91,8 @@ def finish(
         known = {name: v for name, v in others.items() if v}
         if value is None or len(known) < len(others):
             continue
-        given = _given({**query.facts, **known, "value": value})
+        inputs = {**query.facts, **known, "value": value}
+        given = _given({name: inputs[name] for name in references([metric.finish or "0"])[metric.finish or "0"]})
         answer = con.execute(f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {given})").fetchone()
         found[key] = answer[0] if answer else None
     return found

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from . import catalog
 from .catalog import Metric
 from .compile import Query, channel_query, dispatch_query
+from .database import connect
 from .derived import NOTHING, Aggregate, Aggregation, Key, finish, peaks, run
 from .problems import BadArgument, BadInput
 from .selection import choose
@@ -69,15 +70,14 @@ def evaluate(
     dispatches: str | Sequence[int] | None = None,
     normalization: Normalization = "per_kernel",
     aggregation: Aggregation = "sum_ratio",
+    quartiles: bool = True,
 ) -> list[Figure]:
     """Evaluate metrics (names, ids, tables, panels, subsystems, presets, ``*``) over one workload.
 
     aggregation="sum_ratio" is sum(num) / sum(den) over the selected dispatches; "mean" is the unweighted mean of
     the per-dispatch ratios, as rocprof-compute up to 3.6 computes it. Figures come in catalogue order, per kernel
-    by total time where ``by_kernel``. Raises Problem subclasses for anything the caller can mend.
+    by total time where ``by_kernel``. Without ``quartiles`` those are left out, which is faster on many dispatches. Raises Problem subclasses for anything the caller can mend.
     """
-    import duckdb
-
     if normalization not in NORMALIZATIONS:
         raise BadArgument(f"Unknown normalization {normalization!r}", fix=f"Use one of {', '.join(NORMALIZATIONS)}")
     if aggregation not in ("sum_ratio", "mean"):
@@ -91,15 +91,17 @@ def evaluate(
         )
     wanted = list(metrics)
     chosen = catalog.select(manifest.arch, wanted)
-    con = duckdb.connect()
+    con = connect()
     try:
         selection = choose(con, store, manifest, kernel, dispatches)
         den, per = NORMALIZATIONS[normalization]
         plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(manifest.arch))
-        found = _evaluate(con, dispatch_query(store, manifest, plain, selection, den, by_kernel), per, aggregation)
+        found = _evaluate(
+            con, dispatch_query(store, manifest, plain, selection, den, by_kernel, quartiles), per, aggregation
+        )
         channels = [m for m in chosen if m.per == "l2_channel"]
         if channels:
-            query = channel_query(store, manifest, channels, selection, den, by_kernel)
+            query = channel_query(store, manifest, channels, selection, den, by_kernel, quartiles)
             found += _asked_channels(_evaluate(con, query, per, aggregation), wanted)
     finally:
         con.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
+from .database import connect
 from .problems import BadInput
 from .store import sql_literal
 
@@ -20,9 +20,11 @@ def references(formulas: Iterable[str]) -> dict[str, frozenset[str]]:
     """
     wanted = dict.fromkeys(formulas)
     if new := [f for f in wanted if f not in _known]:
-        text = _connection().execute(
+        con = connect()
+        text = con.execute(
             f"SELECT json_serialize_sql({sql_literal('SELECT ' + ', '.join(f'({f})' for f in new))})"
         ).fetchone()  # fmt: skip
+        con.close()
         tree: dict[str, Any] = json.loads(text[0]) if text else {"error": True}
         if tree["error"]:
             if len(new) > 1:
@@ -44,10 +46,3 @@ def _columns(node: Any) -> Iterator[str]:
     elif isinstance(node, list):
         for value in node:
             yield from _columns(value)
-
-
-@cache
-def _connection() -> Any:
-    import duckdb
-
-    return duckdb.connect()

@@ -20,11 +20,20 @@ _SUFFIX = re.compile(r"( \[clone \.kd\]| \(\.kd\)|\.kd)$")
 
 @dataclass(frozen=True)
 class Selection:
-    """The kernels selected, longest total time first, and the SQL condition over dispatch_id and kernel."""
+    """The kernels selected, longest total time first, and the ranges of dispatch ids (None: all)."""
 
     kernels: list[str]
-    condition: str
-    dispatches: int
+    every_kernel: bool
+    ranges: list[tuple[int, int]] | None
+
+    def condition(self, table: str) -> str:
+        """The selection as a SQL condition over the columns dispatch_id and kernel of ``table``."""
+        found = []
+        if self.ranges is not None:
+            found.append(_in_ranges(self.ranges, table))
+        if not self.every_kernel:
+            found.append(f"{table}.kernel IN ({', '.join(map(sql_literal, self.kernels))})")
+        return " AND ".join(found) or "true"
 
 
 def choose(
@@ -43,24 +52,23 @@ def choose(
     path = store.file(manifest, "dispatches")
     if path is None:
         raise BadInput(f"Workload {manifest.name!r} has no dispatches", fix="Import the profile again")
-    ids = _ids(dispatches)
-    where = _in_ranges(ids) if ids is not None else "true"
+    ranges = _ids(dispatches)
+    everything = Selection([], True, ranges)
     ranked = con.execute(
-        f"SELECT kernel, count(*) FROM read_parquet({sql_literal(str(path))}) WHERE {where} GROUP BY kernel "
+        f"SELECT kernel FROM read_parquet({sql_literal(str(path))}) d WHERE {everything.condition('d')} GROUP BY kernel "
         "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
     ).fetchall()
     if not ranked:
         raise NotFound(
             f"No dispatch of workload {manifest.name!r} has the id asked for",
             f"it has {manifest.dispatches} dispatches",
-            "list_workloads with this workload shows them",
+            "query_counters can list them: SELECT dispatch_id, kernel FROM dispatches",
         )
-    names = [str(k) for k, _ in ranked]
+    names = [str(k) for (k,) in ranked]
     if kernel is None:
-        return Selection(names, where, sum(n for _, n in ranked))
+        return Selection(names, True, ranges)
     wanted = set(_kernels(kernel, names, manifest))
-    condition = f"{where} AND kernel IN ({', '.join(sql_literal(k) for k in sorted(wanted))})"
-    return Selection([k for k in names if k in wanted], condition, sum(n for k, n in ranked if k in wanted))
+    return Selection([k for k in names if k in wanted], False, ranges)
 
 
 def _kernels(pattern: str, names: list[str], manifest: Manifest) -> list[str]:
@@ -110,7 +118,7 @@ def _ids(dispatches: str | Sequence[int] | None) -> list[tuple[int, int]] | None
     return found
 
 
-def _in_ranges(ranges: list[tuple[int, int]]) -> str:
+def _in_ranges(ranges: list[tuple[int, int]], table: str) -> str:
     if not ranges:
         raise BadArgument("dispatches is empty", fix='Write ids and ranges such as "0,2,5-9", or leave it out for all')
-    return "(" + " OR ".join(f"dispatch_id BETWEEN {a} AND {b}" for a, b in ranges) + ")"
+    return "(" + " OR ".join(f"{table}.dispatch_id BETWEEN {a} AND {b}" for a, b in ranges) + ")"

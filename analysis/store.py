@@ -230,7 +230,7 @@ def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> int:
 
 
 def write_problem(path: Path, error: Exception) -> StoreProblem | None:
-    """The StoreProblem behind a DuckDB error met while writing ``path``; None where reading failed or memory ran out."""
+    """The StoreProblem behind a DuckDB error while writing ``path``; None where reading failed or memory ran out."""
     text, root = str(error), next((p.parent for p in path.parents if p.name == "tmp"), path.parent)
     if any(sign in text for sign in ("No space left", "Disk quota", "File too large", "max_temp_directory_size")):
         return _disk_problem(root, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))

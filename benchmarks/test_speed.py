@@ -57,9 +57,11 @@ def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     with store.draft() as folder:
         write_table(con, _rows(request.param), folder / "counters.parquet")
         launch = (
-            "SELECT dispatch_id, kernel, kernel AS kernel_raw, 0 AS device_id, 1::BIGINT AS pid, 0::BIGINT AS queue_id, "
+            "SELECT dispatch_id, kernel, kernel AS kernel_raw, 0 AS device_id, 1::BIGINT AS pid, "
+            "0::BIGINT AS queue_id, "
             "65536::BIGINT AS grid, 256 AS workgroup_size, 32 AS vgpr, 0 AS agpr, 32 AS sgpr, 0::BIGINT AS lds_bytes, "
-            f"0::BIGINT AS scratch_bytes, 1 AS ordinal, 0::BIGINT AS start_ns, 0::BIGINT AS end_ns, duration_ns FROM read_parquet('{folder / 'counters.parquet'}')"
+            "0::BIGINT AS scratch_bytes, 1 AS ordinal, 0::BIGINT AS start_ns, 0::BIGINT AS end_ns, duration_ns "
+            f"FROM read_parquet('{folder / 'counters.parquet'}')"
         )
         write_table(con, launch, folder / "dispatches.parquet")
         store.publish(folder, Manifest(name="w", format="generated", arch="gfx90a", facts=FACTS, counters=_names(),
@@ -89,7 +91,8 @@ def test_import_of_generated_csv(benchmark: Any, tmp_path: Path, n: int) -> None
     folder = tmp_path / "profile"
     folder.mkdir()
     select = (
-        "SELECT dispatch_id AS Dispatch_ID, kernel AS Kernel_Name, 0 AS GPU_ID, dispatch_id * 200000 AS Start_Timestamp, "
+        "SELECT dispatch_id AS Dispatch_ID, kernel AS Kernel_Name, 0 AS GPU_ID, "
+        "dispatch_id * 200000 AS Start_Timestamp, "
         "dispatch_id * 200000 + CAST(duration_ns AS BIGINT) AS End_Timestamp, "
         f"* EXCLUDE (dispatch_id, kernel, duration_ns) FROM ({_rows(n)})"
     )

@@ -123,9 +123,8 @@ def deviations() -> str:
             "|---|---|---|---|",
         ]
         for entry in (d for d in data["deviation"] if d["kind"] == kind):
-            lines.append(
-                f"| {', '.join(entry['ids'])} | {', '.join(entry['gpus'])} | {', '.join(entry['fields'])} | {entry['reason']} |"
-            )
+            cells = [*(", ".join(entry[key]) for key in ("ids", "gpus", "fields")), entry["reason"]]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

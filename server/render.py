@@ -13,6 +13,7 @@ from ..tools.results import NextCall, Result, Table
 
 CHARACTERS = 32_000
 """An answer's cap, about 8,000 tokens."""
+_ROOM_FOR_NOTES = 600
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
@@ -48,16 +49,17 @@ def clean(value: Any) -> Any:
 
 def capped(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
     """The result, its longest table cut until the whole is under the cap; what was cut is told with the next call."""
-    excess = len(json.dumps(structured(result))) - CHARACTERS
-    if excess <= 0:
-        return result
     tables = {name: value for name, value in result if isinstance(value, Table) and value.rows}
     if not tables:
         return result
-    name, longest = max(tables.items(), key=lambda item: len(json.dumps(clean(item[1].rows))))
+    name, longest = max(tables.items(), key=lambda item: len(item[1].rows))
     sizes = [len(json.dumps(clean(row))) + 2 for row in longest.rows]
+    bare = result.model_copy(update={name: longest.model_copy(update={"rows": []})})
+    excess = len(json.dumps(structured(bare))) + sum(sizes) - CHARACTERS
+    if excess <= 0:
+        return result
     keep = len(sizes)
-    while keep > 1 and excess > -600:
+    while keep > 1 and excess > -_ROOM_FOR_NOTES:
         keep -= 1
         excess -= sizes[keep]
     if keep == len(sizes):

@@ -157,9 +157,8 @@ def main() -> int:
     example = {(d.arch, d.id, d.metric, d.field): d for d in reversed(found)}
     for key, n in sorted(groups.items())[: options.limit]:
         d = example[key]
-        print(
-            f"{n:5d} {' '.join(key)}: theirs {d.theirs or 'empty'} ours {d.ours or 'empty'} [{d.case} {d.norm}] {d.reason or ''}"
-        )
+        cells = f"theirs {d.theirs or 'empty'} ours {d.ours or 'empty'}"
+        print(f"{n:5d} {' '.join(key)}: {cells} [{d.case} {d.norm}] {d.reason or ''}")
     print(f"{total} cells compared, {len(found)} differ in {len(groups)} metric fields")
     return 1 if found else 0
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from ..analysis.catalog import targets
-from ..analysis.problems import BadArgument, BadInput, LimitExceeded, NotFound, near
-from ..analysis.store import Manifest, Store, write_problem
+from ..analysis.problems import BadArgument, BadInput, NotFound, near
+from ..analysis.store import Manifest, Store
+from .collectors.checks import doubts
 from .collectors.names import plain_text
 from .collectors.registry import reader_for
+from .collectors.session import WORK, database, readable
 from .results import NextCall, Result
 
-if TYPE_CHECKING:
-    import duckdb
-
-_MEMORY = "1200MB"
 _NAME_LIMIT, _TAG_LIMIT = 120, 32
 _SIBLINGS = 2000
 
@@ -40,7 +36,7 @@ class ImportResult(Result):
     passes: int
     passes_matched: int
     passes_unmatched: int
-    warnings: list[str] = []
+    warnings: list[str]
 
 
 def import_profile(
@@ -51,20 +47,18 @@ def import_profile(
     tags: list[str] | None = None,
     gpu: Annotated[str | None, Field(description="target such as gfx90a, for a profile that does not state it")] = None,
 ) -> ImportResult:
-    """Read a profile taken elsewhere (rocprof-compute or omniperf folder, rocprof CSV) into the store; no GPU is needed."""
+    """Read a profile taken elsewhere (rocprof-compute or omniperf folder, CSV of rocprof) into the store."""
     if gpu is not None and gpu not in targets():
         raise BadArgument(f"Unknown GPU target {gpu!r}", near(gpu, targets()), f"Known: {', '.join(targets())}")
     name = _checked(name, "name") if name is not None else None
     tags = [_checked(t, "tag") for t in (tags or [])[:_TAG_LIMIT]]
     source = _existing(path)
-    from .collectors.checks import doubts
-
-    with _readable(source):
+    with readable(source):
         reader = reader_for(source, format)
     with store.draft() as folder:
-        work = folder / "work"
+        work = folder / WORK
         work.mkdir()
-        with _readable(source), _database(source, work) as con:
+        with readable(source), database(source, work) as con:
             manifest, merged = reader.read(con, source, folder)
             manifest.arch = _target(manifest, gpu)
             merged.warnings += doubts(con, folder, manifest, merged)
@@ -75,11 +69,21 @@ def import_profile(
         done = store.publish(folder, manifest)
     incomplete = sum(1 for p in merged.passes if p.unmatched or p.matched < merged.dispatches)
     return ImportResult(
-        workload=done.id, name=done.name, format=done.format, arch=done.arch, device=done.device,
-        kernels=done.kernels, dispatches=done.dispatches, counters=len(done.counters),
-        passes=len(merged.passes), passes_matched=len(merged.passes) - incomplete, passes_unmatched=incomplete,
-        warnings=merged.warnings, notes=[*merged.notes, *_hints(done)], next=_next(done),
-    )  # fmt: skip
+        workload=done.id,
+        name=done.name,
+        format=done.format,
+        arch=done.arch,
+        device=done.device,
+        kernels=done.kernels,
+        dispatches=done.dispatches,
+        counters=len(done.counters),
+        passes=len(merged.passes),
+        passes_matched=len(merged.passes) - incomplete,
+        passes_unmatched=incomplete,
+        warnings=merged.warnings,
+        notes=[*merged.notes, *_hints(done)],
+        next=_next(done),
+    )
 
 
 def _existing(path: str) -> Path:
@@ -91,45 +95,16 @@ def _existing(path: str) -> Path:
         beside = [p.name for p in islice(source.parent.iterdir(), _SIBLINGS)] if source.parent.is_dir() else []
     except (OSError, RuntimeError, ValueError) as error:
         raise BadInput(f"{path[:200]} cannot be read", getattr(error, "strerror", None) or str(error)) from error
-    raise NotFound(f"{path} does not exist", near(source.name, beside), "Give the folder or file that the profiler wrote")
-
-
-@contextmanager
-def _readable(source: Path) -> Iterator[None]:
-    """Turn a refusal of the file system to show part of the profile into BadInput."""
-    try:
-        yield
-    except PermissionError as error:
-        named = Path(error.filename or source).name
-        raise BadInput(f"{named} cannot be read", error.strerror or str(error), "Check its permissions") from error
-
-
-@contextmanager
-def _database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A private database with bounded memory that spills into ``work``; what data and machine do to it are Problems."""
-    import duckdb
-
-    con = duckdb.connect(config={"temp_directory": str(work / "spill"), "autoload_known_extensions": "false"})
-    try:
-        con.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 2; SET preserve_insertion_order = true")
-        yield con
-    except duckdb.OutOfMemoryException as error:
-        raise write_problem(work / "spill", error) or LimitExceeded(
-            f"{source.name} needs more than {_MEMORY} to import", "it has too many columns or kernels", "Import a part of it"
-        ) from error
-    except (duckdb.IOException, duckdb.DataError) as error:
-        raise write_problem(work / "spill", error) or BadInput(
-            f"{source.name} could not be imported", plain_text(str(error).splitlines()[0], 200)
-        ) from error
-    finally:
-        con.close()
+    raise NotFound(f"{path} does not exist", near(source.name, beside), "Give the folder or file of the profiler")
 
 
 def _checked(text: str, kind: str) -> str:
     """A name or tag given by the caller; BadArgument where it could not be shown or found again."""
     if not text.strip() or len(text) > _NAME_LIMIT or plain_text(text, _NAME_LIMIT) != text.strip():
-        raise BadArgument(f"The {kind} {plain_text(text, 40)!r} cannot be used",
-                          f"it must be visible text of at most {_NAME_LIMIT} characters")  # fmt: skip
+        raise BadArgument(
+            f"The {kind} {plain_text(text, 40)!r} cannot be used",
+            f"it must be visible text of at most {_NAME_LIMIT} characters",
+        )
     if text.strip() == "latest":
         raise BadArgument(f"The {kind} 'latest' cannot be used", "it stands for the newest workload")
     return text.strip()
@@ -145,9 +120,11 @@ def _hints(done: Manifest) -> list[str]:
     """How to read this workload; nothing of it is a fault."""
     hints = []
     if done.arch is None:
-        hints.append(f"The profile does not state its GPU: import it again with gpu= one of {', '.join(targets())} for metrics.")
+        hints.append(
+            f"The profile does not state its GPU: for metrics import it with gpu= one of {', '.join(targets())}."
+        )
     if done.counters:
-        hints.append("Durations were taken while counters were collected, one kernel at a time: overlap of kernels is not in them.")
+        hints.append("Collecting counters runs one kernel at a time: overlap of kernels is not in the durations.")
     if done.arch == "gfx908" and done.dispatches:
         hints.append("On gfx908 profilers report agpr equal to vgpr; the accumulation registers are not additional.")
     if done.dispatches:
@@ -156,14 +133,20 @@ def _hints(done: Manifest) -> list[str]:
 
 
 def _next(done: Manifest) -> list[NextCall]:
-    overview = NextCall(tool="compute_metrics", arguments={"workload": done.id, "metrics": ["overview"]},
-                        why="the figures that show where the time goes")  # fmt: skip
+    overview = NextCall(
+        tool="compute_metrics",
+        arguments={"workload": done.id, "metrics": ["overview"]},
+        why="the figures that show where the time goes",
+    )
     kernels = NextCall(
         tool="query_counters",
-        arguments={"workload": done.id, "sql": "SELECT kernel, count(*) AS calls, sum(duration_ns) AS total_ns "
-                                               "FROM dispatches GROUP BY kernel ORDER BY total_ns DESC"},
+        arguments={
+            "workload": done.id,
+            "sql": "SELECT kernel, count(*) AS calls, sum(duration_ns) AS total_ns "
+            "FROM dispatches GROUP BY kernel ORDER BY total_ns DESC",
+        },
         why="kernels by time, in SQL",
-    )  # fmt: skip
+    )
     if not done.dispatches:
         return [NextCall(tool="list_workloads", arguments={"workload": done.id}, why="its kernels by time")]
     return [overview, kernels] if done.arch in targets() and done.counters else [kernels]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -54,28 +54,17 @@ def compute_metrics(
     unit, peak, status and the reason where a figure is missing or doubtful. Start with the preset "overview"."""
     manifest = store.resolve(workload)
     figures = engine.evaluate(
-        store, manifest, metrics, kernel=kernel, by_kernel=by_kernel, dispatches=dispatches,
-        normalization=normalization, aggregation=aggregation,
-    )  # fmt: skip
-    rows = [
-        [
-            f.id,
-            f.name,
-            f.metric.title,
-            f.kernel,
-            f.value,
-            f.min,
-            f.max,
-            f.unit,
-            f.peak,
-            f.pct_of_peak,
-            f.status,
-            f.reason,
-            f.n,
-        ]
-        + ([f.q1, f.median, f.q3, f.std] if detail == "full" else [])
-        for f in figures
-    ]
+        store,
+        manifest,
+        metrics,
+        kernel=kernel,
+        by_kernel=by_kernel,
+        dispatches=dispatches,
+        normalization=normalization,
+        aggregation=aggregation,
+        quartiles=detail == "full",
+    )
+    rows = [_row(f, detail) for f in figures]
     columns = _SUMMARY | (_FULL if detail == "full" else {})
     return MetricsResult(
         workload=manifest.id,
@@ -87,6 +76,11 @@ def compute_metrics(
         notes=_notes(manifest, figures),
         next=_next(manifest, figures, by_kernel),
     )
+
+
+def _row(f: engine.Figure, detail: str) -> list[Any]:
+    row = [f.id, f.name, f.metric.title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak]
+    return [*row, f.status, f.reason, f.n, *([f.q1, f.median, f.q3, f.std] if detail == "full" else [])]
 
 
 def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:

@@ -33,24 +33,9 @@ def metric_rows(store: Store, manifests: list[Manifest]) -> Rows:
         if manifest.arch not in catalog.with_metrics() or not manifest.counters:
             continue
         names = [m.name for m in catalog.metrics(manifest.arch) if m.per == "dispatch"]
-        rows += [
-            [
-                manifest.id,
-                f.kernel,
-                f.name,
-                f.id,
-                f.value,
-                f.min,
-                f.max,
-                f.unit,
-                f.peak,
-                f.pct_of_peak,
-                f.status,
-                f.reason,
-                f.n,
-            ]
-            for f in engine.evaluate(store, manifest, names, by_kernel=True)
-        ]
+        for f in engine.evaluate(store, manifest, names, by_kernel=True, quartiles=False):
+            shares = [f.peak, f.pct_of_peak, f.status, f.reason, f.n]
+            rows.append([manifest.id, f.kernel, f.name, f.id, f.value, f.min, f.max, f.unit, *shares])
     return _COLUMNS, rows
 
 

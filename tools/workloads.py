@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..analysis.database import connect
 from ..analysis.store import Manifest, Store, sql_literal
 from .results import NextCall, Result, Table, table
 
@@ -88,9 +89,7 @@ def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
 
 
 def _one(store: Store, manifest: Manifest, limit: int, offset: int) -> WorkloadsResult:
-    import duckdb
-
-    con = duckdb.connect()
+    con = connect()
     dispatches, passes = store.file(manifest, "dispatches"), store.file(manifest, "passes")
     kernels = con.execute(
         "SELECT row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)) AS rank, kernel, count(*), "

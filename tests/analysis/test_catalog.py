@@ -1,4 +1,4 @@
-"""The catalogue holds together: names, units, sources, formulas that parse, counters that exist, ids that agree with the oracle."""
+"""The catalogue holds together: names, units, sources, formulas that parse, counters and ids that exist."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_formulas_parse_and_use_only_counters_facts_terms_and_launch_columns() -
     }  # one that a target lacks leaves a figure empty
     for target in CDNA:
         facts = stated | {
-            "cu_per_gpu", "simd_per_cu", "se_per_gpu", "wave_size", "max_waves_per_cu", "max_sclk", "max_mclk", "total_l2_chan",
-            "lds_banks_per_cu", "sqc_per_gpu", "pipes_per_gpu", "num_xcd", "num_hbm_channels"}  # fmt: skip
+            "cu_per_gpu", "simd_per_cu", "se_per_gpu", "wave_size", "max_waves_per_cu", "max_sclk", "max_mclk",
+            "total_l2_chan", "lds_banks_per_cu", "sqc_per_gpu", "pipes_per_gpu", "num_xcd", "num_hbm_channels"}  # fmt: skip
         known = facts | set(catalog.terms(target)) | {*LAUNCH, "duration_ns"}
         for metric in catalog.metrics(target):
             for formula in filter(None, (metric.num, metric.den)):

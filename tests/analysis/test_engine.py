@@ -140,7 +140,8 @@ def test_an_unknown_clock_leaves_the_value_and_takes_the_peak(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("normalization", "den", "unit"), [
-    ("per_kernel", 1, "req/kernel"), ("per_wave", 64, "req/wave"), ("per_cycle", 500, "req/cycle"), ("per_second", 1e-6, "req/s")])  # fmt: skip
+    ("per_kernel", 1, "req/kernel"), ("per_wave", 64, "req/wave"), ("per_cycle", 500, "req/cycle"),
+    ("per_second", 1e-6, "req/s")])  # fmt: skip
 def test_each_normalisation_divides_by_its_own_count(tmp_path: Path, normalization: str, den: float, unit: str) -> None:
     store = build(tmp_path, [dispatch(1, 100, GRBM_GUI_ACTIVE=500.0)])
     figure = one(store, "l2.req", normalization=normalization)
@@ -165,8 +166,9 @@ def test_dispatches_are_chosen_by_id_as_list_or_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "text"), [
-    ({"kernel": "nothing"}, "No kernel of 'w' matches"), ({"kernel": "#9"}, "rank #9"), ({"dispatches": [99]}, "No dispatch"),
-    ({"kernel": "a("}, "no regular expression"), ({"dispatches": "1;2"}, "cannot be read"), ({"dispatches": []}, "empty"),
+    ({"kernel": "nothing"}, "No kernel of 'w' matches"), ({"kernel": "#9"}, "rank #9"),
+    ({"kernel": "a("}, "no regular expression"), ({"dispatches": [99]}, "No dispatch"),
+    ({"dispatches": "1;2"}, "cannot be read"), ({"dispatches": []}, "empty"),
     ({"normalization": "per_day"}, "per_kernel"), ({"aggregation": "median"}, "sum_ratio or mean")])  # fmt: skip
 def test_bad_selections_say_what_is_allowed(tmp_path: Path, options: dict[str, object], text: str) -> None:
     store = build(tmp_path, [dispatch(1, 2)])

@@ -1,4 +1,4 @@
-"""Every recorded value of rocprof-compute 3.3.0 is reproduced, except for the differences listed in docs/deviations.toml."""
+"""Every recorded value of rocprof-compute 3.3.0 is reproduced, but for what docs/deviations.toml lists."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def _oracle() -> ModuleType:
 
 
 oracle = _oracle()
-LISTED: list[dict[str, Any]] = tomllib.loads((ROOT / "docs" / "deviations.toml").read_text(encoding="utf-8"))[
-    "deviation"
-]
+LISTED: list[dict[str, Any]] = sorted(
+    tomllib.loads((ROOT / "docs" / "deviations.toml").read_text(encoding="utf-8"))["deviation"],
+    key=lambda entry: bool(entry["kind"] != "peer_formula"),  # narrow reasons before general ones
+)
 
 
 def _listed(difference: Any) -> int | None:
@@ -71,9 +72,8 @@ def test_all_values_agree_or_are_listed(shared: Path, tmp_path_factory: pytest.T
                 unlisted.append(difference)
             else:
                 used[index] += 1
-    print(
-        f"{cells} cells compared, {sum(used.values())} differ as listed in {len(LISTED)} entries, {len(unlisted)} unlisted"
-    )
+    listed = f"{sum(used.values())} differ as listed in {len(LISTED)} entries"
+    print(f"{cells} cells compared, {listed}, {len(unlisted)} unlisted")
     assert unlisted[:20] == []
     assert cells > 250_000
     assert [LISTED[i]["ids"] for i in range(len(LISTED)) if not used[i]] == [], "entries that no longer differ"

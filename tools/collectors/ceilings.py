@@ -31,9 +31,9 @@ def write_ceilings(
         notes.append("roofline.csv holds no usable ceiling and was left out.")
         return
     con.execute(
-        "CREATE OR REPLACE TABLE ceiling_rows (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, unit VARCHAR, "
-        "value DOUBLE, low DOUBLE, high DOUBLE, kind VARCHAR, n INT, median DOUBLE, p05 DOUBLE, p95 DOUBLE, "
-        "clock_mhz DOUBLE, method VARCHAR, measured_at VARCHAR)"
+        "CREATE OR REPLACE TABLE ceiling_rows (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, "
+        "unit VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, kind VARCHAR, n INT, median DOUBLE, p05 DOUBLE, "
+        "p95 DOUBLE, clock_mhz DOUBLE, method VARCHAR, measured_at VARCHAR)"
     )
     con.executemany(
         "INSERT INTO ceiling_rows VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, 'empirical', NULL, NULL, NULL, NULL, NULL, "
@@ -52,7 +52,8 @@ def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
         if not name.endswith(("bw", "flops", "ops")) or value <= 0:
             continue
         unit = "GB/s" if name.endswith("bw") else "GFLOP/s" if name.endswith("flops") else "GOP/s"
-        result.append([device, gpu, ceiling_name(name), unit, value, values.get(name + "low"), values.get(name + "high")])
+        low, high = values.get(name + "low"), values.get(name + "high")
+        result.append([device, gpu, ceiling_name(name), unit, value, low, high])
     return result
 
 

@@ -23,7 +23,7 @@ _ALWAYS = {"GRBM_COUNT", "GRBM_GUI_ACTIVE", "SQ_WAVES", "SQ_BUSY_CYCLES", "SQ_CY
 
 
 def doubts(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> list[str]:
-    """What looks wrong in the tables that were written to ``folder``; each sentence starts with the name of its check."""
+    """What looks wrong in the tables written to ``folder``; each sentence starts with the name of its check."""
     found = [text for item in merged.passes for text in (*_all_zero(item), *_out_of_range(item))]
     found += _known_defects(manifest)
     if merged.dispatches and merged.counters:
@@ -38,9 +38,10 @@ class _Tables:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> None:
         self.con, self.manifest, self.merged = con, manifest, merged
+        counters, dispatches = (sql_path(folder / f"{name}.parquet") for name in ("counters", "dispatches"))
         self.relation = (
-            f"read_parquet({sql_path(folder / 'counters.parquet')}, hive_partitioning = false) c "
-            f"JOIN read_parquet({sql_path(folder / 'dispatches.parquet')}, hive_partitioning = false) d USING (dispatch_id)"
+            f"read_parquet({counters}, hive_partitioning = false) c "
+            f"JOIN read_parquet({dispatches}, hive_partitioning = false) d USING (dispatch_id)"
         )
 
     def ask(self, picks: str) -> list[float]:
@@ -53,22 +54,28 @@ class _Tables:
 
 
 def _all_zero(item: Pass) -> Iterator[str]:
-    """Every counter of a pass zero in every dispatch, among them one that counts in any kernel: the collection failed."""
+    """Every counter of a pass zero in every dispatch, also one that counts in any kernel: the collection failed."""
     bounds = [item.staged.bounds[c] for c in item.counters if c in item.staged.bounds]
     if all(b == (0, 0) for b in bounds) and _ALWAYS & item.counters.keys() & item.staged.bounds.keys():
-        yield (f"all_zero: Every counter of pass {item.staged.name} is zero in every dispatch: "
-               "its collection failed, so these zeros mean nothing.")  # fmt: skip
+        yield (
+            f"all_zero: Every counter of pass {item.staged.name} is zero in every dispatch: "
+            "its collection failed, so these zeros mean nothing."
+        )
 
 
 def _out_of_range(item: Pass) -> Iterator[str]:
     negative = [c for c in item.counters if item.staged.bounds.get(c, (0, 0))[0] < 0]
     if negative:
-        yield (f"negative: {_names(negative)} of pass {item.staged.name} are below zero, which no counter can be: "
-               "the values are kept as read, figures from them are wrong.")  # fmt: skip
+        yield (
+            f"negative: {_names(negative)} of pass {item.staged.name} are below zero, which no counter can be: "
+            "the values are kept as read, figures from them are wrong."
+        )
     huge = [c for c in item.counters if item.staged.bounds.get(c, (0, 0))[1] > _MOST]
     if huge:
-        yield (f"overflow: {_names(huge)} of pass {item.staged.name} exceed 2^64, which no counter can hold: "
-               "the values are kept as read, figures from them are wrong.")  # fmt: skip
+        yield (
+            f"overflow: {_names(huge)} of pass {item.staged.name} exceed 2^64, which no counter can hold: "
+            "the values are kept as read, figures from them are wrong."
+        )
 
 
 def _waves(tables: _Tables) -> Iterator[str]:
@@ -78,10 +85,12 @@ def _waves(tables: _Tables) -> Iterator[str]:
     wave = int(tables.manifest.facts.get("wave_size", _WAVE))
     groups = "ceil(d.grid / nullif(d.workgroup_size, 0))"
     wrong = f'abs("SQ_WAVES" - {groups} * ceil(d.workgroup_size / {wave})) > 0.5'
-    bad, known = tables.ask(f'count(*) FILTER ({wrong}), count(*) FILTER ({wrong} IS NOT NULL)')
+    bad, known = tables.ask(f"count(*) FILTER ({wrong}), count(*) FILTER ({wrong} IS NOT NULL)")
     if bad:
-        yield (f"waves_vs_grid: In {bad:.0f} of {known:.0f} dispatches SQ_WAVES is not the number of waves launched "
-               f"(work-groups x ceil(work-group / {wave})): counters and dispatches may not belong together.")  # fmt: skip
+        yield (
+            f"waves_vs_grid: In {bad:.0f} of {known:.0f} dispatches SQ_WAVES is not the number of waves "
+            f"launched (work-groups x ceil(work-group / {wave})): counters and dispatches may not belong together."
+        )
 
 
 def _clock(tables: _Tables) -> Iterator[str]:
@@ -91,12 +100,18 @@ def _clock(tables: _Tables) -> Iterator[str]:
         return
     xcds = tables.manifest.facts.get("num_xcd", 1)
     rate = f'1000 * "GRBM_GUI_ACTIVE" / {xcds!r} / c.duration_ns'
-    bad, known, highest = tables.ask(f"count(*) FILTER ({rate} > {clock * _CLOCK_TOLERANCE!r}), count({rate}), max({rate})")
+    above = f"{rate} > {clock * _CLOCK_TOLERANCE!r}"
+    bad, known, highest = tables.ask(f"count(*) FILTER ({above}), count({rate}), max({rate})")
     if bad:
-        cause = ("these times are not of the same run, or wrong: do not trust rates" if highest > _ABSURD * clock else
-                 "its cycles include the start and end of short kernels, so percentages per cycle are too low")  # fmt: skip
-        yield (f"clock: In {bad:.0f} of {known:.0f} dispatches GRBM_GUI_ACTIVE means more than the maximum clock of "
-               f"{clock:.0f} MHz (up to {highest:.0f} MHz): {cause}.")  # fmt: skip
+        cause = (
+            "these times are not of the same run, or wrong: do not trust rates"
+            if highest > _ABSURD * clock
+            else "its cycles include the start and end of short kernels, so percentages per cycle are too low"
+        )
+        yield (
+            f"clock: In {bad:.0f} of {known:.0f} dispatches GRBM_GUI_ACTIVE means more than the maximum clock of "
+            f"{clock:.0f} MHz (up to {highest:.0f} MHz): {cause}."
+        )
 
 
 def _accumulated(tables: _Tables) -> Iterator[str]:
@@ -105,8 +120,10 @@ def _accumulated(tables: _Tables) -> Iterator[str]:
     for name in names if tables.has("SQ_WAVES") else []:
         waves, integral = tables.ask(f'sum("SQ_WAVES"), sum({sql_name(name)})')
         if waves and not integral:
-            yield (f"accumulate_zero: {name} is zero although waves ran: this profiler did not collect it, "
-                   "so occupancy and latencies from it mean nothing.")  # fmt: skip
+            yield (
+                f"accumulate_zero: {name} is zero although waves ran: this profiler did not collect it, "
+                "so occupancy and latencies from it mean nothing."
+            )
 
 
 def _spread(tables: _Tables) -> Iterator[str]:
@@ -117,19 +134,25 @@ def _spread(tables: _Tables) -> Iterator[str]:
     listed = ", ".join(times)
     (spread,) = tables.ask(f"median((greatest({listed}) - least({listed})) / c.duration_ns)")
     if spread > _SPREAD:
-        yield (f"replay_spread: The duration of a dispatch differs between the {len(times)} replays by {100 * spread:.0f} % "
-               "in the median: ratios of a counter and a time of different replays are as uncertain.")  # fmt: skip
+        yield (
+            f"replay_spread: The duration of a dispatch differs between the {len(times)} replays "
+            f"by {100 * spread:.0f} % in the median: a ratio of figures of two replays is as uncertain."
+        )
 
 
 def _known_defects(manifest: Manifest) -> Iterator[str]:
     """Versions of AMD's tools that are known to write wrong values."""
     release = tuple(int(n) for n in re.findall(r"\d+", (manifest.tool_version or "").split("-")[0])[:3])
     if manifest.arch == "gfx942" and (6, 3, 0) <= release < (6, 4, 2):
-        yield ("gfx942_timestamps: ROCm 6.3.0 to 6.4.1 wrote wrong GPU timestamps on MI300: "
-               "durations and rates may be wrong.")  # fmt: skip
+        yield (
+            "gfx942_timestamps: ROCm 6.3.0 to 6.4.1 wrote wrong GPU timestamps on MI300: "
+            "durations and rates may be wrong."
+        )
     if manifest.arch == "gfx950" and (not release or release < (7, 1)):
-        yield ("gfx950_registers: Profilers up to ROCm 7.0 report half of the vector registers on gfx950 and none of the "
-               "accumulation registers: occupancy computed from them is too high.")  # fmt: skip
+        yield (
+            "gfx950_registers: Profilers up to ROCm 7.0 report half of the vector registers on gfx950 and none "
+            "of the accumulation registers: occupancy computed from them is too high."
+        )
 
 
 def _names(counters: list[str]) -> str:

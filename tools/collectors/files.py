@@ -29,7 +29,7 @@ def open_regular(path: Path) -> io.BufferedReader:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise BadInput(f"{path.name} is no regular file", "a folder, pipe or device cannot be imported")
-    return open(handle, "rb")  # noqa: PTH123, SIM115  the descriptor was checked; a path could have been swapped
+    return open(handle, "rb")  # noqa: PTH123  the descriptor was checked; a path could have been swapped
 
 
 def is_inside(path: Path, folder: Path) -> bool:
@@ -71,9 +71,11 @@ def check_expansion(path: Path) -> None:
         for block in _inflate(path, file):
             unpacked += len(block)
             if unpacked > allowed:
-                raise LimitExceeded(f"{path.name} unpacks to more than {allowed >> 20} MiB",
-                                    f"that is over {_GZIP_RATIO} times its size, which no profile reaches",
-                                    "Unpack it yourself and import the plain file if it is genuine")  # fmt: skip
+                raise LimitExceeded(
+                    f"{path.name} unpacks to more than {allowed >> 20} MiB",
+                    f"that is over {_GZIP_RATIO} times its size, which no profile reaches",
+                    "Unpack it yourself and import the plain file if it is genuine",
+                )
 
 
 def small_table(path: Path) -> list[dict[str, str]]:
@@ -100,7 +102,9 @@ def _inflate(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
             try:
                 yield unpacker.decompress(packed, _SMALL)
             except zlib.error as error:
-                raise BadInput(f"{path.name} is damaged", f"its gzip stream is broken: {error}", "Copy it again") from error
+                raise BadInput(
+                    f"{path.name} is damaged", f"its gzip stream is broken: {error}", "Copy it again"
+                ) from error
         rest = unpacker.unused_data
         if rest and not rest.strip(b"\x00"):
             return

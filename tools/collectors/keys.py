@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .csvfile import Staged
 from .names import plain_kernel_name, visible_name
+from .staged import Staged
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,7 +31,7 @@ class Pass:
 
 
 def write_keys(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str]) -> None:
-    """Tables ``names`` (kernel names), ``keys_<i>`` (rows of pass i) and ``pairs_<i>`` (row of the main pass, row of i).
+    """Tables ``names`` (of kernels), ``keys_<i>`` (rows of pass i), ``pairs_<i>`` (row of the main pass, row of i).
 
     Dispatches pair up by device, kernel, grid and ordinal, in the order of their ids; with several processes also by
     process, in the order of the process ids, since every process counts its dispatches from the start.
@@ -48,11 +48,14 @@ def write_keys(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: lis
 
 def _write_names(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str]) -> None:
     """Every kernel name once, cleaned; rows of all passes then refer to it by number."""
-    texts = " UNION ".join(f"SELECT DISTINCT {_kernel(p.staged)} AS text FROM {p.staged.relation([_kernel(p.staged)])}" for p in passes)
+    texts = " UNION ".join(
+        f"SELECT DISTINCT {_kernel(p.staged)} AS text FROM {p.staged.relation([_kernel(p.staged)])}" for p in passes
+    )
+    visible = f"SELECT text, {visible_name('text')} AS raw FROM ({texts})"
     con.execute(
         "CREATE OR REPLACE TABLE names AS SELECT CAST(row_number() OVER () AS INT) AS name_id, "
         "CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * "
-        f"FROM (SELECT *, {plain_kernel_name('raw')} AS kernel FROM (SELECT text, {visible_name('text')} AS raw FROM ({texts})))"
+        f"FROM (SELECT *, {plain_kernel_name('raw')} AS kernel FROM ({visible}))"
     )
     unclean, unnamed = con.execute(
         "SELECT count(*) FILTER (raw != trim(text) AND text != ''), count(*) FILTER (raw = '(no name)') FROM names"
@@ -92,7 +95,9 @@ def _times(staged: Staged) -> str:
     start, end, given = staged.header("start"), staged.header("end"), staged.header("duration")
     if start is None or end is None:
         known = f"TRY_CAST({given} AS DOUBLE)" if given else "NULL::DOUBLE"
-        return f"NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, CASE WHEN {known} > 0 THEN {known} END AS duration_ns"
+        return (
+            f"NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, CASE WHEN {known} > 0 THEN {known} END AS duration_ns"
+        )
     whole = f"regexp_full_match({start}, {_WHOLE}) AND regexp_full_match({end}, {_WHOLE})"
     rounded = f"regexp_full_match({start}, {_ROUNDED}) OR regexp_full_match({end}, {_ROUNDED})"
     exact = f"CAST(TRY_CAST({end} AS BIGINT) - TRY_CAST({start} AS BIGINT) AS DOUBLE)"
@@ -118,8 +123,10 @@ def _number_dispatches(con: duckdb.DuckDBPyConnection, main: Pass, warnings: lis
     total, distinct = con.execute("SELECT count(*), count(DISTINCT dispatch_id) FROM keys_0").fetchone() or (0, 0)
     if total != distinct:
         con.execute("UPDATE keys_0 SET dispatch_id = row")
-        warnings.append(f"{main.staged.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
-                        "so dispatches were numbered from 0 in file order.")  # fmt: skip
+        warnings.append(
+            f"{main.staged.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
+            "so dispatches were numbered from 0 in file order."
+        )
 
 
 def _pair(con: duckdb.DuckDBPyConnection, passes: list[Pass], index: int, warnings: list[str]) -> None:
@@ -138,4 +145,3 @@ def _pair(con: duckdb.DuckDBPyConnection, passes: list[Pass], index: int, warnin
             f"Pass {item.staged.name}: {item.matched} dispatches matched by device, kernel, grid and ordinal, "
             f"{item.unmatched} only in this pass (left out), {missing} of the main pass without it (NULL)."
         )
-

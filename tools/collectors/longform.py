@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ...analysis.problems import BadInput
 from ...analysis.store import sql_literal, sql_name, write_table
 from .columns import Column, classify, role_of
-from .csvfile import Staged, measure
 from .names import plain_text
+from .staged import Staged, measure
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,11 +38,12 @@ def widen(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
         firsts += f", '0' AS Start_Timestamp, CAST({span} AS VARCHAR) AS End_Timestamp"
     wide = staged.parquet.with_suffix(".wide")
     con.execute(
-        f"CREATE OR REPLACE TABLE long_launch AS SELECT min(row) AS row, {keys}{firsts} FROM {staged.all} GROUP BY {keys}"
+        f"CREATE OR REPLACE TABLE long_launch AS SELECT min(row) AS row, {keys}{firsts} "
+        f"FROM {staged.all} GROUP BY {keys}"
     )
     con.execute(
-        f"CREATE OR REPLACE TABLE long_wide AS PIVOT (SELECT {keys}, {name} AS counter, {value} AS value, row AS source_row "
-        f"FROM {staged.all}) ON counter IN ({', '.join(map(sql_literal, counters))}) "
+        f"CREATE OR REPLACE TABLE long_wide AS PIVOT (SELECT {keys}, {name} AS counter, {value} AS value, "
+        f"row AS source_row FROM {staged.all}) ON counter IN ({', '.join(map(sql_literal, counters))}) "
         f"USING last(value ORDER BY source_row) GROUP BY {keys}"
     )
     picks = ", ".join(f"w.{sql_name(c)}" for c in counters)
@@ -74,8 +75,12 @@ def _counter_names(con: duckdb.DuckDBPyConnection, staged: Staged, column: str) 
         else:
             strange.append(plain_text(name, 40))
     if strange:
-        staged.warnings.append(f"{staged.source.name}: {len(strange)} names that are no counters were left out: "
-                               f"{', '.join(strange[:8])}{' ...' if len(strange) > 8 else ''}.")  # fmt: skip
+        staged.warnings.append(
+            f"{staged.source.name}: {len(strange)} names that are no counters were left out: "
+            f"{', '.join(strange[:8])}{' ...' if len(strange) > 8 else ''}."
+        )
     if not names:
-        raise BadInput(f"{staged.source.name} names no counter", "its column Counter_Name holds none that rooflens knows")
+        raise BadInput(
+            f"{staged.source.name} names no counter", "its column Counter_Name holds none that rooflens knows"
+        )
     return list(names.values())

@@ -45,8 +45,10 @@ def write_tables(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
         "SELECT count(*) FILTER (duration_ns IS NULL), count(*), count(DISTINCT kernel_id) FROM keys_0"
     ).fetchone() or (0, 0, 0)
     if no_time:
-        warnings.append(f"{no_time} of {total} dispatches have no usable timing (start and end are missing, equal, zero "
-                        "or rounded): their durations and every rate are empty.")  # fmt: skip
+        warnings.append(
+            f"{no_time} of {total} dispatches have no usable timing (start and end are missing, equal, zero "
+            "or rounded): their durations and every rate are empty."
+        )
     columns = write_counters(con, passes, folder)
     _write_instances(con, passes, folder, instances_per_xcd)
     write_passes(con, passes, folder)
@@ -64,7 +66,15 @@ def write_passes(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
     con.executemany(
         "INSERT INTO pass_rows VALUES (?, ?, NULL, ?, ?, ?, ?, ?)",
         [
-            [i, p.staged.name, p.staged.source.name, p.staged.rows, p.matched, p.unmatched, ",".join(p.counters.values())]
+            [
+                i,
+                p.staged.name,
+                p.staged.source.name,
+                p.staged.rows,
+                p.matched,
+                p.unmatched,
+                ",".join(p.counters.values()),
+            ]
             for i, p in enumerate(passes)
         ],
     )
@@ -78,13 +88,15 @@ def _dispatches(main: Pass, warnings: list[str]) -> str:
         picks.append(f"TRY_CAST({header or 'NULL'} AS {kind}) AS {name}")
         low, high = main.staged.bounds.get((header or "").strip('"'), (0, 0))
         if low < 0 or high > _LARGEST[kind]:
-            warnings.append(f"{main.staged.source.name}: {name} ranges from {low:g} to {high:g}, which no launch can have; "
-                            "what does not fit is NULL.")  # fmt: skip
+            warnings.append(
+                f"{main.staged.source.name}: {name} ranges from {low:g} to {high:g}, which no launch can have; "
+                "what does not fit is NULL."
+            )
+    rows = f"SELECT row, {', '.join(picks)} FROM {main.staged.relation(main.staged.named(*_LAUNCH))}"
     return (
         "SELECT k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
         "launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns "
-        f"FROM (SELECT row, {', '.join(picks)} FROM {main.staged.relation(main.staged.named(*_LAUNCH))}) launch JOIN keys_0 k USING (row) "
-        "JOIN names n USING (name_id) ORDER BY row"
+        f"FROM ({rows}) launch JOIN keys_0 k USING (row) JOIN names n USING (name_id) ORDER BY row"
     )
 
 
@@ -100,15 +112,14 @@ def _write_instances(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder:
         wanted = [sql_name(h) for h in new]
         rows = item.staged.relation(wanted)
         if index:
-            rows = f"(SELECT * EXCLUDE (row, main_row, duration_ns), main_row AS row FROM {rows} JOIN pairs_{index} USING (row))"
+            pairs = f"{rows} JOIN pairs_{index} USING (row)"
+            rows = f"(SELECT * EXCLUDE (row, main_row, duration_ns), main_row AS row FROM {pairs})"
         selects.append(
-            f"SELECT dispatch_id, n.counter, n.n, value FROM (UNPIVOT {rows} ON {', '.join(wanted)} INTO NAME header VALUE value) "
+            f"SELECT dispatch_id, n.counter, n.n, value "
+            f"FROM (UNPIVOT {rows} ON {', '.join(wanted)} INTO NAME header VALUE value) "
             f"JOIN (VALUES {names}) n(header, counter, n) USING (header) JOIN keys_0 USING (row)"
         )
     if selects:
-        write_table(
-            con,
-            f"SELECT dispatch_id, counter, CAST(n // {per_xcd} AS SMALLINT) AS xcd, CAST(n % {per_xcd} AS SMALLINT) AS instance, "
-            f"value FROM ({' UNION ALL '.join(selects)}) ORDER BY counter, dispatch_id, n",
-            folder / "counter_instances.parquet",
-        )
+        place = f"CAST(n // {per_xcd} AS SMALLINT) AS xcd, CAST(n % {per_xcd} AS SMALLINT) AS instance"
+        select = f"SELECT dispatch_id, counter, {place}, value FROM ({' UNION ALL '.join(selects)})"
+        write_table(con, f"{select} ORDER BY counter, dispatch_id, n", folder / "counter_instances.parquet")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .csvfile import Staged
 from .keys import Pass
+from .staged import Staged
 
 ACCUMULATE = "SQ_ACCUM_PREV_HIRES"
 
@@ -30,7 +30,7 @@ def instances_of(staged: Staged) -> dict[str, tuple[str, int]]:
 
 
 def accumulated(staged: Staged, header: str) -> str | None:
-    """The store's name of SQ_ACCUM_PREV_HIRES, the time integral of a level counter: ``<LEVEL>_ACCUM``, as rocpd calls it.
+    """The store's name of SQ_ACCUM_PREV_HIRES, the time integral of a level counter: ``<LEVEL>_ACCUM``, as in rocpd.
 
     The level is what the file is named after, else the counter in the column before, which is how the hardware pairs
     them. None where neither is a level, or ``header`` another counter.

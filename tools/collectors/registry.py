@@ -48,5 +48,8 @@ def reader_for(path: Path, format: str) -> Reader:
     if found := recognise(path):
         what = f"{path.name} is {found}" if path.is_file() else found
         raise BadInput(what, "this version of rooflens cannot read that format yet", readable)
-    raise BadInput(f"{path.name} is no profile that rooflens knows", "no file in it, or its content, fits a known format",
-                   f"Name the folder or file that the profiler wrote. {readable}")  # fmt: skip
+    raise BadInput(
+        f"{path.name} is no profile that rooflens knows",
+        "no file in it, or its content, fits a known format",
+        f"Name the folder or file that the profiler wrote. {readable}",
+    )

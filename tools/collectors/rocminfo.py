@@ -63,7 +63,8 @@ def _agent(section: str) -> Agent | None:
     arch = re.match(r"gfx[0-9a-f]+", fields.get("Name", ""))
     if fields.get("Device Type") != "GPU" or arch is None:
         return None
-    facts = {fact: value for key, fact in _FACTS.items() if (value := _number(fields.get(key, ""))) > 0}
+    numbers = {fact: _number(fields.get(key, "")) for key, fact in _FACTS.items()}
+    facts = {fact: number for fact, number in numbers.items() if number > 0}
     per_xcd = _CUS_PER_XCD.get(arch[0])
     if per_xcd and facts.get("cu_per_gpu", 0) % per_xcd == 0 and "cu_per_gpu" in facts:
         facts["num_xcd"] = facts["cu_per_gpu"] / per_xcd

@@ -1,4 +1,4 @@
-"""Reader of the CSV files that rocprof v1 and v2 write: one row per dispatch (on MI300 with v2: per dispatch and XCD)."""
+"""Reader of the CSV files of rocprof v1 and v2: one row per dispatch (on MI300 with v2: per dispatch and XCD)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .keys import Pass
 from .merge import Merged, write_tables
 from .passes import as_replays
 from .rocminfo import Agent, agent_of, read_agents
+from .session import WORK
 from .xcd import channels_per_xcd, merge_xcds
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     """
     files = _files(path) or ([path] if path.is_file() else [])
     if not files:
-        raise BadInput(f"{path.name} holds no CSV of rocprof", "no file with a column of kernel names and one row per dispatch")
-    passes = as_replays([merge_xcds(con, stage(con, f, out, _pass_name(f, files))) for f in files])
+        raise BadInput(f"{path.name} holds no CSV of rocprof", "no file with kernel names and one row per dispatch")
+    passes = as_replays([merge_xcds(con, stage(con, f, out / WORK, _pass_name(f, files))) for f in files])
     second = passes[0].staged.header("xcc") or any(c.header == "Kernel_Name" for c in passes[0].staged.columns)
     notes: list[str] = []
     agent = _agent(files[0], passes[0], notes)
@@ -54,7 +55,9 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     if not passes[0].staged.header("start") and not passes[0].staged.header("duration"):
         merged.notes.append("The file has no times: rocprof v1 writes them with --timestamp on.")
     if max(p.staged.xcds for p in passes) > 1:
-        merged.notes.append("Counters are sums over the XCDs of a dispatch; rocprof's own percentages are means over them.")
+        merged.notes.append(
+            "Counters are sums over the XCDs of a dispatch; percentages of rocprof are means over them."
+        )
     manifest = Manifest(
         name=_name(path, files[0]),
         format=FORMAT,
@@ -77,12 +80,15 @@ def _files(path: Path) -> list[Path]:
     if path / _MAIN in found:
         return [path / _MAIN]
     if len(found) > 1:
-        raise BadInput(f"{path.name} holds {len(found)} files of dispatches", ", ".join(f.name for f in found[:8]),
-                       "Import them one by one")  # fmt: skip
+        raise BadInput(
+            f"{path.name} holds {len(found)} files of dispatches",
+            ", ".join(f.name for f in found[:8]),
+            "Import them one by one",
+        )
     if found:
         return found
-    folders = [(m, p) for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and p.is_dir() and is_inside(p, path)]
-    return [f for _, p in sorted(folders, key=lambda pair: int(pair[0][1])) for f in _files(p)]
+    folders = {int(m[1]): p for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and is_inside(p, path)}
+    return [f for _, p in sorted(folders.items()) if p.is_dir() for f in _files(p)]
 
 
 def _candidates(folder: Path) -> list[Path]:

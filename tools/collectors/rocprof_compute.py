@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from ...analysis.problems import BadInput
 from ...analysis.store import Manifest
 from .ceilings import write_ceilings
-from .csvfile import Staged, stage
+from .csvfile import stage
 from .files import is_inside
 from .keys import Pass
 from .longform import widen
 from .merge import Merged, write_tables
 from .passes import ACCUMULATE, as_replays, instances_of
+from .session import WORK
+from .staged import Staged
 from .sysinfo import arch_of, facts_of, read_options, read_sysinfo, text_of
 from .xcd import channels_per_xcd, merge_xcds
 
@@ -25,6 +27,7 @@ FORMAT = "rocprof-compute"
 TITLE = "rocprof-compute or omniperf workload folder (pmc_perf.csv)"
 _LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
 _REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
+_OWN_FILE = re.compile(f"pmc_perf(_\\d+)?|sysinfo|roofline|{_LEVEL_FILE.pattern}")
 _MAIN = ("pmc_perf.csv", "pmc_perf.csv.gz")
 _UNTIMED = "timestamps"
 
@@ -45,13 +48,13 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     notes: list[str] = []
     info, options = read_sysinfo(folder, notes), read_options(folder)
     arch, facts = arch_of(info), facts_of(info, notes)
-    passes = _passes(con, _files(folder, notes), out)
+    passes = _passes(con, _files(folder, notes), out / WORK)
     numbers = [n for p in passes for _, n in p.instances.values()]
     merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
     write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out, notes)
     merged.warnings[:0] = notes
     if filters := [k for k in ("kernel", "dispatch") if options.get(k)]:
-        merged.notes.append(f"The profile was taken with a filter by {' and '.join(filters)}: it is not the whole program.")
+        merged.notes.append(f"The profile is filtered by {' and '.join(filters)}: it is not the whole program.")
     name = text_of(info, "name")
     manifest = Manifest(
         name=name if name not in (None, "path") else options.get("name") or folder.parent.name,
@@ -72,14 +75,14 @@ def _folder(path: Path) -> Path | None:
     """The folder that holds the replays: ``path`` itself, its parent, or its only such sub-folder."""
     if path.is_file():
         stem = path.name.split(".")[0]
-        named = stem in ("pmc_perf", "sysinfo", "roofline") or _REPLAY_FILE.fullmatch(stem) or _LEVEL_FILE.fullmatch(stem)
-        return path.parent if named and _replays(path.parent) else None
+        return path.parent if _OWN_FILE.fullmatch(stem) and _replays(path.parent) else None
     if not path.is_dir() or _replays(path):
         return path if path.is_dir() else None
     below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _replays(p)]
     if len(below) > 1:
-        raise BadInput(f"{path.name} holds {len(below)} workloads", ", ".join(p.name for p in below[:8]),
-                       "Import them one by one")  # fmt: skip
+        raise BadInput(
+            f"{path.name} holds {len(below)} workloads", ", ".join(p.name for p in below[:8]), "Import them one by one"
+        )
     return below[0] if below else None
 
 
@@ -97,7 +100,7 @@ def _files(folder: Path, notes: list[str]) -> list[Path]:
     files: dict[str, Path] = {}
     for file in _replays(folder):
         if not is_inside(file, folder):
-            raise BadInput(f"{file.name} is a link out of the workload folder", fix="Copy the file itself into the folder")
+            raise BadInput(f"{file.name} is a link out of the workload folder", fix="Copy the file itself into it")
         files[_stem(file)] = file
     for file in sorted(folder.rglob("*.csv*"), key=lambda f: (len(f.parts), f)):
         stem = _stem(file)
@@ -112,10 +115,10 @@ def _files(folder: Path, notes: list[str]) -> list[Path]:
     return list(files.values())
 
 
-def _passes(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> list[Pass]:
+def _passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[Pass]:
     """The passes of all files, with the names their counters have in the store."""
     replays = [f for f in files if _REPLAY_FILE.fullmatch(_stem(f))]
-    staged = [_stage(con, f, out, _stem(f)) for f in files]
+    staged = [_stage(con, f, work, _stem(f)) for f in files]
     if replays:
         return as_replays(staged)
     main, *others = staged
@@ -123,13 +126,13 @@ def _passes(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> lis
     return [joined, *(Pass(s, {c: _name_in_level_file(c, s.name) for c in s.counters()}) for s in others)]
 
 
-def _stage(con: duckdb.DuckDBPyConnection, file: Path, out: Path, name: str) -> Staged:
-    staged = stage(con, file, out, name)
+def _stage(con: duckdb.DuckDBPyConnection, file: Path, work: Path, name: str) -> Staged:
+    staged = stage(con, file, work, name)
     return merge_xcds(con, widen(con, staged) if staged.header("counter_name") else staged)
 
 
 def _name_in_level_file(counter: str, level: str) -> str:
-    """SQ_ACCUM_PREV_HIRES is the time integral of the level that names its file: ``<LEVEL>_ACCUM``, as rocpd calls it."""
+    """SQ_ACCUM_PREV_HIRES is the time integral of the level that names its file: ``<LEVEL>_ACCUM``, as in rocpd."""
     return f"{level}_ACCUM" if counter == ACCUMULATE else f"{counter}@{level}"
 
 

@@ -1,19 +1,20 @@
-"""Reader of kernel statistics (rocprof --stats, rocprofv3 --stats): one row per kernel, so no dispatches and no counters."""
+"""Reader of kernel statistics (rocprof --stats, rocprofv3 --stats): one row per kernel, so no dispatches."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis.problems import BadInput, Problem
 from ...analysis.store import Manifest, sql_name, write_table
 from .columns import Column
-from .csvfile import Staged, read_headers, stage
+from .csvfile import read_headers, stage
 from .files import is_inside
 from .keys import Pass
 from .merge import Merged, write_passes
 from .names import plain_kernel_name, visible_name
+from .session import WORK
+from .staged import Staged
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,7 +27,7 @@ _ROLES = {
 }  # fmt: skip
 _NEEDED = {"kernel", "calls", "total_ns"}
 _FILES = ("results.stats.csv", "*.stats.csv")  # of a folder; statistics of rocprofv3 stand beside fuller files
-_API = r"^(hip|hsa|roctx|rccl|nccl)[A-Z_][A-Za-z0-9_]*$|^__hip\w+$|^(HIP|HSA|MARKER|KERNEL|MEMORY|SCRATCH|RCCL)_[A-Z_]+$"
+_API = r"^(hip|hsa|roctx|rccl|nccl)[A-Z_]\w*$|^__hip\w+$|^(HIP|HSA|MARKER|KERNEL|MEMORY|SCRATCH|RCCL)_[A-Z_]+$"
 
 
 def detect(path: Path) -> bool:
@@ -42,25 +43,33 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     file = _file(path)
     if file is None:
         raise BadInput(f"{path.name} holds no kernel statistics", "it has no columns Name, Calls and TotalDurationNs")
-    staged = stage(con, file, out, "kernel_stats", _classify)
+    staged = stage(con, file, out / WORK, "kernel_stats", _classify)
     con.execute(f"CREATE OR REPLACE TABLE stats AS {_stats(staged)}")
     kernels, calls, api = con.execute(
         f"SELECT count(*), sum(calls), count(*) FILTER (regexp_matches(kernel, '{_API}')) FROM stats"
     ).fetchone() or (0, 0, 0)
     if api == kernels:
-        raise BadInput(f"{file.name} states API calls, not kernels", "its names are functions of the HIP or HSA runtime",
-                       "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)")  # fmt: skip
+        raise BadInput(
+            f"{file.name} states API calls, not kernels",
+            "its names are functions of the HIP or HSA runtime",
+            "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)",
+        )
     write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
     whole = Pass(staged, {})
     staged.rows = 0
     write_passes(con, [whole], out)
-    staged.parquet.unlink()
-    notes = [f"This profile holds totals of {kernels} kernels over {calls} calls, no single dispatches and no counters: "
-             "kernels can be ranked by time, but metrics, rooflines and diagnoses have nothing to work on."]  # fmt: skip
+    note = (
+        f"This profile holds totals of {kernels} kernels over {calls} calls, no single dispatches and no counters: "
+        "kernels can be ranked by time (table kernel_stats), but metrics, rooflines and diagnoses have no data."
+    )
     stem = file.name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
-    manifest = Manifest(name=stem if stem not in ("results", "kernel_stats") else file.parent.name, format=FORMAT,
-                        vendor="amd", tool="rocprofv3" if any(c.role == "std_ns" for c in staged.columns) else "rocprof")  # fmt: skip
-    return manifest, Merged(0, kernels, [], [whole], list(staged.warnings), notes)
+    manifest = Manifest(
+        name=stem if stem not in ("results", "kernel_stats") else file.parent.name,
+        format=FORMAT,
+        vendor="amd",
+        tool="rocprofv3" if any(c.role == "std_ns" for c in staged.columns) else "rocprof",
+    )
+    return manifest, Merged(0, kernels, [], [whole], list(staged.warnings), [note])
 
 
 def _stats(staged: Staged) -> str:

@@ -30,8 +30,9 @@ def write_counters(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: P
         if index and item.counters:
             sources.append(_aligned(con, passes, index))
             aliases.append(f"p{index}")
-    files = [f"read_parquet({sql_path(f)}, hive_partitioning = false) {a}" for f, a in zip(sources, aliases, strict=True)]
-    write_table(con, f"SELECT {', '.join(picks)} FROM {' POSITIONAL JOIN '.join(files)}", folder / "counters.parquet")
+    reads = [f"read_parquet({sql_path(f)}, hive_partitioning = false)" for f in sources]
+    side_by_side = " POSITIONAL JOIN ".join(f"{read} {alias}" for read, alias in zip(reads, aliases, strict=True))
+    write_table(con, f"SELECT {', '.join(picks)} FROM {side_by_side}", folder / "counters.parquet")
     for file in set(sources) - {p.staged.parquet for p in passes}:
         file.unlink()
     return columns
@@ -44,7 +45,8 @@ def _write_identity(con: duckdb.DuckDBPyConnection, passes: list[Pass], path: Pa
     joins = "".join(f" LEFT JOIN pairs_{i} p{i} ON p{i}.main_row = k.row" for i in others)
     write_table(
         con,
-        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times} FROM keys_0 k JOIN names n USING (name_id){joins} ORDER BY k.row",
+        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times} FROM keys_0 k JOIN names n USING (name_id){joins} "
+        "ORDER BY k.row",
         path,
     )
     return path

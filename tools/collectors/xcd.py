@@ -7,19 +7,30 @@ from typing import TYPE_CHECKING
 from ...analysis.problems import BadInput
 from ...analysis.store import sql_name, write_table
 from .columns import UNUSED, Column
-from .csvfile import Staged, measure
+from .staged import Staged, measure
 
 if TYPE_CHECKING:
     import duckdb
 
 _MOST_XCDS = 64
 CHANNELS = 16  # L2 channels of one XCD, on every GPU that has several
-_SHARES = ("Busy", "Hit", "Stalled", "Util", "Utilization", "Percent", "LDSBankConflict", "PerCU", "PerActiveCU", "Latency")
+_SHARES = (
+    "Busy",
+    "Hit",
+    "Stalled",
+    "Util",
+    "Utilization",
+    "Percent",
+    "BankConflict",
+    "PerCU",
+    "PerActiveCU",
+    "Latency",
+)
 _IDENTITY = ("pid", "device_id", "dispatch_id", "kernel")
 
 
 def merge_xcds(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
-    """Counters summed over the XCDs of a dispatch, rocprof's percentages averaged; ``TCC_X[i]`` of XCD x becomes ``[i + 16 x]``.
+    """Counters summed over the XCDs of a dispatch, percentages averaged; ``TCC_X[i]`` of XCD x becomes ``[i + 16 x]``.
 
     A file whose dispatches have one row each is returned as it is. Dispatches with fewer XCDs than others are told.
     """
@@ -28,15 +39,17 @@ def merge_xcds(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
     if xcc is None or staged.header("dispatch_id") is None:
         return staged
     keys = ", ".join(identity)
-    most, fewest, dispatches, highest = con.execute(
-        f"SELECT max(n), min(n), count(*), max(x) FROM (SELECT count(DISTINCT {xcc}) AS n, max({xcc}) AS x "
+    most, fewest, highest = con.execute(
+        f"SELECT max(n), min(n), max(x) FROM (SELECT count(DISTINCT {xcc}) AS n, max({xcc}) AS x "
         f"FROM {staged.relation([xcc, *identity])} GROUP BY {keys})"
-    ).fetchone() or (1, 1, 0, 0)
+    ).fetchone() or (1, 1, 0)
     if most <= 1:
         return staged
     if fewest != most:
-        staged.warnings.append(f"{staged.source.name}: dispatches have rows of {fewest} to {most} XCDs; "
-                               "sums over the XCDs of those with fewer are too low.")  # fmt: skip
+        staged.warnings.append(
+            f"{staged.source.name}: dispatches have rows of {fewest} to {most} XCDs; "
+            "sums over the XCDs of those with fewer are too low."
+        )
     if highest >= _MOST_XCDS:
         raise BadInput(f"{staged.source.name} names XCD {highest:g}", f"no GPU has more than {_MOST_XCDS}")
     columns, picks = [], []

@@ -1,0 +1,133 @@
+"""Finds AMD GPU code in a file: a code object, a clang offload bundle, plain or compressed, or a host ELF that holds one.
+
+Formats: LLVM documentation, Clang Offload Bundler. HIP keeps the bundles of a program in the section .hip_fatbin.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+from struct import Struct
+
+from ...analysis.problems import BadInput, LimitExceeded
+from .elf import MAGIC, Elf, opened
+from .window import Budget, Window
+
+BUNDLE, COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
+_ENTRY = Struct("<QQQ")
+_SIZES = {1: Struct("<I8x"), 2: Struct("<II8x"), 3: Struct("<QQ8x")}
+"""By version of a compressed bundle: its own size from version 2 on, the size unpacked, a hash that is not looked at."""
+_UNPACKED_LIMIT = 512 << 20
+_ID_LIMIT = 1024
+_PAGE = 4096
+_ZLIB, _ZSTD = 0, 1
+
+
+def code_objects(file: Window, budget: Budget) -> Iterator[Elf]:
+    """Every AMD GPU ELF in the file. BadInput for a file that is none of the known kinds."""
+    start = file.start(len(BUNDLE))
+    if start.startswith(MAGIC):
+        yield from _of_elf(opened(file), budget)
+    elif start == BUNDLE or start.startswith(COMPRESSED):
+        yield from _of_bundles(file, budget)
+    else:
+        raise BadInput(
+            "This is no GPU code object",
+            f"it starts with {start[:16]!r}" if start else "it is empty",
+            "Give an ELF file (.hsaco, .o, .so, executable) or an offload bundle that hipcc or clang wrote",
+        )
+
+
+def _of_elf(elf: Elf, budget: Budget) -> Iterator[Elf]:
+    if elf.machine == "EM_AMDGPU":
+        budget.spend("objects", 1)
+        yield elf
+        return
+    if elf.machine == "EM_CUDA":
+        raise BadInput("This is NVIDIA code", "only AMD code objects are read", "Give registers and LDS as numbers")
+    fat = elf.named(budget, b".hip_fatbin\0")
+    if not fat:
+        bitcode = elf.named(budget, BUNDLE)
+        raise BadInput(
+            "This ELF file holds no AMD GPU code",
+            "its GPU part is still LLVM bitcode (-fgpu-rdc)" if bitcode else "it has no section .hip_fatbin",
+            "Give the linked program" if bitcode else "Give a file that hipcc or clang built for an AMD GPU",
+        )
+    for section in fat:
+        yield from _of_bundles(elf.window.part(section.offset, section.size), budget)
+
+
+def _of_bundles(window: Window, budget: Budget) -> Iterator[Elf]:
+    """The code objects of bundles that follow one another, each at the start of a page."""
+    at = 0
+    while at < window.size:
+        rest = window.part(at, window.size - at)
+        start = rest.start(len(BUNDLE))
+        if start.startswith(COMPRESSED):
+            used, content = _unpacked(rest, budget)
+            _, found = _of_bundle(content)
+        elif start == BUNDLE:
+            used, found = _of_bundle(rest)
+        elif at and not start.startswith(BUNDLE[:1]):
+            return
+        else:
+            raise BadInput("The offload bundle is damaged", f"no bundle starts at byte {at:,} of {window.size:,}")
+        for part in found:
+            yield from _of_elf(opened(part), budget)
+        at += -(-used // _PAGE) * _PAGE
+
+
+def _of_bundle(window: Window) -> tuple[int, list[Window]]:
+    """The bytes that one bundle takes, and the ELF files for GPUs in it."""
+    if window.start(len(BUNDLE)) != BUNDLE:
+        raise BadInput("The offload bundle is damaged", "what was compressed is no bundle")
+    count = int.from_bytes(window.at(len(BUNDLE), 8), "little")
+    at, end, parts = len(BUNDLE) + 8, 0, []
+    for _ in range(count):
+        offset, size, length = _ENTRY.unpack(window.at(at, _ENTRY.size))
+        if length > _ID_LIMIT or len(parts) > _ID_LIMIT:
+            raise BadInput("The offload bundle is damaged", f"an entry has a name of {length:,} bytes, or there are too many")
+        host = window.at(at + _ENTRY.size, length).startswith(b"host")
+        at += _ENTRY.size + length
+        part, end = window.part(offset, size), max(end, offset + size)
+        if not host and part.start(len(MAGIC)) == MAGIC:
+            parts.append(part)
+    return max(at, end), parts
+
+
+def _unpacked(window: Window, budget: Budget) -> tuple[int, Window]:
+    """The bytes that a compressed bundle takes, and the bundle in it, which is never larger than it states."""
+    version, method = Struct("<HH").unpack(window.at(4, 4))
+    if version not in _SIZES or method not in (_ZLIB, _ZSTD):
+        raise BadInput(f"The bundle is compressed in a way not known (version {version}, method {method})")
+    head = 8 + _SIZES[version].size
+    *whole, size = _SIZES[version].unpack(window.at(8, head - 8))
+    if size > _UNPACKED_LIMIT:
+        raise LimitExceeded(f"The compressed bundle unpacks to {size:,} bytes", f"{_UNPACKED_LIMIT:,} are allowed")
+    budget.spend("unpacked_bytes", size)
+    used = whole[0] if whole else _until_next(window)
+    if used < head:
+        raise BadInput("The compressed bundle is damaged", f"it states a size of {used} bytes")
+    content = _decompressed(window.part(head, used - head).read(), method, size)
+    if len(content) != size:
+        raise BadInput("The compressed bundle is damaged", f"it does not unpack to the {size:,} bytes that it states")
+    return used, Window(BytesIO(content), 0, size)
+
+
+def _decompressed(packed: bytes, method: int, size: int) -> bytes:
+    """At most one byte more than ``size``."""
+    import zstandard
+
+    try:
+        if method == _ZLIB:
+            return zlib.decompressobj().decompress(packed, size + 1)
+        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(packed).read(size + 1)
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise BadInput("The compressed bundle is damaged", str(error)) from error
+
+
+def _until_next(window: Window) -> int:
+    """The bytes up to the next compressed bundle on a page: version 1 does not state its size."""
+    pages = range(_PAGE, window.size, _PAGE)
+    return next((at for at in pages if window.part(at, window.size - at).start(4) == COMPRESSED), window.size)

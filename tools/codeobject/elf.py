@@ -1,0 +1,99 @@
+"""The parts of ELF files that matter here: section and program headers, and AMD's notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.common.utils import struct_parse
+from elftools.elf.elffile import ELFFile
+
+from ...analysis.problems import BadInput
+from .window import Budget, Window
+
+MAGIC = b"\x7fELF"
+_NOTE = Struct("<III")
+
+
+@dataclass(frozen=True)
+class Header:
+    """One section or program header: what it describes and where that lies."""
+
+    kind: str | int
+    offset: int
+    size: int
+    name: int = 0
+
+
+@dataclass(frozen=True)
+class Elf:
+    """An ELF file in a window, its machine and target flags."""
+
+    file: ELFFile
+    window: Window
+    machine: str | int
+    flags: int
+
+    def sections(self, budget: Budget) -> list[Header]:
+        """The section headers."""
+        count = _guarded(self.file.num_sections)
+        return self._headers(budget, count, ("e_shoff", "e_shentsize"), self.file.structs.Elf_Shdr, "sh_", "sh_size")
+
+    def segments(self, budget: Budget) -> list[Header]:
+        """The program headers."""
+        count = _guarded(self.file.num_segments)
+        return self._headers(budget, count, ("e_phoff", "e_phentsize"), self.file.structs.Elf_Phdr, "p_", "p_filesz")
+
+    def named(self, budget: Budget, *starts: bytes) -> list[Header]:
+        """The sections whose name starts so."""
+        found, index = self.sections(budget), _guarded(self.file.get_shstrndx)
+        if index >= len(found):
+            return []
+        names = self.window.part(found[index].offset, found[index].size).read()
+        return [h for h in found if names.startswith(starts, h.name)]
+
+    def notes(self, budget: Budget) -> Iterator[tuple[bytes, int, bytes]]:
+        """Owner, type and content of the notes of its segments, or of its sections where it has no segments."""
+        tables = [s for s in self.segments(budget) if s.kind == "PT_NOTE"]
+        for table in tables or [s for s in self.sections(budget) if s.kind == "SHT_NOTE"]:
+            budget.spend("note_bytes", table.size)
+            yield from _notes(self.window.part(table.offset, table.size).read())
+
+    def _headers(
+        self, budget: Budget, count: int, place: tuple[str, str], shape: Any, prefix: str, size: str
+    ) -> list[Header]:
+        budget.spend("headers", count)
+        start, step = self.file[place[0]], self.file[place[1]]
+        parsed = [
+            _guarded(lambda i=i: struct_parse(shape, self.window, stream_pos=start + i * step)) for i in range(count)
+        ]
+        return [Header(h[f"{prefix}type"], h[f"{prefix}offset"], h[size], h.get("sh_name", 0)) for h in parsed]
+
+
+def opened(window: Window) -> Elf:
+    """The ELF file in a window; BadInput where its header cannot be read."""
+    file = _guarded(lambda: ELFFile(window))  # type: ignore[arg-type]
+    return Elf(file, window, file["e_machine"], file["e_flags"])
+
+
+def _notes(table: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+    at = 0
+    while at + _NOTE.size <= len(table):
+        name_size, size, kind = _NOTE.unpack_from(table, at)
+        at += _NOTE.size
+        content = at + -(-name_size // 4) * 4
+        if content + size > len(table):
+            raise BadInput("The ELF file is damaged", f"a note of {size:,} bytes lies in a table of {len(table):,}")
+        yield table[at : at + name_size].rstrip(b"\0"), kind, table[content : content + size]
+        at = content + -(-size // 4) * 4
+
+
+def _guarded(read: Any) -> Any:
+    """What pyelftools reads, or BadInput where the file does not hold it."""
+    try:
+        return read()
+    except (ELFError, UnicodeDecodeError) as error:
+        raise BadInput("The ELF file is cut off or damaged", str(error)[:200], "Copy or build it again") from error

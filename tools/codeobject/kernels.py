@@ -1,0 +1,154 @@
+"""Reads the kernels of AMD code objects: registers, LDS, scratch, spills and work-group sizes.
+
+Source of the keys: LLVM documentation, AMDGPU usage guide, code object V3 to V6 metadata (a note in MessagePack).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from ...analysis import catalog
+from ...analysis.problems import BadInput
+from ..collectors.names import KERNEL_LIMIT, plain_text
+from .bundle import code_objects
+from .elf import Elf
+from .window import Budget, Window
+
+_METADATA_NOTE, _OLD_METADATA_NOTE = 32, 10
+_NUMBER_LIMIT = 1 << 32
+_CONTAINER_LIMIT = 64
+_MACHINES = {0x2F: "gfx906", 0x30: "gfx908", 0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950", 0x36: "gfx1030",
+             0x41: "gfx1100", 0x4E: "gfx1201"}  # fmt: skip
+"""EF_AMDGPU_MACH of the ELF flags, for code objects V3, which do not name their target."""
+_INTEGERS = (
+    ".vgpr_count", ".agpr_count", ".sgpr_count", ".vgpr_spill_count", ".sgpr_spill_count", ".group_segment_fixed_size",
+    ".private_segment_fixed_size", ".max_flat_workgroup_size", ".wavefront_size", ".workgroup_processor_mode",
+)  # fmt: skip
+_WANTED = (".name", ".reqd_workgroup_size", ".uses_dynamic_stack", *_INTEGERS)
+
+
+@dataclass(frozen=True)
+class CodeKernel:
+    """What one kernel was compiled to. Registers are per work-item (SGPRs per wave), LDS and scratch in bytes."""
+
+    name: str
+    gpu: str
+    """The processor: gfx90a."""
+    target: str
+    """The processor with its features: gfx90a:sramecc+:xnack-."""
+    vgprs: int
+    """Architectural VGPRs. The note's .vgpr_count is the total where AGPRs are used; they are taken out here."""
+    agprs: int
+    sgprs: int
+    lds_bytes: int
+    """Static LDS of a work-group; dynamic LDS is decided at launch."""
+    scratch_bytes: int
+    vgpr_spills: int
+    sgpr_spills: int
+    max_workgroup_size: int
+    """The most work-items that it was compiled for; 1,024 where the source does not say."""
+    workgroup_size: int | None
+    """The size that the source requires, where it does."""
+    wave_size: int
+    cu_mode: bool
+    """Built with cumode for gfx10 and later."""
+    dynamic_stack: bool
+
+
+def read(path: Path) -> list[CodeKernel]:
+    """The kernels of a .hsaco, .o, offload bundle, library or executable, of every GPU target in it.
+
+    The file is untrusted: BadInput for what is no AMD code object, cut off or damaged, LimitExceeded for one that
+    announces absurd amounts.
+    """
+    budget, found, objects = Budget(), [], 0
+    with path.open("rb") as file:
+        for elf in code_objects(Window(file, 0, path.stat().st_size), budget):
+            objects += 1
+            found += _kernels(elf, budget)
+    if not found:
+        why = f"{objects} code objects without kernels" if objects else "no code for an AMD GPU"
+        raise BadInput(f"{plain_text(path.name)} holds no kernel", f"it has {why}")
+    return found
+
+
+def _kernels(elf: Elf, budget: Budget) -> list[CodeKernel]:
+    notes = list(elf.notes(budget))
+    content = next((c for owner, kind, c in notes if owner == b"AMDGPU" and kind == _METADATA_NOTE), None)
+    if content is None:
+        if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):
+            raise BadInput(
+                "This code object has the old version 2 format", fix="Build it with -mcode-object-version=4 or later"
+            )
+        return []
+    try:
+        named, kernels = _unpacked(content)
+    except (ValueError, msgpack.UnpackException, RecursionError) as error:
+        raise BadInput("The kernel metadata of the code object is damaged", plain_text(str(error))) from error
+    target = named or _MACHINES.get(elf.flags & 0xFF, f"unknown (machine {elf.flags & 0xFF:#x})")
+    return [_kernel(entries, target) for entries in kernels]
+
+
+def _unpacked(content: bytes) -> tuple[str | None, list[dict[str, Any]]]:
+    """The target and the wanted entries of every kernel; everything else is skipped without building objects."""
+    reader = msgpack.Unpacker(
+        max_buffer_size=len(content) + 1, max_array_len=_CONTAINER_LIMIT, max_map_len=_CONTAINER_LIMIT
+    )
+    reader.feed(content)
+    target, kernels = None, []
+    for _ in range(reader.read_map_header()):
+        key = reader.unpack()
+        if key == "amdhsa.target":
+            target = plain_text(str(reader.unpack())).rpartition("--")[2]
+        elif key == "amdhsa.kernels":
+            kernels = [_entries(reader) for _ in range(reader.read_array_header())]
+        else:
+            reader.skip()
+    return target, kernels
+
+
+def _entries(reader: Any) -> dict[str, Any]:
+    found = {}
+    for _ in range(reader.read_map_header()):
+        key = reader.unpack()
+        if key in _WANTED:
+            found[key] = reader.unpack()
+        else:
+            reader.skip()
+    return found
+
+
+def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
+    numbers = {key: entries.get(key, 0) for key in _INTEGERS}
+    size = entries.get(".reqd_workgroup_size") or []
+    every = [*numbers.values(), *(size if isinstance(size, list) else [size])]
+    if not isinstance(entries.get(".name"), str) or not all(isinstance(n, int) and 0 <= n < _NUMBER_LIMIT for n in every):
+        raise BadInput("The kernel metadata of the code object is damaged", "a name or a number in it is none")
+    gpu, agprs = target.partition(":")[0], numbers[".agpr_count"]
+    return CodeKernel(
+        name=plain_text(entries[".name"], KERNEL_LIMIT),
+        gpu=gpu,
+        target=target,
+        vgprs=numbers[".vgpr_count"] - (agprs if _unified(gpu) else 0),
+        agprs=agprs,
+        sgprs=numbers[".sgpr_count"],
+        lds_bytes=numbers[".group_segment_fixed_size"],
+        scratch_bytes=numbers[".private_segment_fixed_size"],
+        vgpr_spills=numbers[".vgpr_spill_count"],
+        sgpr_spills=numbers[".sgpr_spill_count"],
+        max_workgroup_size=numbers[".max_flat_workgroup_size"],
+        workgroup_size=prod(size) if size else None,
+        wave_size=numbers[".wavefront_size"],
+        cu_mode=entries.get(".workgroup_processor_mode") == 0,
+        dynamic_stack=bool(entries.get(".uses_dynamic_stack")),
+    )
+
+
+def _unified(gpu: str) -> bool:
+    facts = catalog.gpu(gpu).occupancy if gpu in catalog.targets() else None
+    return facts is not None and facts.agprs.value == "unified"
