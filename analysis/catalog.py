@@ -214,14 +214,14 @@ def known_targets(name: str) -> list[str]:
 
 
 @cache
-def _parse_all(target: str) -> None:
+def parse_all(target: str) -> None:
     """Parse every formula of a target in one call, which is much faster than one by one."""
     references([f for m in metrics(target) for f in (m.num, m.den or "1")] + list(terms(target).values()))
 
 
 def counters(target: str, metric: Metric) -> list[str]:
     """The counters that a metric reads on a target, terms resolved and spelled as the target spells them."""
-    _parse_all(target)
+    parse_all(target)
     known, found, todo = terms(target), set(), [metric.num, metric.den or "1"]
     while todo:
         for name in references([formula := todo.pop()])[formula]:

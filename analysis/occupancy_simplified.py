@@ -11,11 +11,12 @@ from fractions import Fraction
 from functools import cache
 
 from .occupancy import occupancy
-from .occupancy_rule import Launch, Rule, checked, known, rule_of
+from .occupancy_rule import Launch, checked, known, rule_of
 from .problems import BadArgument
 
 SLOTS = 40
 """Waves per CU in the report, for both of its GPUs; MI250X has 32."""
+_SIMDS = 4
 _VGPRS = Fraction(128_000, SLOTS * 64)
 """VGPRs per work-item at full occupancy: 50, from 128,000 registers per CU (131,072 with MI100's accumulation file)."""
 _SGPRS = Fraction(3_200, SLOTS)
@@ -31,6 +32,16 @@ class Simplified:
     limits: dict[str, int]
     """Waves per CU by resource."""
     shares: dict[str, float]
+    max_waves_per_cu: int = SLOTS
+
+    @property
+    def waves_per_simd(self) -> float:
+        return self.waves_per_cu / _SIMDS
+
+    @property
+    def limiters(self) -> tuple[str, ...]:
+        full = self.waves_per_cu == SLOTS
+        return ("wave_slots",) if full else tuple(n for n, w in self.limits.items() if w == self.waves_per_cu)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 
+from . import catalog
 from .catalog import Fact
 from .problems import BadInput
 from .scope import Scope
@@ -50,6 +51,11 @@ class Bound(_Entry):
     ceiling: list[str]
     like: Like | None = None
 
+    @property
+    def key(self) -> str:
+        """The name of its ceiling in the store."""
+        return self.name
+
 
 class Level(Bound):
     """One level of memory: bytes and transactions of a dispatch; ``least`` and ``most`` bound the bytes where the
@@ -60,6 +66,11 @@ class Level(Bound):
     least: str = ""
     most: str = ""
     note: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name of its ceiling in the store."""
+        return f"{self.name}.bw"
 
 
 class Operation(Bound):
@@ -121,6 +132,20 @@ def family(name: str, target: str) -> Family:
     return Family.model_validate(data)
 
 
+def formulas(target: str) -> dict[str, str]:
+    """Every quantity that the rooflines of a target use: operations by name; per level the bytes by its name, and
+    ``.transactions``, ``.least``, ``.most``; ``.busy`` and ``.cycles`` of units; instruction counts."""
+    known = family(catalog.gpu(target).family, target)
+    found = {o.name: o.count for o in known.operations(target, "flop", "iop", "inst")}
+    for level in known.level:
+        parts = {"": level.bytes, ".transactions": level.transactions, ".least": level.least, ".most": level.most}
+        found |= {f"{level.name}{part}": formula for part, formula in parts.items() if formula}
+    for unit in known.busy:
+        if unit.gpus is None or target in unit.gpus:
+            found |= {f"{unit.name}.busy": unit.busy, f"{unit.name}.cycles": unit.cycles}
+    return found | known.extra
+
+
 @dataclass(frozen=True)
 class Done:
     """What one kernel (or dispatch) did. ``parts`` holds sums over the dispatches that have the same quantities."""
@@ -155,7 +180,7 @@ def collect(
     store: Store,
     manifest: Manifest,
     chosen: Selection,
-    formulas: Mapping[str, str],
+    wanted: Mapping[str, str],
     by: By,
     limit: int,
     offset: int,
@@ -171,20 +196,17 @@ def collect(
     scope = Scope(manifest, has_instances=False)
     missing: dict[str, str] = {}
     ready = {TIME: "CASE WHEN duration_ns > 0 THEN duration_ns END"}
-    for name, formula in formulas.items():
+    for name, formula in wanted.items():
         lacks, _ = scope.resolve([formula])
         if lacks:
             missing[name] = ", ".join(lacks[:3]) + (" ..." if len(lacks) > 3 else "")
         else:
             ready[name] = formula
     where, total = _page(con, store, manifest, chosen, by, limit, offset)
-    source = (
-        f"(SELECT * FROM read_parquet({sql_literal(str(counters))}) WHERE {where}) w"
-    )
+    source = f"read_parquet({sql_literal(str(counters))}) w"
     if scope.launch:
-        launches = sql_literal(str(store.file(manifest, "dispatches")))
-        source += f" JOIN read_parquet({launches}) d USING (dispatch_id)"
-    base = scope.with_constants(f"SELECT w.dispatch_id, {', '.join(scope.columns())} FROM {source}")
+        source += f" JOIN read_parquet({sql_literal(str(store.file(manifest, 'dispatches')))}) d USING (dispatch_id)"
+    base = scope.with_constants(f"SELECT w.dispatch_id, {', '.join(scope.columns())} FROM {source} WHERE {where}")
     values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
     pattern = ", ".join(f"CASE WHEN {sql_name(name)} IS NULL THEN '0' ELSE '1' END" for name in ready)
     sums = ", ".join(f"sum({sql_name(name)})" for name in ready)
@@ -198,7 +220,8 @@ def collect(
         found = {name: float(v) for name, v in zip(ready, totals, strict=True) if v is not None}
         groups.setdefault((kernel, dispatch), []).append((n, found))
     done = [Done(k, d, sum(n for n, _ in parts), parts) for (k, d), parts in groups.items()]
-    done.sort(key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), chosen.kernels.index(g.kernel), g.dispatch or 0))
+    rank = {kernel: i for i, kernel in enumerate(chosen.kernels)}
+    done.sort(key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel], g.dispatch or 0))
     return Collected(done, missing, total)
 
 
@@ -213,12 +236,11 @@ def _page(
 ) -> tuple[str, int]:
     """The condition for the kernels or dispatches of one page, longest first, and how many there are."""
     if by == "kernel":
-        names = chosen.kernels[offset : offset + limit]
-        listed = ", ".join(sql_literal(k) for k in names)
-        return f"({chosen.condition}) AND kernel IN ({listed or 'NULL'})", len(chosen.kernels)
+        listed = ", ".join(map(sql_literal, chosen.kernels[offset : offset + limit]))
+        return f"{chosen.condition('w')} AND w.kernel IN ({listed or 'NULL'})", len(chosen.kernels)
     path = sql_literal(str(store.file(manifest, "dispatches")))
-    ids = con.execute(
-        f"SELECT dispatch_id FROM read_parquet({path}) WHERE {chosen.condition} "
+    rows = con.execute(
+        f"SELECT dispatch_id, count(*) OVER () FROM read_parquet({path}) d WHERE {chosen.condition('d')} "
         f"ORDER BY duration_ns DESC NULLS LAST, dispatch_id LIMIT {limit} OFFSET {offset}"
     ).fetchall()
-    return f"dispatch_id IN ({', '.join(str(i) for (i,) in ids) or 'NULL'})", chosen.dispatches
+    return f"w.dispatch_id IN ({', '.join(str(r[0]) for r in rows) or 'NULL'})", rows[0][1] if rows else 0

@@ -45,6 +45,16 @@ def build(store: Store, *, read_only: bool = False) -> MCPServer[Any]:
     return mcp
 
 
+def warm_up() -> None:
+    """Load what the first question needs (DuckDB and the parsed catalogue), so that it is answered faster."""
+    from ..analysis import catalog
+    from ..analysis.database import connect
+
+    connect().close()
+    for target in catalog.with_metrics():
+        catalog.parse_all(target)
+
+
 class _SeamTool(SdkTool):
     """A tool of the SDK that leaves validation and errors to our own seam, so that every message stays exact."""
 

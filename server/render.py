@@ -53,23 +53,18 @@ def capped(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
     if not tables:
         return result
     name, longest = max(tables.items(), key=lambda item: len(item[1].rows))
-    sizes = [len(json.dumps(clean(row))) + 2 for row in longest.rows]
     bare = result.model_copy(update={name: longest.model_copy(update={"rows": []})})
-    excess = len(json.dumps(structured(bare))) + sum(sizes) - CHARACTERS
-    if excess <= 0:
+    room = CHARACTERS - len(json.dumps(structured(bare)))
+    keep = _fitting(longest.rows, room)
+    if keep == len(longest.rows):
         return result
-    keep = len(sizes)
-    while keep > 1 and excess > -_ROOM_FOR_NOTES:
-        keep -= 1
-        excess -= sizes[keep]
-    if keep == len(sizes):
-        return result
+    keep = max(1, _fitting(longest.rows[:keep], room - _ROOM_FOR_NOTES))
     cut = longest.model_copy(update={"rows": longest.rows[:keep], "truncated": True})
     update: dict[str, Any] = {
         name: cut,
         "notes": [
             *result.notes,
-            f"Cut to {keep} of {len(sizes)} rows of this page to stay under the size cap; ask for the rest, "
+            f"Cut to {keep} of {len(longest.rows)} rows of this page to stay under the size cap; ask for the rest, "
             "for fewer columns, or use `rooflens call --full` in scripts.",
         ],
     }
@@ -77,6 +72,15 @@ def capped(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
         rest = {**arguments, "offset": int(arguments.get("offset", 0)) + keep}
         update["next"] = [NextCall(tool=tool, arguments=rest, why="the rows after these"), *result.next]
     return result.model_copy(update=update)
+
+
+def _fitting(rows: list[list[Any]], room: int) -> int:
+    """How many leading rows fit into ``room`` characters of JSON."""
+    for index, row in enumerate(rows):
+        room -= len(json.dumps(clean(row))) + 2
+        if room < 0:
+            return index
+    return len(rows)
 
 
 def _lines(result: Result) -> str:

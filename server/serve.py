@@ -5,29 +5,46 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
+import threading
 from typing import Any
+
+from mcp.server.mcpserver import MCPServer
 
 from ..analysis.problems import BadArgument, NotAllowed
 from ..analysis.store import Store
-from .app import build
+from .app import build, warm_up
 
 TOKEN = "ROOFLENS_TOKEN"
+_WARM_UP_AFTER_S = 2.0
+"""After a client has connected and listed the tools, so that its start is not slowed down."""
 
 
 def serve(store: Store, *, http: str | None = None, read_only: bool = False) -> int:
     """Serve until the client goes away (stdio) or the process is stopped (HTTP)."""
-    mcp = build(store, read_only=read_only)
-    if http is None:
-        mcp.run("stdio")
-        return 0
-    host, port = _address(http)
+    address = _address(http) if http else None
     token = os.environ.get(TOKEN)
-    if not _loopback(host) and not token:
+    if address and not _loopback(address[0]) and not token:
         raise NotAllowed(
-            f"{host} is reachable from other machines",
+            f"{address[0]} is reachable from other machines",
             "anyone there could read the store",
             f"Bind 127.0.0.1, or set {TOKEN} to a secret that clients send as a bearer token",
         )
+    mcp = build(store, read_only=read_only)
+    later = threading.Timer(_WARM_UP_AFTER_S, warm_up)
+    later.start()
+    try:
+        if address:
+            _serve_http(mcp, *address, token)
+        else:
+            mcp.run("stdio")
+    finally:
+        # The interpreter must not end while the thread is inside DuckDB.
+        later.cancel()
+        later.join()
+    return 0
+
+
+def _serve_http(mcp: MCPServer[Any], host: str, port: int, token: str | None) -> None:
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -39,7 +56,6 @@ def serve(store: Store, *, http: str | None = None, read_only: bool = False) -> 
     )
     app = mcp.streamable_http_app(transport_security=security, host=host)
     uvicorn.run(_guarded(app, token) if token else app, host=host.strip("[]"), port=port, log_level="warning")
-    return 0
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -44,7 +44,9 @@ def random_kernels(target: str, count: int, seed: int) -> list[tuple[int, int, i
     for _ in range(count):
         size = rng.choice([rng.randint(1, 1024), 64 * rng.randint(1, 16), 256])
         wide = size > 256 and target not in ("gfx1030", "gfx1100", "gfx1201")
-        vgprs = rng.choice([rng.randint(1, 120 if wide else 250), rng.choice([24, 64, 72, 80, 84, 96, 128]) + rng.randint(0, 1)])
+        vgprs = rng.choice(
+            [rng.randint(1, 120 if wide else 250), rng.choice([24, 64, 72, 80, 84, 96, 128]) + rng.randint(0, 1)]
+        )
         agprs = rng.choice([0, rng.randint(1, 100)]) if target in ("gfx908", "gfx90a", "gfx942", "gfx950") else 0
         lds = rng.choice([0, rng.randint(1, most), most // rng.randint(1, 12) + rng.randint(-1, 1)])
         chosen.append((vgprs, agprs, rng.randint(1, 100), min(lds, most), size))
@@ -63,7 +65,9 @@ def compiled(target: str, kernels: list[tuple[int, int, int, int, int]], *option
     blocks = re.split(r"Function Name: k(\d+)", done.stderr)[1:]
     found = {}
     for name, text in zip(blocks[::2], blocks[1::2], strict=True):
-        values = {key: int(m[1]) if (m := re.search(rf"{words}: (\d+)", text)) else 0 for key, words in _REMARKS.items()}
+        values = {
+            key: int(m[1]) if (m := re.search(rf"{words}: (\d+)", text)) else 0 for key, words in _REMARKS.items()
+        }
         found[int(name)] = Row(arch=target, wgsize=kernels[int(name)][4], **values)
     return [found[i] for i in range(len(kernels))]
 
@@ -79,7 +83,7 @@ def _kernel(i: int, vgprs: int, agprs: int, sgprs: int, lds: int, size: int) -> 
     shared = f"__attribute__((shared)) static volatile char s[{lds}]; s[0] = 0;" if lds else ""
     return (
         f'extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size({size}, {size}))) '
-        f"void k{i}() {{ {shared} asm volatile(\"\" ::: {', '.join(used)}); }}\n"
+        f'void k{i}() {{ {shared} asm volatile("" ::: {", ".join(used)}); }}\n'
     )
 
 

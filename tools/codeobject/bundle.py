@@ -87,7 +87,9 @@ def _of_bundle(window: Window) -> tuple[int, list[Window]]:
     for _ in range(count):
         offset, size, length = _ENTRY.unpack(window.at(at, _ENTRY.size))
         if length > _ID_LIMIT or len(parts) > _ID_LIMIT:
-            raise BadInput("The offload bundle is damaged", f"an entry has a name of {length:,} bytes, or there are too many")
+            raise BadInput(
+                "The offload bundle is damaged", f"an entry has a name of {length:,} bytes, or there are too many"
+            )
         host = window.at(at + _ENTRY.size, length).startswith(b"host")
         at += _ENTRY.size + length
         part, end = window.part(offset, size), max(end, offset + size)

@@ -78,20 +78,21 @@ def read(path: Path) -> list[CodeKernel]:
 
 
 def _kernels(elf: Elf, budget: Budget) -> list[CodeKernel]:
+    """The kernels of one code object; it has a note for every part that the linker put into it."""
     notes = list(elf.notes(budget))
-    content = next((c for owner, kind, c in notes if owner == b"AMDGPU" and kind == _METADATA_NOTE), None)
-    if content is None:
-        if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):
-            raise BadInput(
-                "This code object has the old version 2 format", fix="Build it with -mcode-object-version=4 or later"
-            )
-        return []
-    try:
-        named, kernels = _unpacked(content)
-    except (ValueError, msgpack.UnpackException, RecursionError) as error:
-        raise BadInput("The kernel metadata of the code object is damaged", plain_text(str(error))) from error
-    target = named or _MACHINES.get(elf.flags & 0xFF, f"unknown (machine {elf.flags & 0xFF:#x})")
-    return [_kernel(entries, target) for entries in kernels]
+    if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):
+        raise BadInput(
+            "The code object has the old version 2 format", fix="Build it with -mcode-object-version=4 or later"
+        )
+    found = []
+    for content in (c for owner, kind, c in notes if owner == b"AMDGPU" and kind == _METADATA_NOTE):
+        try:
+            named, kernels = _unpacked(content)
+        except (ValueError, msgpack.UnpackException, RecursionError) as error:
+            raise BadInput("The kernel metadata of the code object is damaged", plain_text(str(error))) from error
+        target = named or _MACHINES.get(elf.flags & 0xFF, f"unknown (machine {elf.flags & 0xFF:#x})")
+        found += [_kernel(entries, target) for entries in kernels]
+    return found
 
 
 def _unpacked(content: bytes) -> tuple[str | None, list[dict[str, Any]]]:
@@ -127,14 +128,21 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
     numbers = {key: entries.get(key, 0) for key in _INTEGERS}
     size = entries.get(".reqd_workgroup_size") or []
     every = [*numbers.values(), *(size if isinstance(size, list) else [size])]
-    if not isinstance(entries.get(".name"), str) or not all(isinstance(n, int) and 0 <= n < _NUMBER_LIMIT for n in every):
+    if not isinstance(entries.get(".name"), str) or not all(
+        isinstance(n, int) and 0 <= n < _NUMBER_LIMIT for n in every
+    ):
         raise BadInput("The kernel metadata of the code object is damaged", "a name or a number in it is none")
     gpu, agprs = target.partition(":")[0], numbers[".agpr_count"]
+    vgprs = numbers[".vgpr_count"] - (agprs if _unified(gpu) else 0)
+    if vgprs < 0:
+        raise BadInput(
+            "The kernel metadata of the code object is damaged", "it counts more AGPRs than registers in all"
+        )
     return CodeKernel(
         name=plain_text(entries[".name"], KERNEL_LIMIT),
         gpu=gpu,
         target=target,
-        vgprs=numbers[".vgpr_count"] - (agprs if _unified(gpu) else 0),
+        vgprs=vgprs,
         agprs=agprs,
         sgprs=numbers[".sgpr_count"],
         lds_bytes=numbers[".group_segment_fixed_size"],
@@ -151,4 +159,4 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
 
 def _unified(gpu: str) -> bool:
     facts = catalog.gpu(gpu).occupancy if gpu in catalog.targets() else None
-    return facts is not None and facts.agprs.value == "unified"
+    return gpu == "gfx9-4-generic" or (facts is not None and facts.agprs.value == "unified")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...analysis.problems import BadInput
 from ...analysis.store import sql_name, sql_path, write_table
 from .columns import UNUSED, Column, check_unique, classify
-from .files import check_expansion, head, is_gzip
+from .files import check_text, head, is_gzip
 from .names import bounded_name, plain_text
 from .staged import TEXT_ROLES, Staged, measure, not_a_number
 
@@ -48,7 +48,7 @@ def stage(
             "neither Kernel_Name nor KernelName",
             "Is this the profiler's own file?",
         )
-    check_expansion(source)
+    check_text(source)
     staged = Staged(name, source, folder / f"stage_{name}.parquet", columns, 0)
     if unknown := [plain_text(c.header, 40) for c in columns if c.role == "unknown"]:
         staged.warnings.append(

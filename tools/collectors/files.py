@@ -14,10 +14,10 @@ from ...analysis.problems import BadInput, LimitExceeded
 from .names import plain_text
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_FREE = 1 << 20  # gzip never packs more than about 1032:1, so what is smaller cannot grow past 1 GiB
+_BLOCK = 1 << 20
+_LINE_LIMIT = 4 << 20
 _GZIP_LIMIT = 1 << 30
 _GZIP_RATIO = 100
-_SMALL = 1 << 20
 
 
 def open_regular(path: Path) -> io.BufferedReader:
@@ -61,18 +61,28 @@ def head(path: Path, limit: int) -> bytes:
         return bytes(found[:limit])
 
 
-def check_expansion(path: Path) -> None:
-    """LimitExceeded for a gzip file that unpacks to far more than a profile would (a decompression bomb)."""
+def check_text(path: Path) -> None:
+    """Refuse, in one fast pass, what DuckDB would not: an endless line, or a gzip file that grows without measure.
+
+    DuckDB 2.0 silently drops the rest of a file from a line that is longer than its buffer.
+    """
     packed = path.stat().st_size
-    if packed <= _GZIP_FREE or not is_gzip(path):
-        return
-    allowed, unpacked = max(_GZIP_LIMIT, _GZIP_RATIO * packed), 0
+    bomb = max(_GZIP_LIMIT, _GZIP_RATIO * packed)
+    total = unbroken = 0
     with open_regular(path) as file:
-        for block in _inflate(path, file):
-            unpacked += len(block)
-            if unpacked > allowed:
+        gzipped = file.peek(2)[:2] == _GZIP_MAGIC
+        for block in _inflate(path, file) if gzipped else iter(lambda: file.read(_BLOCK), b""):
+            total += len(block)
+            unbroken = 0 if b"\n" in block else unbroken + len(block)
+            if unbroken > _LINE_LIMIT:
+                raise BadInput(
+                    f"{path.name} is damaged",
+                    f"it has a line of more than {_LINE_LIMIT >> 20} MiB",
+                    "Is it the CSV file that the profiler wrote?",
+                )
+            if gzipped and total > bomb:
                 raise LimitExceeded(
-                    f"{path.name} unpacks to more than {allowed >> 20} MiB",
+                    f"{path.name} unpacks to more than {bomb >> 20} MiB",
                     f"that is over {_GZIP_RATIO} times its size, which no profile reaches",
                     "Unpack it yourself and import the plain file if it is genuine",
                 )
@@ -80,7 +90,7 @@ def check_expansion(path: Path) -> None:
 
 def small_table(path: Path) -> list[dict[str, str]]:
     """The rows of a small CSV file as texts, spaces trimmed; at most 1 MiB is read and foreign bytes are replaced."""
-    text = head(path, _SMALL).decode("utf-8-sig", errors="replace").replace("\x00", "")
+    text = head(path, _BLOCK).decode("utf-8-sig", errors="replace").replace("\x00", "")
     try:
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
     except csv.Error as error:
@@ -96,11 +106,11 @@ def _inflate(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
     while file.peek(1):
         unpacker = zlib.decompressobj(wbits=31)
         while not unpacker.eof:
-            packed = unpacker.unconsumed_tail or file.read(_SMALL)
+            packed = unpacker.unconsumed_tail or file.read(_BLOCK)
             if not packed:
                 raise BadInput(f"{path.name} is damaged", "its gzip stream ends early", "Copy it again")
             try:
-                yield unpacker.decompress(packed, _SMALL)
+                yield unpacker.decompress(packed, _BLOCK)
             except zlib.error as error:
                 raise BadInput(
                     f"{path.name} is damaged", f"its gzip stream is broken: {error}", "Copy it again"

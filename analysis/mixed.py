@@ -1,0 +1,179 @@
+"""The mixed-pipe view: how much of its time a kernel needs at least on each pipe and memory level, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from .ceilings import Ceilings
+from .work import TIME, Collected, Done, Family, Operation
+
+Verdict = Literal["memory", "compute", "latency", "unknown"]
+SATURATED = {"empirical": 0.6, "theoretical": 0.5}
+"""Share of the run time from which on a pipe or level counts as the limit; kernels reach less of theory."""
+BUSY = 0.8
+"""Share of busy cycles from which on a unit counts as the limit, whatever its counted work says."""
+_TOO_MUCH = 1.05
+
+
+@dataclass(frozen=True)
+class Share:
+    """The least time that one pipe or level needs for the work of a kernel, as a share of its run time.
+
+    None where it cannot be said, with the reason.
+    """
+
+    name: str
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """Shares of pipes and levels, busy cycles of units, and the verdict for one kernel or dispatch."""
+
+    kernel: str
+    dispatch: int | None
+    n: int
+    time_ns: float | None
+    shares: dict[str, Share]
+    busy: dict[str, float]
+    bound: Verdict
+    limiter: str | None
+    why: str
+
+
+def roof_ns(operations: Iterable[Operation], sums: dict[str, float], ceilings: Ceilings) -> float | str:
+    """The least time for these operations: types that share a pipe add up, pipes run side by side.
+
+    A text instead names the ceiling that is missing for work that was done.
+    """
+    pipes: dict[str, float] = {}
+    for operation in operations:
+        done, peak = sums[operation.name], ceilings.value(operation.key)
+        if done and peak is None:
+            return f"no {ceilings.kind} ceiling {operation.key}"
+        if done and peak is not None:
+            pipes[operation.pipe] = pipes.get(operation.pipe, 0.0) + done / peak
+    return max(pipes.values(), default=0.0)
+
+
+def countable(
+    operations: Iterable[Operation], done: Done, collected: Collected
+) -> tuple[list[Operation], dict[str, str]]:
+    """The operations that a kernel's counters tell, and those that they do not, with the reason.
+
+    Where no matrix instruction was issued, a matrix type without a counter has done nothing and is not missed.
+    """
+    n, sums = done.over(["mfma_instructions"])
+    no_matrix = n == done.dispatches and sums["mfma_instructions"] == 0
+    known, missing = [], {}
+    for operation in operations:
+        if done.has(operation.name):
+            known.append(operation)
+        elif not (no_matrix and operation.pipe == "matrix"):
+            missing[operation.name] = collected.missing.get(operation.name, "no value for this kernel")
+    return known, missing
+
+
+def view(formulas: Family, target: str, done: Done, collected: Collected, ceilings: Ceilings) -> View:
+    """The shares of one kernel and what limits it.
+
+    A pipe or level that alone needs most of the run time is the limit; where none does, the kernel waits (latency),
+    unless a pipe is unknown. Attainable time is the greatest of the shares' times.
+    """
+    n, sums = done.over([TIME])
+    time_ns = sums.get(TIME)
+    shares: dict[str, Share] = {}
+    for level in formulas.level:
+        shares[level.name] = _level(level.name, level.key, done, collected, ceilings)
+    for pipe in ("valu", "matrix"):
+        of_pipe = [o for o in formulas.operations(target, "flop", "iop") if o.pipe == pipe]
+        shares[pipe] = _pipe(pipe, of_pipe, done, collected, ceilings, supported=bool(of_pipe))
+    issue = [o for o in formulas.operation if o.name == "valu.issue"]
+    shares["valu.issue"] = _pipe("valu.issue", issue, done, collected, ceilings, supported=True)
+    if shares["valu"].reason == _UNSUPPORTED and shares["valu.issue"].value is not None:
+        del shares["valu"]
+    busy = {unit.name: part for unit in formulas.busy if (part := _busy(unit.name, done)) is not None}
+    bound, limiter, why = verdict(shares, busy, ceilings)
+    if time_ns is None:
+        bound, limiter, why = "unknown", None, "the dispatches have no usable timing"
+    return View(done.kernel, done.dispatch, n, time_ns, shares, busy, bound, limiter, why)
+
+
+def verdict(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings) -> tuple[Verdict, str | None, str]:
+    """Bound, limiter and a sentence why, from the shares of time and of busy cycles."""
+    threshold = SATURATED[ceilings.kind]
+    known = {name: s.value for name, s in shares.items() if s.value is not None}
+    top = max(known, key=lambda name: known[name]) if known else None
+    if top and known[top] > _TOO_MUCH and ceilings.kind == "theoretical":
+        return "unknown", None, f"{top} would need {known[top]:.0%} of the run time, which cannot be"
+    if top and known[top] >= threshold:
+        return _kind(top), top.split(".")[0], f"{top} alone needs at least {known[top]:.0%} of the run time"
+    active = max(busy, key=lambda name: busy[name]) if busy else None
+    if active and busy[active] >= BUSY:
+        return (
+            _kind(active),
+            active,
+            f"{active} was busy in {busy[active]:.0%} of the cycles, with slow or stalled work",
+        )
+    unknown = [s for s in shares.values() if s.value is None]
+    if unknown or not top:
+        reasons = "; ".join(f"{s.name}: {s.reason}" for s in unknown[:4])
+        return "unknown", None, f"nothing known is near its limit, and these are not known: {reasons}"
+    return (
+        "latency",
+        "latency",
+        f"every pipe and level is below {threshold:.0%} of its limit; the nearest is {top} with {known[top]:.0%}",
+    )
+
+
+_UNSUPPORTED = "this GPU has no counters for it"
+
+
+def _kind(name: str) -> Verdict:
+    return "compute" if name.split(".")[0] in ("valu", "matrix") else "memory"
+
+
+def _level(name: str, key: str, done: Done, collected: Collected, ceilings: Ceilings) -> Share:
+    peak = ceilings.value(key)
+    if peak is None:
+        return Share(name, None, f"no {ceilings.kind} ceiling {key}")
+    if not done.has(name):
+        n, sums = done.over([f"{name}.least", TIME])
+        least = sums[f"{name}.least"] / peak / sums[TIME] if n and sums[TIME] else 0.0
+        if least >= SATURATED[ceilings.kind]:
+            return Share(name, least)
+        return Share(name, None, collected.missing.get(name, "no value for this kernel"))
+    n, sums = done.over([name, TIME])
+    if not n:
+        return Share(name, None, "no dispatch has its counters and a time")
+    if sums[name] < 0:
+        return Share(name, None, "negative traffic: counters of different replays do not fit together")
+    return Share(name, sums[name] / peak / sums[TIME])
+
+
+def _pipe(
+    name: str, operations: list[Operation], done: Done, collected: Collected, ceilings: Ceilings, *, supported: bool
+) -> Share:
+    if not supported:
+        return Share(name, None, _UNSUPPORTED)
+    known, missing = countable(operations, done, collected)
+    n, sums = done.over([*(o.name for o in known), TIME])
+    if not n and known:
+        return Share(name, None, "no dispatch has all of its counters and a time")
+    least = roof_ns(known, sums, ceilings) if known else 0.0
+    if isinstance(least, str):
+        return Share(name, None, least)
+    share = least / sums[TIME] if known else 0.0
+    if share < 0:
+        return Share(name, None, "negative count: counters of different replays do not fit together")
+    if missing and share < SATURATED[ceilings.kind]:
+        return Share(name, None, f"not counted: {', '.join(missing)}")
+    return Share(name, share)
+
+
+def _busy(name: str, done: Done) -> float | None:
+    _, sums = done.over([f"{name}.busy", f"{name}.cycles"])
+    return sums[f"{name}.busy"] / sums[f"{name}.cycles"] if sums and sums[f"{name}.cycles"] else None
