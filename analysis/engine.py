@@ -75,8 +75,9 @@ def evaluate(
     """Evaluate metrics (names, ids, tables, panels, subsystems, presets, ``*``) over one workload.
 
     aggregation="sum_ratio" is sum(num) / sum(den) over the selected dispatches; "mean" is the unweighted mean of
-    the per-dispatch ratios, as rocprof-compute up to 3.6 computes it. Figures come in catalogue order, per kernel
-    by total time where ``by_kernel``. Without ``quartiles`` those are left out, which is faster on many dispatches. Raises Problem subclasses for anything the caller can mend.
+    the per-dispatch ratios, as rocprof-compute up to 3.6 computes it. Figures come in the order asked for, per kernel
+    by total time where ``by_kernel``. Leaving out ``quartiles`` is faster on many dispatches. Raises Problem subclasses
+    for anything the caller can mend.
     """
     if normalization not in NORMALIZATIONS:
         raise BadArgument(f"Unknown normalization {normalization!r}", fix=f"Use one of {', '.join(NORMALIZATIONS)}")

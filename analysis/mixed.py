@@ -59,21 +59,21 @@ def roof_ns(operations: Iterable[Operation], sums: dict[str, float], ceilings: C
     return max(pipes.values(), default=0.0)
 
 
-def countable(
-    operations: Iterable[Operation], done: Done, collected: Collected
-) -> tuple[list[Operation], dict[str, str]]:
+def countable(operations: list[Operation], done: Done, collected: Collected) -> tuple[list[Operation], dict[str, str]]:
     """The operations that a kernel's counters tell, and those that they do not, with the reason.
 
     Where no matrix instruction was issued, a matrix type without a counter has done nothing and is not missed.
     """
     n, sums = done.over(["mfma_instructions"])
-    no_matrix = n == done.dispatches and sums["mfma_instructions"] == 0
-    known, missing = [], {}
-    for operation in operations:
-        if done.has(operation.name):
-            known.append(operation)
-        elif not (no_matrix and operation.pipe == "matrix"):
-            missing[operation.name] = collected.missing.get(operation.name, "no value for this kernel")
+    known = [o for o in operations if done.has(o.name)]
+    idle = all(done.over([o.name])[1][o.name] == 0 for o in known if o.pipe == "matrix")
+    no_matrix = idle and n == done.dispatches and sums["mfma_instructions"] == 0
+    lacking = [o for o in operations if not done.has(o.name)]
+    missing = {
+        o.name: collected.missing.get(o.name, "no value for this kernel")
+        for o in lacking
+        if not (no_matrix and o.pipe == "matrix")
+    }
     return known, missing
 
 
@@ -108,15 +108,15 @@ def verdict(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings
     known = {name: s.value for name, s in shares.items() if s.value is not None}
     top = max(known, key=lambda name: known[name]) if known else None
     if top and known[top] > _TOO_MUCH and ceilings.kind == "theoretical":
-        return "unknown", None, f"{top} would need {known[top]:.0%} of the run time, which cannot be"
+        return "unknown", None, f"{top} would need {_pct(known[top])} of the run time, which cannot be"
     if top and known[top] >= threshold:
-        return _kind(top), top.split(".")[0], f"{top} alone needs at least {known[top]:.0%} of the run time"
+        return _kind(top), top.split(".")[0], f"{top} alone needs at least {_pct(known[top])} of the run time"
     active = max(busy, key=lambda name: busy[name]) if busy else None
     if active and busy[active] >= BUSY:
         return (
             _kind(active),
             active,
-            f"{active} was busy in {busy[active]:.0%} of the cycles, with slow or stalled work",
+            f"{active} was busy in {_pct(busy[active])} of the cycles, with slow or stalled work",
         )
     unknown = [s for s in shares.values() if s.value is None]
     if unknown or not top:
@@ -125,11 +125,15 @@ def verdict(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings
     return (
         "latency",
         "latency",
-        f"every pipe and level is below {threshold:.0%} of its limit; the nearest is {top} with {known[top]:.0%}",
+        f"every pipe and level is below {threshold:.0%} of its limit; the nearest is {top} with {_pct(known[top])}",
     )
 
 
 _UNSUPPORTED = "this GPU has no counters for it"
+
+
+def _pct(share: float) -> str:
+    return f"{100 * share:.3g} %"
 
 
 def _kind(name: str) -> Verdict:

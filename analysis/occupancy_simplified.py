@@ -25,7 +25,7 @@ _SGPRS = Fraction(3_200, SLOTS)
 
 @dataclass(frozen=True)
 class Simplified:
-    """What the formula gives. ``shares`` are percentages of 40 waves before rounding down, as the report prints them."""
+    """What the formula gives. ``shares`` are percentages of 40 waves, not rounded down, as the report prints them."""
 
     waves_per_cu: int
     occupancy_pct: float

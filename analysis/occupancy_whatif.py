@@ -116,9 +116,12 @@ def _together(rule: Rule, launch: Launch, mode: Mode, allowed: dict[str, int], c
     for name in (n for n in allowed if allowed[n] == current):
         if name not in _REDUCIBLE:
             return None
+
+        def relieved(less: Launch, name: str = name) -> bool:
+            return limits(rule, less, mode).get(name, rule.slots) > current
+
         for shrink in _SHRINKERS:
-            less = shrink(rule, changed, lambda l, name=name: limits(rule, l, mode).get(name, rule.slots) > current)  # type: ignore[misc]
-            if less:
+            if less := shrink(rule, changed, relieved):
                 changed = less
                 break
     return changed if min(limits(rule, changed, mode).values()) > current else None

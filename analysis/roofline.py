@@ -10,6 +10,7 @@ from . import catalog, mixed
 from .ceilings import Ceilings, Source
 from .ceilings import choose as choose_ceilings
 from .problems import BadArgument, BadInput, near
+from .scope import facts_of
 from .selection import choose
 from .status import Status
 from .store import Manifest, Store
@@ -85,10 +86,11 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Scene:
-    """What both kinds of roofline start from: the work done, the ceilings, the formulas."""
+    """What both kinds of roofline start from: the work done, the ceilings, the formulas and the device's facts."""
 
     target: str
     formulas: Family
+    facts: Mapping[str, float]
     collected: Collected
     ceilings: Ceilings
     theory: Ceilings
@@ -117,7 +119,8 @@ def scene(
     selection = choose(con, store, manifest, kernel, dispatches)
     collected = collect(con, store, manifest, selection, formulas(target), by, limit, offset)
     chosen, theory = choose_ceilings(con, store, manifest, source, by_hand)
-    return Scene(target, family(catalog.gpu(target).family, target), collected, chosen, theory)
+    known = family(catalog.gpu(target).family, target)
+    return Scene(target, known, facts_of(manifest), collected, chosen, theory)
 
 
 def flop(found: Scene, levels: Sequence[str], datatype: str | None) -> Roofline:
@@ -188,8 +191,11 @@ def _point(
     counted, missing = mixed.countable(operations, done, found.collected)
     names = [o.name for o in counted]
     moved = level.name if done.has(level.name) else None
-    n, sums = done.over([*names, *([moved] if moved else []), TIME])
-    time_ns = sums.get(TIME) if n else None
+    needed = [*names, *([moved] if moved else [])]
+    n, sums = done.over([*needed, TIME])
+    if not n:
+        n, sums = done.over(needed)
+    time_ns = sums.get(TIME)
     amount = sum(sums[name] for name in names) if n and (counted or (operations and not missing)) else None
     traffic = sums[moved] if n and moved else None
     peak = found.ceilings.value(level.key)
@@ -240,8 +246,10 @@ def _judge(
         return "not_supported", f"{found.target} has no counters of floating-point operations; bandwidth only"
     if amount is None and missing:
         return "not_collected", f"operations: {next(iter(missing.values()))}"
-    if not n or time_ns is None:
-        return "not_collected", "no dispatch has all of its counters and a usable time"
+    if not n:
+        return "not_collected", "no dispatch has all of its counters"
+    if time_ns is None:
+        return "not_collected", "time: the dispatches have no usable timing"
     if traffic is None:
         return "not_collected", f"bytes: {_why_no_bytes(level, done, found)}"
     if traffic < 0:

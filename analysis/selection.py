@@ -55,8 +55,8 @@ def choose(
     ranges = _ids(dispatches)
     everything = Selection([], True, ranges)
     ranked = con.execute(
-        f"SELECT kernel FROM read_parquet({sql_literal(str(path))}) d WHERE {everything.condition('d')} GROUP BY kernel "
-        "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
+        f"SELECT kernel FROM read_parquet({sql_literal(str(path))}) d WHERE {everything.condition('d')} "
+        "GROUP BY kernel ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
     ).fetchall()
     if not ranked:
         raise NotFound(

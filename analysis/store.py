@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -38,6 +39,7 @@ _PREFIX = "workload="
 _KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs"}
 _DRAFT_LIFETIME_S = 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID = re.compile(r"[0-9a-z]{1,64}")
 
 
 class Manifest(pydantic.BaseModel):
@@ -120,8 +122,12 @@ class Store:
         Raises NotFound with near names when nothing, or more than one id, fits.
         """
         direct = self.root / f"{_PREFIX}{reference}"
-        if reference and "/" not in reference and direct.is_dir():
-            return _read_manifest(direct)
+        if _ID.fullmatch(reference) and direct.is_dir():
+            try:
+                return _read_manifest(direct)
+            except StoreProblem as problem:
+                what = f"Workload {reference} is damaged: {problem.what}"
+                raise StoreProblem(what, problem.why, problem.fix) from problem
         known, _ = self.scan()
         if not known:
             raise NotFound(
@@ -188,7 +194,7 @@ class Store:
                 _fsync(folder / "manifest.json")
                 _fsync(folder)
                 try:
-                    os.rename(folder, self.root / f"{_PREFIX}{done.id}")
+                    folder.rename(self.root / f"{_PREFIX}{done.id}")
                 except OSError as error:
                     if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                         continue
@@ -300,7 +306,7 @@ def _fsync(path: Path) -> None:
 def _write_atomically(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     draft.write_text(text)
-    os.replace(draft, path)
+    draft.replace(path)
 
 
 @contextmanager

@@ -25,7 +25,8 @@ _HERE = Path(__file__).parent / "work"
 TIME = "time_ns"
 By = Literal["kernel", "dispatch"]
 Kind = Literal["flop", "iop", "inst"]
-LEVELS = ("hbm", "l2", "vl1d", "lds")
+LevelName = Literal["hbm", "l2", "vl1d", "lds"]
+LEVELS: tuple[LevelName, ...] = ("hbm", "l2", "vl1d", "lds")
 
 
 class _Entry(pydantic.BaseModel):

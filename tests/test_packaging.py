@@ -48,7 +48,10 @@ def test_an_install_from_an_oddly_named_folder_has_all_data_and_one_top_level_na
     names = {p.name for p in target.iterdir() if not p.name.endswith(".dist-info")} - {"bin"}
     assert names == {"rooflens"}
     assert not (target / "rooflens" / "pyproject.toml").exists()
-    code = "import rooflens; assert rooflens.__file__.startswith(__import__('sys').argv[1]); from rooflens.server.cli import main; main(['demo'])"
+    code = (
+        "import sys, rooflens; assert rooflens.__file__.startswith(sys.argv[1]);"
+        "from rooflens.server.cli import main; main(['demo'])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, str(target)],
         cwd=tmp_path,

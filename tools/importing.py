@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..analysis.catalog import targets
+from ..analysis import catalog
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
 from .collectors.checks import doubts
@@ -48,8 +48,10 @@ def import_profile(
     gpu: Annotated[str | None, Field(description="target such as gfx90a, for a profile that does not state it")] = None,
 ) -> ImportResult:
     """Read a profile taken elsewhere (rocprof-compute or omniperf folder, CSV of rocprof) into the store."""
-    if gpu is not None and gpu not in targets():
-        raise BadArgument(f"Unknown GPU target {gpu!r}", near(gpu, targets()), f"Known: {', '.join(targets())}")
+    if gpu is not None and gpu not in catalog.targets():
+        raise BadArgument(
+            f"Unknown GPU target {gpu!r}", near(gpu, catalog.targets()), f"Known: {', '.join(catalog.targets())}"
+        )
     name = _checked(name, "name") if name is not None else None
     tags = [_checked(t, "tag") for t in (tags or [])[:_TAG_LIMIT]]
     source = _existing(path)
@@ -111,17 +113,22 @@ def _checked(text: str, kind: str) -> str:
 
 
 def _target(manifest: Manifest, gpu: str | None) -> str | None:
-    if gpu and manifest.arch and gpu != manifest.arch:
-        raise BadArgument(f"gpu={gpu!r} contradicts the profile", f"it was taken on {manifest.arch}", "Leave gpu out")
-    return manifest.arch or gpu
+    """The target that the profile states, else the caller's; BadArgument where they contradict each other."""
+    if gpu is None or gpu == manifest.arch:
+        return manifest.arch
+    if manifest.arch or manifest.vendor != catalog.gpu(gpu).vendor:
+        stated = manifest.arch or f"a GPU of {manifest.vendor}"
+        raise BadArgument(f"gpu={gpu!r} contradicts the profile", f"it was taken on {stated}", "Leave gpu out")
+    return gpu
 
 
 def _hints(done: Manifest) -> list[str]:
     """How to read this workload; nothing of it is a fault."""
     hints = []
     if done.arch is None:
+        fitting = [t for t in catalog.targets() if catalog.gpu(t).vendor == done.vendor]
         hints.append(
-            f"The profile does not state its GPU: for metrics import it with gpu= one of {', '.join(targets())}."
+            f"The profile does not state its GPU: for metrics import it with gpu= one of {', '.join(fitting)}."
         )
     if done.counters:
         hints.append("Collecting counters runs one kernel at a time: overlap of kernels is not in the durations.")
@@ -149,4 +156,4 @@ def _next(done: Manifest) -> list[NextCall]:
     )
     if not done.dispatches:
         return [NextCall(tool="list_workloads", arguments={"workload": done.id}, why="its kernels by time")]
-    return [overview, kernels] if done.arch in targets() and done.counters else [kernels]
+    return [overview, kernels] if done.arch in catalog.targets() and done.counters else [kernels]

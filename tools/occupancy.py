@@ -14,24 +14,26 @@ from ..analysis.occupancy_simplified import Simplified, simplified
 from ..analysis.problems import BadArgument, BadInput, Problem
 from ..analysis.store import Store
 from .occupancy_notes import occupancy_notes
-from .occupancy_sources import Found, Subject, from_code_object, from_numbers, from_workload
+from .occupancy_sources import Found, Subject, from_numbers, from_workload
 from .results import NextCall, Result, Table, table
 
 Model = Literal["exact", "simplified"]
 _WAYS = "Give either gpu, vgprs and workgroup_size, or workload, or code_object; kernel goes with the last two"
 
+_FIGURES = {"waves_per_simd": "waves", "waves_per_cu": "waves", "occupancy_pct": "%"}
 _KERNELS: dict[str, str | None] = {
-    **dict.fromkeys(("rank", "kernel", "gpu", "vgprs", "agprs", "sgprs")), "lds_bytes": "B",
-    "workgroup_size": "work-items", "waves_per_simd": "waves/SIMD", "waves_per_cu": "waves/CU", "occupancy_pct": "%",
+    **dict.fromkeys(("rank", "kernel", "gpu", "vgprs", "agprs", "sgprs")),
+    "lds_bytes": "bytes",
+    "workgroup_size": "work-items",
+    **_FIGURES,
     "limiters": None,
-}  # fmt: skip
+}
 _LIMITS: dict[str, str | None] = {
-    **dict.fromkeys(("resource", "used", "allocated", "available", "unit")), "waves_per_cu": "waves/CU", "limits": None,
-}  # fmt: skip
-_WHAT_IF: dict[str, str | None] = {
-    **dict.fromkeys(("option", "argument", "now", "to", "less")), "waves_per_simd": "waves/SIMD",
-    "waves_per_cu": "waves/CU", "occupancy_pct": "%",
-}  # fmt: skip
+    **dict.fromkeys(("resource", "used", "allocated", "available", "unit")),
+    "waves_per_cu": "waves",
+    "limits": None,
+}
+_WHAT_IF: dict[str, str | None] = {**dict.fromkeys(("option", "argument", "now", "to", "less")), **_FIGURES}
 
 
 class OccupancyResult(Result):
@@ -49,7 +51,7 @@ class OccupancyResult(Result):
     waves_per_cu: int | None = None
     max_waves_per_cu: int | None = None
     occupancy_pct: float | None = None
-    limiters: list[str] = []
+    limiters: list[str]
     achieved_waves_per_cu: float | None = None
     achieved_pct: float | None = None
     """Share of the device's wave slots that was in use on average."""
@@ -60,37 +62,25 @@ class OccupancyResult(Result):
 
 def compute_occupancy(
     store: Store,
-    gpu: Annotated[
-        str | None, Field(description="target such as gfx90a or sm_90; for a code object: which of its targets")
-    ] = None,
-    vgprs: Annotated[
-        int | None, Field(description="architectural VGPRs per work-item (NVIDIA: registers per thread)")
-    ] = None,
-    agprs: Annotated[int, Field(description="accumulation VGPRs per work-item")] = 0,
-    sgprs: Annotated[int, Field(description="SGPRs per wave")] = 0,
+    gpu: Annotated[str | None, Field(description="gfx90a, sm_90, ...; of a code object's several: which")] = None,
+    vgprs: Annotated[int | None, Field(description="architectural VGPRs per work-item (registers per thread)")] = None,
+    agprs: Annotated[int, Field(description="accumulation VGPRs")] = 0,
+    sgprs: Annotated[int, Field(description="per wave")] = 0,
     lds_bytes: Annotated[int, Field(description="static LDS (shared memory) per work-group")] = 0,
-    dynamic_lds_bytes: Annotated[
-        int, Field(description="LDS that the launch adds; no code object or CSV knows it")
-    ] = 0,
-    workgroup_size: Annotated[int | None, Field(description="work-items per work-group")] = None,
-    workload: Annotated[str | None, Field(description='instead of numbers: id, name or "latest"')] = None,
-    kernel: Annotated[
-        str | None, Field(description='with workload or code_object: regular expression, or "#1"')
-    ] = None,
-    code_object: Annotated[
-        str | None, Field(description="instead of numbers: path of an AMD .hsaco, .o, library or executable")
-    ] = None,
+    dynamic_lds_bytes: Annotated[int, Field(description="LDS added at launch; for every source")] = 0,
+    workgroup_size: int | None = None,
+    workload: Annotated[str | None, Field(description='id, name or "latest"')] = None,
+    kernel: Annotated[str | None, Field(description='regular expression on the kernel name, or "#1"')] = None,
+    code_object: Annotated[str | None, Field(description="path of an AMD .hsaco, .o, library or program")] = None,
     mode: Annotated[
-        Literal["hardware", "compiler"], Field(description="whole work-groups and LDS blocks, or clang's remark")
+        Literal["hardware", "compiler"], Field(description="compiler: clang's remark, without whole work-groups")
     ] = "hardware",
-    model: Annotated[
-        Literal["exact", "simplified"], Field(description="simplified: the EmPRiSM report's formula, to compare")
-    ] = "exact",
+    model: Annotated[Literal["exact", "simplified"], Field(description="simplified: the EmPRiSM formula")] = "exact",
     limit: Annotated[int, Field(ge=1, le=100_000)] = 20,
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> OccupancyResult:
-    """Occupancy of kernels: resident waves, what limits them (registers, LDS, work-group size, slots) and how much less
-    of it gives more waves. Give numbers (gpu, vgprs, workgroup_size, ...), or workload, or code_object."""
+    """Occupancy of kernels: resident waves, what limits them (registers, LDS, work-group size, slots), how much less of
+    it gives more waves, and spills. Give numbers (gpu, vgprs, workgroup_size, ...), or workload, or code_object."""
     if model == "simplified" and mode == "compiler":
         raise BadArgument("model='simplified' has no modes", fix="Leave mode out, or use model='exact'")
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
@@ -100,6 +90,8 @@ def compute_occupancy(
         _none_of(stated | {"workgroup_size": workgroup_size}, "workload")
         found = from_workload(store, workload, kernel, gpu, dynamic_lds_bytes)
     elif code_object is not None:
+        from .occupancy_code import from_code_object
+
         _none_of(stated, "code_object")
         found = from_code_object(code_object, kernel, gpu, dynamic_lds_bytes, workgroup_size)
     else:
@@ -108,9 +100,7 @@ def compute_occupancy(
         if gpu is None or vgprs is None or workgroup_size is None:
             lacking = [n for n, v in (("gpu", gpu), ("vgprs", vgprs), ("workgroup_size", workgroup_size)) if v is None]
             raise BadArgument("The kernel is not fully described", f"{', '.join(lacking)} missing", _WAYS)
-        numbers = {"vgprs": vgprs, "agprs": agprs, "sgprs": sgprs, "lds_bytes": lds_bytes,
-                   "dynamic_lds_bytes": dynamic_lds_bytes, "workgroup_size": workgroup_size}  # fmt: skip
-        found = from_numbers(gpu, numbers)
+        found = from_numbers(Subject(gpu, vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size))
     return _answer(found, mode, model, limit, offset)
 
 
@@ -120,32 +110,39 @@ def _none_of(stated: dict[str, int | None], source: str) -> None:
 
 
 def _answer(found: Found, mode: Mode, model: Model, limit: int, offset: int) -> OccupancyResult:
-    """Every kernel computed; what cannot be, says why in its row. A single kernel that cannot be is the caller's Problem."""
+    """Every kernel computed; one that cannot be says why in its row, or raises where it is the only one."""
     figures = [_figure(s, mode, model) for s in found.subjects]
     first, lead = found.subjects[0], figures[0]
     if isinstance(lead, Problem) and len(figures) == 1:
         raise lead
     exact = lead if isinstance(lead, Occupancy) else None
+    known = None if isinstance(lead, Problem) else lead
     columns = _KERNELS | found.columns | ({"reason": None} if any(isinstance(f, Problem) for f in figures) else {})
     rows = [_row(i, s, f, columns) for i, (s, f) in enumerate(zip(found.subjects, figures, strict=True), 1)]
-    result = OccupancyResult(
-        source=found.source, gpu=first.gpu, mode=mode, model=model, kernel=first.kernel,
+    return OccupancyResult(
+        source=found.source,
+        gpu=first.gpu,
         cu=exact.unit if exact else "compute unit",
-        achieved_waves_per_cu=first.more.get("achieved_waves_per_cu"), achieved_pct=first.more.get("achieved_pct"),
-        limits=table(_LIMITS, _limits(lead)),
+        mode=mode,
+        model=model,
+        kernel=first.kernel,
+        waves_per_simd=known.waves_per_simd if known else None,
+        waves_per_cu=known.waves_per_cu if known else None,
+        max_waves_per_cu=known.max_waves_per_cu if known else None,
+        occupancy_pct=known.occupancy_pct if known else None,
+        limiters=list(known.limiters) if known else [],
+        achieved_waves_per_cu=first.more.get("achieved_waves_per_cu"),
+        achieved_pct=first.more.get("achieved_pct"),
+        limits=table(_LIMITS, _limits(known) if known else []),
         what_if=table(_WHAT_IF, _what_if(exact) if exact else []),
         kernels=table(columns, rows, limit=limit, offset=offset),
-        notes=[*occupancy_notes(first, lead, figures), *found.notes], next=[*_next(found, exact), *found.next],
-    )  # fmt: skip
-    if not isinstance(lead, Problem):
-        result.waves_per_simd, result.waves_per_cu = lead.waves_per_simd, lead.waves_per_cu
-        result.max_waves_per_cu, result.occupancy_pct = lead.max_waves_per_cu, lead.occupancy_pct
-        result.limiters = list(lead.limiters)
-    return result
+        notes=[*occupancy_notes(first, lead, figures), *found.notes],
+        next=[*_next(found, exact), *found.next],
+    )
 
 
 def _figure(subject: Subject, mode: Mode, model: Model) -> Occupancy | Simplified | Problem:
-    if subject.vgprs is None or not subject.workgroup_size:
+    if subject.vgprs is None or subject.workgroup_size is None:
         return BadInput("The profile states no registers or no work-group size for this kernel")
     try:
         if model == "simplified":
@@ -176,25 +173,17 @@ def _row(rank: int, subject: Subject, figure: Occupancy | Simplified | Problem, 
     return [values.get(name) for name in columns]
 
 
-def _limits(figure: Occupancy | Simplified | Problem) -> list[list[Any]]:
+def _limits(figure: Occupancy | Simplified) -> list[list[Any]]:
     """One row per resource: what is used of it, and the waves per CU that it alone would allow."""
-    if isinstance(figure, Problem):
-        return []
     if isinstance(figure, Simplified):
         return [[name, None, None, None, None, waves, name in figure.limiters] for name, waves in figure.limits.items()]
-    rule, launch = figure.rule, figure.launch
-    n = figure.waves_per_workgroup
+    rule, launch, n = figure.rule, figure.launch, figure.waves_per_workgroup
     facts = {
-        "wave_slots": (n, n, rule.slots, "waves per work-group"),
-        "workgroup_slots": (1, 1, rule.groups, "work-groups"),
-        "vgprs": (
-            registers(rule, launch),
-            figure.allocated_vgprs,
-            rule.lane_vgprs,
-            "registers per work-item and SIMD lane",
-        ),
-        "sgprs": (launch.sgprs, None, None, "registers per wave"),
-        "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, "bytes per work-group"),
+        "wave_slots": (n, n, rule.slots, "waves per work-group, of a CU"),
+        "workgroup_slots": (1, 1, rule.groups, "work-groups, of a CU"),
+        "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, "per work-item, of a SIMD lane"),
+        "sgprs": (launch.sgprs, None, None, "per wave"),
+        "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, "bytes per work-group, of a CU"),
     }
     return [[name, *facts[name], figure.limits.get(name), name in figure.limiters] for name in RESOURCES]
 

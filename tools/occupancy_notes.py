@@ -1,4 +1,4 @@
-"""What a reader must know about an occupancy figure: in words, for the first kernel and for all."""
+"""What a reader must know about an occupancy figure, in words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from ..analysis.problems import Problem
 from .occupancy_sources import Subject
 
 Figure = Occupancy | Simplified | Problem
+_COMPILER_MODE = (
+    "Compiler mode is the figure of clang's remark kernel-resource-usage: the least limit per SIMD, without LDS "
+    "blocks. Hardware places whole work-groups and may hold fewer waves."
+)
+_ONE_RULE = "NVIDIA has one rule for both modes, that of the CUDA occupancy calculator."
 _FAR_BELOW = 0.5
 _MARGIN = 1.05
 
@@ -29,54 +34,54 @@ def occupancy_notes(subject: Subject, lead: Figure, figures: Sequence[Figure]) -
 
 def _of_exact(figure: Occupancy) -> list[str]:
     notes = []
-    vendor = catalog.gpu(figure.gpu).vendor
-    n = figure.waves_per_workgroup
+    amd = catalog.gpu(figure.gpu).vendor == "amd"
+    n, most = figure.waves_per_workgroup, figure.max_waves_per_cu
     if figure.mode == "compiler":
-        notes.append(
-            "Compiler mode is the figure of clang's remark kernel-resource-usage: the least limit per SIMD, without LDS "
-            "blocks. Hardware places whole work-groups and may hold fewer waves."
-            if vendor == "amd"
-            else "NVIDIA has one rule, that of the CUDA occupancy calculator, for both modes."
-        )
+        notes.append(_COMPILER_MODE if amd else _ONE_RULE)
     if figure.waves_per_cu == 0:
         notes.append(f"Not one work-group of {n} waves fits ({', '.join(figure.limiters)}): such a launch fails.")
-    elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.occupancy_pct < 100:
-        left = figure.max_waves_per_cu - figure.waves_per_cu
-        notes.append(
-            f"{left} of {figure.max_waves_per_cu} wave slots stay empty: no whole work-group of {n} waves fits there."
-        )
+    elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
+        left = most - figure.waves_per_cu
+        notes.append(f"{left} of {most} wave slots stay empty: no whole work-group of {n} waves fits there.")
     if figure.unit.startswith("work-group processor"):
-        notes.append(
-            "Figures per CU are per work-group processor: two compute units share LDS and a work-group's waves."
-        )
-    if figure.mode == "hardware" and vendor == "amd":
+        notes.append("A CU is a work-group processor here: two compute units that share LDS and work-groups.")
+    if figure.mode == "hardware" and amd:
         notes.append("The hardware rule follows the documented allocation; rooflens has not measured it on a GPU.")
     return notes
 
 
 def _of_achieved(subject: Subject, figure: Occupancy) -> list[str]:
-    achieved = subject.more.get("achieved_pct")
-    if achieved is None or not figure.occupancy_pct:
+    achieved, possible = subject.more.get("achieved_pct"), figure.occupancy_pct
+    if achieved is None or not possible:
         return []
-    if achieved > figure.occupancy_pct * _MARGIN:
-        return [f"Measured occupancy ({achieved:.3g} %) is above what the registers and LDS of the profile allow "
-                f"({figure.occupancy_pct:.3g} %): one of the two is wrong."]  # fmt: skip
-    if achieved < figure.occupancy_pct * _FAR_BELOW:
-        return [f"Measured occupancy ({achieved:.3g} %) is far below the possible {figure.occupancy_pct:.3g} %: look at the "
-                "size of the grid, waves that end at different times, and launch cost, before registers or LDS."]  # fmt: skip
+    if achieved > possible * _MARGIN:
+        return [
+            f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and LDS allow "
+            f"({possible:.3g} %): one of the two is wrong."
+        ]
+    if achieved < possible * _FAR_BELOW:
+        return [
+            f"Measured occupancy ({achieved:.3g} %) is far below the possible {possible:.3g} %: look at the size of "
+            "the grid, at waves that end at different times and at launch cost before registers or LDS."
+        ]
     return []
 
 
 def _of_simplified(subject: Subject, figure: Simplified) -> list[str]:
     """How far the formula is from the hardware rule, here and on this target in general."""
     exact = occupancy(
-        subject.gpu, vgprs=subject.vgprs or 0, agprs=subject.agprs, sgprs=subject.sgprs, lds_bytes=subject.lds_bytes,
-        dynamic_lds_bytes=subject.dynamic_lds_bytes, workgroup_size=subject.workgroup_size or 1,
-    )  # fmt: skip
+        subject.gpu,
+        vgprs=subject.vgprs or 0,
+        agprs=subject.agprs,
+        sgprs=subject.sgprs,
+        lds_bytes=subject.lds_bytes,
+        dynamic_lds_bytes=subject.dynamic_lds_bytes,
+        workgroup_size=subject.workgroup_size or 1,
+    )
     notes = [
-        f"Simplified formula of the EmPRiSM report: {figure.waves_per_cu} of {figure.max_waves_per_cu} waves per CU. The "
-        f"hardware rule gives {exact.waves_per_cu} of {exact.max_waves_per_cu} ({exact.occupancy_pct:.3g} %, limited by "
-        f"{', '.join(exact.limiters)}).",
+        f"Simplified formula of the EmPRiSM report: {figure.waves_per_cu} of {figure.max_waves_per_cu} waves per CU. "
+        f"The hardware rule gives {exact.waves_per_cu} of {exact.max_waves_per_cu} ({exact.occupancy_pct:.3g} %, "
+        f"limited by {', '.join(exact.limiters)}).",
         error(subject.gpu).text(subject.gpu),
     ]
     if subject.agprs:

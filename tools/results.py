@@ -34,7 +34,9 @@ class Result(pydantic.BaseModel):
     next: list[NextCall] = []
 
 
-def table(columns: Mapping[str, str | None], rows: list[list[Any]], *, limit: int | None = None, offset: int = 0) -> Table:
+def table(
+    columns: Mapping[str, str | None], rows: list[list[Any]], *, limit: int | None = None, offset: int = 0
+) -> Table:
     """A Table of ``rows[offset:offset + limit]``; ``columns`` maps each column's name to its unit."""
     end = len(rows) if limit is None else offset + limit
     return Table(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from ..analysis.database import connect
 from ..analysis.store import Manifest, Store, sql_literal
 from .results import NextCall, Result, Table, table
+
+if TYPE_CHECKING:
+    import duckdb
 
 _WORKLOADS = dict.fromkeys(
     ("workload", "name", "created", "arch", "device", "kernels", "dispatches", "counters", "format", "tags")
@@ -22,6 +25,20 @@ _KERNELS = {
     **dict.fromkeys(("lds_bytes", "scratch_bytes"), "B"),
 }
 _PASSES = dict.fromkeys(("pass", "source", "dispatches", "matched", "unmatched", "counters"))
+
+_BY_TIME = """
+SELECT row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)) AS rank, kernel, count(*),
+       sum(duration_ns), avg(duration_ns), median(duration_ns), min(duration_ns), max(duration_ns),
+       100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), max(vgpr), max(agpr), max(sgpr), max(lds_bytes),
+       max(scratch_bytes)
+FROM {} GROUP BY kernel ORDER BY rank"""
+_STATED = """
+SELECT row_number() OVER (ORDER BY total_ns DESC NULLS LAST) AS rank, kernel, calls, total_ns, mean_ns, NULL, min_ns,
+       max_ns, 100 * total_ns / sum(total_ns) OVER (), NULL, NULL, NULL, NULL, NULL
+FROM {} ORDER BY rank"""
+_BY_PASS = """
+SELECT name, source, dispatches, matched, unmatched, len(string_split(nullif(counters, ''), ','))
+FROM {} ORDER BY pass_id"""
 
 
 class WorkloadDetail(Result):
@@ -90,36 +107,41 @@ def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
 
 def _one(store: Store, manifest: Manifest, limit: int, offset: int) -> WorkloadsResult:
     con = connect()
-    dispatches, passes = store.file(manifest, "dispatches"), store.file(manifest, "passes")
-    kernels = con.execute(
-        "SELECT row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)) AS rank, kernel, count(*), "
-        "sum(duration_ns), avg(duration_ns), median(duration_ns), min(duration_ns), max(duration_ns), "
-        "100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), max(vgpr), max(agpr), max(sgpr), max(lds_bytes), "
-        f"max(scratch_bytes) FROM read_parquet({sql_literal(str(dispatches))}) GROUP BY kernel ORDER BY rank"
-    ).fetchall() if dispatches else []  # fmt: skip
-    replays = con.execute(
-        "SELECT name, source, dispatches, matched, unmatched, len(string_split(nullif(counters, ''), ',')) "
-        f"FROM read_parquet({sql_literal(str(passes))}) ORDER BY pass_id"
-    ).fetchall() if passes else []  # fmt: skip
+    kernels = _rows(con, store, manifest, "dispatches", _BY_TIME) or _rows(
+        con, store, manifest, "kernel_stats", _STATED
+    )
+    passes = _rows(con, store, manifest, "passes", _BY_PASS)
     con.close()
     detail = WorkloadDetail(
-        id=manifest.id, name=manifest.name, created=_time(manifest), arch=manifest.arch, device=manifest.device,
-        host=manifest.host, command=manifest.command, tool=manifest.tool, tool_version=manifest.tool_version,
-        tags=manifest.tags, facts=manifest.facts, passes=table(_PASSES, [list(r) for r in replays]),
-    )  # fmt: skip
-    suggested = [
-        NextCall(
-            tool="compute_metrics",
-            arguments={"workload": manifest.id, "kernel": "#1"},
-            why="metrics of the longest kernel",
-        ),
-    ]
+        id=manifest.id,
+        name=manifest.name,
+        created=_time(manifest),
+        arch=manifest.arch,
+        device=manifest.device,
+        host=manifest.host,
+        command=manifest.command,
+        tool=manifest.tool,
+        tool_version=manifest.tool_version,
+        tags=manifest.tags,
+        facts=manifest.facts,
+        passes=table(_PASSES, passes),
+    )
+    why = "metrics of the longest kernel"
+    suggested = [NextCall(tool="compute_metrics", arguments={"workload": manifest.id, "kernel": "#1"}, why=why)]
     return WorkloadsResult(
         workload=detail,
-        table=table(_KERNELS, [list(r) for r in kernels], limit=limit, offset=offset),
+        table=table(_KERNELS, kernels, limit=limit, offset=offset),
         notes=list(manifest.warnings),
-        next=suggested,
+        next=suggested if manifest.dispatches else [],
     )
+
+
+def _rows(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, name: str, sql: str) -> list[list[Any]]:
+    """The rows of one query over one table of a workload; none where it has no such table."""
+    path = store.file(manifest, name)
+    if path is None:
+        return []
+    return [list(r) for r in con.execute(sql.format(f"read_parquet({sql_literal(str(path))})")).fetchall()]
 
 
 def _time(manifest: Manifest) -> str:

@@ -61,7 +61,8 @@ def test_formulas_parse_and_use_only_counters_facts_terms_and_launch_columns() -
     for target in CDNA:
         facts = stated | {
             "cu_per_gpu", "simd_per_cu", "se_per_gpu", "wave_size", "max_waves_per_cu", "max_sclk", "max_mclk",
-            "total_l2_chan", "lds_banks_per_cu", "sqc_per_gpu", "pipes_per_gpu", "num_xcd", "num_hbm_channels"}  # fmt: skip
+            "total_l2_chan", "lds_banks_per_cu", "sqc_per_gpu", "pipes_per_gpu", "num_xcd", "num_hbm_channels",
+        }  # fmt: skip
         known = facts | set(catalog.terms(target)) | {*LAUNCH, "duration_ns"}
         for metric in catalog.metrics(target):
             for formula in filter(None, (metric.num, metric.den)):

@@ -106,7 +106,7 @@ def test_demo_keeps_the_samples_in_a_named_store(tmp_path: Path, capsys: pytest.
     assert len(Store(tmp_path / "kept").scan()[0]) == 2
 
 
-def test_a_closed_pipe_is_no_traceback(samples: Store) -> None:
-    command = f"{sys.executable} -m rooflens --store {samples.root} demo | head -1"
+def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m rooflens --store {tmp_path} demo | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr

@@ -51,7 +51,8 @@ def test_stdout_carries_nothing_but_json_rpc_and_the_server_ends_with_its_input(
 
 def test_nothing_heavy_is_imported_before_a_tool_needs_it() -> None:
     code = (
-        "import sys; from rooflens.server.app import build; from rooflens.analysis.store import Store; build(Store('x'));"
+        "import sys; from rooflens.server.app import build; from rooflens.analysis.store import Store;"
+        "build(Store('x'));"
         f"print([m for m in {HEAVY!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
 from rooflens.tools.metrics import compute_metrics
@@ -91,7 +90,8 @@ def test_an_empty_store_says_how_to_begin(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize(("query", "expected"), [
     ("l2 hit rate", "l2.hit_rate_pct"), ("17.3.7", "l2.hit_rate_pct"), ("TCC_EA0_RDREQ", "fabric.read_latency_cycles"),
-    ("bank conflicts", "lds.bank_conflicts_per_access"), ("occupancy", "occupancy.waves"), ("coalescing", "vl1d.coalescing_pct")])  # fmt: skip
+    ("bank conflicts", "lds.bank_conflicts_per_access"), ("occupancy", "occupancy.waves"),
+    ("coalescing", "vl1d.coalescing_pct")])  # fmt: skip
 def test_search_finds_metrics_by_words_ids_and_counters(samples: Store, query: str, expected: str) -> None:
     names = [r["name"] for r in records(search_metrics(samples, query, limit=60).table)]
     assert expected in names

@@ -1,1 +1,1 @@
-"""Kernels of AMD code objects, read from their ELF notes: code objects, offload bundles, and programs that hold them."""
+"""Kernels of AMD code objects, read from the notes of ELF files, from offload bundles, and from programs."""

@@ -1,4 +1,4 @@
-"""Finds AMD GPU code in a file: a code object, a clang offload bundle, plain or compressed, or a host ELF that holds one.
+"""Finds AMD GPU code in a file: a code object, a clang offload bundle (plain or compressed), or a host ELF with one.
 
 Formats: LLVM documentation, Clang Offload Bundler. HIP keeps the bundles of a program in the section .hip_fatbin.
 """
@@ -17,7 +17,7 @@ from .window import Budget, Window
 BUNDLE, COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _ENTRY = Struct("<QQQ")
 _SIZES = {1: Struct("<I8x"), 2: Struct("<II8x"), 3: Struct("<QQ8x")}
-"""By version of a compressed bundle: its own size from version 2 on, the size unpacked, a hash that is not looked at."""
+"""By version of a compressed bundle: its own size (from version 2 on), the size unpacked, a hash that is ignored."""
 _UNPACKED_LIMIT = 512 << 20
 _ID_LIMIT = 1024
 _PAGE = 4096
@@ -48,7 +48,7 @@ def _of_elf(elf: Elf, budget: Budget) -> Iterator[Elf]:
         raise BadInput("This is NVIDIA code", "only AMD code objects are read", "Give registers and LDS as numbers")
     fat = elf.named(budget, b".hip_fatbin\0")
     if not fat:
-        bitcode = elf.named(budget, BUNDLE)
+        bitcode = elf.named(budget, BUNDLE, b".llvm.offloading\0")
         raise BadInput(
             "This ELF file holds no AMD GPU code",
             "its GPU part is still LLVM bitcode (-fgpu-rdc)" if bitcode else "it has no section .hip_fatbin",
@@ -66,30 +66,29 @@ def _of_bundles(window: Window, budget: Budget) -> Iterator[Elf]:
         start = rest.start(len(BUNDLE))
         if start.startswith(COMPRESSED):
             used, content = _unpacked(rest, budget)
-            _, found = _of_bundle(content)
+            _, found = _of_bundle(content, budget)
         elif start == BUNDLE:
-            used, found = _of_bundle(rest)
-        elif at and not start.startswith(BUNDLE[:1]):
-            return
+            used, found = _of_bundle(rest, budget)
         else:
             raise BadInput("The offload bundle is damaged", f"no bundle starts at byte {at:,} of {window.size:,}")
-        for part in found:
-            yield from _of_elf(opened(part), budget)
-        at += -(-used // _PAGE) * _PAGE
+        for elf in (opened(part) for part in found):
+            if elf.machine == "EM_AMDGPU":
+                yield from _of_elf(elf, budget)
+        at += _next_bundle(rest, used, budget)
 
 
-def _of_bundle(window: Window) -> tuple[int, list[Window]]:
+def _of_bundle(window: Window, budget: Budget) -> tuple[int, list[Window]]:
     """The bytes that one bundle takes, and the ELF files for GPUs in it."""
     if window.start(len(BUNDLE)) != BUNDLE:
         raise BadInput("The offload bundle is damaged", "what was compressed is no bundle")
     count = int.from_bytes(window.at(len(BUNDLE), 8), "little")
-    at, end, parts = len(BUNDLE) + 8, 0, []
+    budget.spend("headers", count)
+    at, end = len(BUNDLE) + 8, 0
+    parts: list[Window] = []
     for _ in range(count):
         offset, size, length = _ENTRY.unpack(window.at(at, _ENTRY.size))
-        if length > _ID_LIMIT or len(parts) > _ID_LIMIT:
-            raise BadInput(
-                "The offload bundle is damaged", f"an entry has a name of {length:,} bytes, or there are too many"
-            )
+        if length > _ID_LIMIT:
+            raise BadInput("The offload bundle is damaged", f"an entry has a name of {length:,} bytes")
         host = window.at(at + _ENTRY.size, length).startswith(b"host")
         at += _ENTRY.size + length
         part, end = window.part(offset, size), max(end, offset + size)
@@ -108,7 +107,7 @@ def _unpacked(window: Window, budget: Budget) -> tuple[int, Window]:
     if size > _UNPACKED_LIMIT:
         raise LimitExceeded(f"The compressed bundle unpacks to {size:,} bytes", f"{_UNPACKED_LIMIT:,} are allowed")
     budget.spend("unpacked_bytes", size)
-    used = whole[0] if whole else _until_next(window)
+    used = whole[0] if whole else _next_bundle(window, _PAGE, budget)
     if used < head:
         raise BadInput("The compressed bundle is damaged", f"it states a size of {used} bytes")
     content = _decompressed(window.part(head, used - head).read(), method, size)
@@ -129,7 +128,11 @@ def _decompressed(packed: bytes, method: int, size: int) -> bytes:
         raise BadInput("The compressed bundle is damaged", str(error)) from error
 
 
-def _until_next(window: Window) -> int:
-    """The bytes up to the next compressed bundle on a page: version 1 does not state its size."""
-    pages = range(_PAGE, window.size, _PAGE)
-    return next((at for at in pages if window.part(at, window.size - at).start(4) == COMPRESSED), window.size)
+def _next_bundle(window: Window, used: int, budget: Budget) -> int:
+    """The first page after ``used`` bytes on which a bundle starts, or the end."""
+    for at in range(-(-used // _PAGE) * _PAGE, window.size, _PAGE):
+        budget.spend("headers", 1)
+        start = window.part(at, min(len(BUNDLE), window.size - at)).read()
+        if start == BUNDLE or start.startswith(COMPRESSED):
+            return at
+    return window.size

@@ -67,9 +67,8 @@ class Elf:
     ) -> list[Header]:
         budget.spend("headers", count)
         start, step = self.file[place[0]], self.file[place[1]]
-        parsed = [
-            _guarded(lambda i=i: struct_parse(shape, self.window, stream_pos=start + i * step)) for i in range(count)
-        ]
+        stream: Any = self.window
+        parsed = [_guarded(lambda i=i: struct_parse(shape, stream, start + i * step)) for i in range(count)]
         return [Header(h[f"{prefix}type"], h[f"{prefix}offset"], h[size], h.get("sh_name", 0)) for h in parsed]
 
 

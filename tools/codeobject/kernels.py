@@ -5,6 +5,7 @@ Source of the keys: LLVM documentation, AMDGPU usage guide, code object V3 to V6
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -22,6 +23,7 @@ from .window import Budget, Window
 _METADATA_NOTE, _OLD_METADATA_NOTE = 32, 10
 _NUMBER_LIMIT = 1 << 32
 _CONTAINER_LIMIT = 64
+_KEY_LIMIT = 256
 _MACHINES = {0x2F: "gfx906", 0x30: "gfx908", 0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950", 0x36: "gfx1030",
              0x41: "gfx1100", 0x4E: "gfx1201"}  # fmt: skip
 """EF_AMDGPU_MACH of the ELF flags, for code objects V3, which do not name their target."""
@@ -81,33 +83,32 @@ def _kernels(elf: Elf, budget: Budget) -> list[CodeKernel]:
     """The kernels of one code object; it has a note for every part that the linker put into it."""
     notes = list(elf.notes(budget))
     if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):
-        raise BadInput(
-            "The code object has the old version 2 format", fix="Build it with -mcode-object-version=4 or later"
-        )
+        raise BadInput("The code object has the old version 2 format", fix="Build it for version 4 or later")
     found = []
     for content in (c for owner, kind, c in notes if owner == b"AMDGPU" and kind == _METADATA_NOTE):
         try:
-            named, kernels = _unpacked(content)
+            named, kernels = _unpacked(content, budget)
         except (ValueError, msgpack.UnpackException, RecursionError) as error:
-            raise BadInput("The kernel metadata of the code object is damaged", plain_text(str(error))) from error
+            raise _damaged(plain_text(str(error))) from error
         target = named or _MACHINES.get(elf.flags & 0xFF, f"unknown (machine {elf.flags & 0xFF:#x})")
         found += [_kernel(entries, target) for entries in kernels]
     return found
 
 
-def _unpacked(content: bytes) -> tuple[str | None, list[dict[str, Any]]]:
+def _unpacked(content: bytes, budget: Budget) -> tuple[str | None, list[dict[str, Any]]]:
     """The target and the wanted entries of every kernel; everything else is skipped without building objects."""
     reader = msgpack.Unpacker(
         max_buffer_size=len(content) + 1, max_array_len=_CONTAINER_LIMIT, max_map_len=_CONTAINER_LIMIT
     )
     reader.feed(content)
     target, kernels = None, []
-    for _ in range(reader.read_map_header()):
-        key = reader.unpack()
+    for key in _keys(reader):
         if key == "amdhsa.target":
             target = plain_text(str(reader.unpack())).rpartition("--")[2]
         elif key == "amdhsa.kernels":
-            kernels = [_entries(reader) for _ in range(reader.read_array_header())]
+            count = reader.read_array_header()
+            budget.spend("kernels", count)
+            kernels = [_entries(reader) for _ in range(count)]
         else:
             reader.skip()
     return target, kernels
@@ -115,8 +116,7 @@ def _unpacked(content: bytes) -> tuple[str | None, list[dict[str, Any]]]:
 
 def _entries(reader: Any) -> dict[str, Any]:
     found = {}
-    for _ in range(reader.read_map_header()):
-        key = reader.unpack()
+    for key in _keys(reader):
         if key in _WANTED:
             found[key] = reader.unpack()
         else:
@@ -124,20 +124,26 @@ def _entries(reader: Any) -> dict[str, Any]:
     return found
 
 
+def _keys(reader: Any) -> Iterator[str]:
+    """The keys of the map that comes next; its values are the caller's to read."""
+    count = reader.read_map_header()
+    if count > _KEY_LIMIT:
+        raise ValueError(f"a map of {count:,} entries")
+    for _ in range(count):
+        yield reader.unpack()
+
+
 def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
     numbers = {key: entries.get(key, 0) for key in _INTEGERS}
     size = entries.get(".reqd_workgroup_size") or []
     every = [*numbers.values(), *(size if isinstance(size, list) else [size])]
-    if not isinstance(entries.get(".name"), str) or not all(
-        isinstance(n, int) and 0 <= n < _NUMBER_LIMIT for n in every
-    ):
-        raise BadInput("The kernel metadata of the code object is damaged", "a name or a number in it is none")
+    whole = all(isinstance(n, int) and 0 <= n < _NUMBER_LIMIT for n in every)
+    if not isinstance(entries.get(".name"), str) or not whole:
+        raise _damaged("a name or a number in it is none")
     gpu, agprs = target.partition(":")[0], numbers[".agpr_count"]
     vgprs = numbers[".vgpr_count"] - (agprs if _unified(gpu) else 0)
     if vgprs < 0:
-        raise BadInput(
-            "The kernel metadata of the code object is damaged", "it counts more AGPRs than registers in all"
-        )
+        raise _damaged("it counts more AGPRs than registers in all")
     return CodeKernel(
         name=plain_text(entries[".name"], KERNEL_LIMIT),
         gpu=gpu,
@@ -160,3 +166,7 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
 def _unified(gpu: str) -> bool:
     facts = catalog.gpu(gpu).occupancy if gpu in catalog.targets() else None
     return gpu == "gfx9-4-generic" or (facts is not None and facts.agprs.value == "unified")
+
+
+def _damaged(why: str) -> BadInput:
+    return BadInput("The kernel metadata of the code object is damaged", why, "Build or copy it again")

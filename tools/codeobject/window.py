@@ -17,7 +17,8 @@ class Budget:
 
     headers: int = 300_000
     objects: int = 10_000
-    note_bytes: int = 256 << 20
+    kernels: int = 100_000
+    note_bytes: int = 64 << 20
     unpacked_bytes: int = 2 << 30
 
     def spend(self, what: str, amount: int) -> None:

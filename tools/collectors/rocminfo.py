@@ -38,25 +38,26 @@ def read_agents(path: Path) -> list[Agent]:
 
 def parse_agents(text: str) -> list[Agent]:
     """The GPUs in rocminfo's output, in order; colour codes and unknown lines are skipped."""
-    sections = re.split(r"^\*{3,} *\n *Agent \d+ *\n\*{3,} *$", text, flags=re.MULTILINE)[1:]
+    lines = "\n".join(plain_text(line, 300) for line in text.splitlines())
+    sections = re.split(r"^\*{3,}\nAgent \d+\n\*{3,}$", lines, flags=re.MULTILINE)[1:]
     return [agent for section in sections if (agent := _agent(section))]
 
 
-def agent_of(agents: list[Agent], device_ids: list[int]) -> Agent | None:
+def agent_of(agents: list[Agent], nodes: list[int]) -> Agent | None:
     """The GPU that a profile ran on: the only kind there is, else the one whose node number the profile names.
 
     None where GPUs of several kinds fit.
     """
     if len({(a.arch, a.facts.get("cu_per_gpu")) for a in agents}) == 1:
         return agents[0]
-    named = [a for a in agents if a.node in device_ids]
+    named = [a for a in agents if a.node in nodes]
     return named[0] if len({a.arch for a in named}) == 1 else None
 
 
 def _agent(section: str) -> Agent | None:
     fields: dict[str, str] = {}
     for line in section.splitlines():
-        key, colon, value = plain_text(line, 300).partition(":")
+        key, colon, value = line.partition(":")
         if colon:
             # The first mention counts: pools, ISAs and dimensions below repeat keys such as Name.
             fields.setdefault(key.strip(), value.strip())

@@ -44,7 +44,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     passes = as_replays([merge_xcds(con, stage(con, f, out / WORK, _pass_name(f, files))) for f in files])
     second = passes[0].staged.header("xcc") or any(c.header == "Kernel_Name" for c in passes[0].staged.columns)
     notes: list[str] = []
-    agent = _agent(files[0], passes[0], notes)
+    agent = _agent(con, files[0], passes[0], notes)
     facts = dict(agent.facts) if agent else {}
     if (xcds := max(p.staged.xcds for p in passes)) > 1:
         facts["num_xcd"] = float(xcds)
@@ -106,14 +106,15 @@ def _holds_dispatches(file: Path) -> bool:
     return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
 
 
-def _agent(file: Path, main: Pass, notes: list[str]) -> Agent | None:
+def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: Pass, notes: list[str]) -> Agent | None:
     """The GPU according to the output of rocminfo that rocprof v1 leaves beside its results."""
     beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
     if not beside.is_file() or not is_inside(beside, file.parent):
         return None
-    device = next((c.header for c in main.staged.columns if c.role == "device_id"), None)
-    agents = read_agents(beside)
-    found = agent_of(agents, [int(v) for v in main.staged.bounds.get(device or "", ())])
+    device, agents = main.staged.header("device_id"), read_agents(beside)
+    number = f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "0"
+    nodes = con.execute(f"SELECT DISTINCT {number} FROM {main.staged.relation([device] if device else [])}").fetchall()
+    found = agent_of(agents, [node for (node,) in nodes])
     if found is None:
         kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
         notes.append(f"{beside.name} does not tell which GPU was profiled (it names: {kinds}).")

@@ -57,9 +57,9 @@ def refused(bench, content, match, kind=BadInput, name="pmc_perf.csv", seconds=2
         (b"\x00" * 4096, "binary"),
     ],
     ids=[
-        "empty", "blank", "header only", "no kernels", "counter twice", "counter twice but for case", "kernels twice", "short row",
-        "long row", "open quote", "mixed line ends", "latin-1", "latin-1 header", "utf-16", "utf-16 without mark", "program",
-        "endless header", "too many columns", "endless row", "nul bytes",
+        "empty", "blank", "header only", "no kernels", "counter twice", "counter twice but for case", "kernels twice",
+        "short row", "long row", "open quote", "mixed line ends", "latin-1", "latin-1 header", "utf-16",
+        "utf-16 without mark", "program", "endless header", "too many columns", "endless row", "nul bytes",
     ],
 )  # fmt: skip
 def test_damaged_csv_is_refused_with_a_reason(bench, content, match):

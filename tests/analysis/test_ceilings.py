@@ -1,0 +1,162 @@
+"""Ceilings: data sheets reproduced from clock x units x rate, and measured ones kept to their device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rooflens.analysis import ceilings, database
+from rooflens.analysis.problems import BadArgument, NotFound
+from rooflens.analysis.products import identify, product, products
+from rooflens.analysis.store import Store
+from rooflens.tests.rooflines import MI250X, MI300X, publish, scene
+
+# Peaks as the makers print them (TFLOP/s, TOP/s), per device as software sees it; bandwidth in GB/s.
+PRINTED = {
+    "mi50": {"hbm.bw": 1024, "valu.f32": 13.2, "valu.f64": 6.6, "valu.f16_packed": 26.5},
+    "mi60": {"hbm.bw": 1024, "valu.f32": 14.7, "valu.f64": 7.4, "valu.f16_packed": 29.5, "issue": 115.2},
+    "mi100": {"hbm.bw": 1228.8, "valu.f32": 23.1, "valu.f64": 11.5, "matrix.f16": 184.6, "matrix.bf16": 92.3,
+              "matrix.f32": 46.1, "matrix.i8": 184.6, "issue": 180.24},
+    "mi210": {"hbm.bw": 1638.4, "valu.f32": 22.6, "valu.f64": 22.6, "matrix.f64": 45.3, "matrix.bf16": 181.0},
+    "mi250": {"hbm.bw": 1638.4, "valu.f64": 22.6, "matrix.f16": 181.0},
+    "mi250x": {"hbm.bw": 1638.4, "valu.f32": 23.9, "valu.f32_packed": 47.9, "valu.f64": 23.9, "matrix.f64": 47.9,
+               "matrix.f32": 47.9, "matrix.f16": 191.5, "matrix.bf16": 191.5, "matrix.i8": 191.5},
+    "mi300a": {"hbm.bw": 5324.8, "valu.f32_packed": 122.6, "valu.f64": 61.3, "matrix.f64": 122.6, "matrix.f16": 980.6,
+               "matrix.f8": 1961.2},
+    "mi300x": {"hbm.bw": 5324.8, "valu.f32_packed": 163.4, "valu.f64": 81.7, "matrix.f64": 163.4, "matrix.xf32": 653.7,
+               "matrix.f16": 1307.4, "matrix.bf16": 1307.4, "matrix.f8": 2614.9, "matrix.i8": 2614.9},
+    "mi325x": {"hbm.bw": 6000, "valu.f64": 81.7, "matrix.f8": 2614.9},
+    "mi350x": {"hbm.bw": 8000, "valu.f64": 72.1, "matrix.f64": 72.1, "matrix.f16": 2306.9, "matrix.f6f4": 9227.5},
+    "mi355x": {"hbm.bw": 8000, "valu.f64": 78.6, "matrix.f64": 78.6, "matrix.f16": 2516.6, "matrix.f6f4": 10066.3},
+    "v100": {"hbm.bw": 900, "valu.f32": 15.7, "valu.f64": 7.8, "matrix.f16": 125.3, "issue": 489.6},
+    "a100": {"hbm.bw": 2039, "valu.f32": 19.5, "valu.f64": 9.7, "valu.f16_packed": 78.0, "matrix.f16": 311.9,
+             "matrix.tf32": 155.9, "matrix.f64": 19.5, "matrix.i8": 623.7},
+    "a100_40gb": {"hbm.bw": 1555, "valu.f32": 19.5},
+    "h100": {"hbm.bw": 3350, "valu.f32": 66.9, "valu.f64": 33.5, "valu.f16_packed": 133.8, "matrix.f16": 989.4,
+             "matrix.tf32": 494.7, "matrix.f64": 66.9, "matrix.f8": 1978.9},
+    "h200": {"hbm.bw": 4800, "valu.f32": 66.9, "matrix.bf16": 989.4, "matrix.i8": 1978.9},
+}  # fmt: skip
+HBM_AND_FP32 = [(0, "hbm.bw", "GB/s", 1380.0), (0, "valu.f32", "GFLOP/s", 20900.0)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def theory(key: str) -> ceilings.Ceilings:
+    con = database.connect()
+    try:
+        return ceilings.of_product(con, product(key))
+    finally:
+        con.close()
+
+
+def test_every_product_has_printed_peaks_here() -> None:
+    assert PRINTED.keys() == products().keys()
+
+
+@pytest.mark.parametrize("key", PRINTED)
+def test_theory_reproduces_the_data_sheet(key: str) -> None:
+    known = theory(key)
+    for name, printed in PRINTED[key].items():
+        scale = 1.0 if name in ("hbm.bw", "issue") else 1000.0
+        assert known.value(name) == pytest.approx(printed * scale, rel=0.005 if scale == 1000 else 1e-12), name
+    assert known.kind == "theoretical" and all(":" in c.source for c in known.known.values())
+
+
+@pytest.mark.parametrize("key", PRINTED)
+def test_every_fact_has_unit_and_source_and_nothing_claims_hardware(key: str) -> None:
+    found = product(key)
+    assert not found.validated_on_hardware
+    assert all(fact.unit and len(fact.source) > 15 and fact.value > 0 for fact in found.facts.values())
+
+
+def test_rates_the_hardware_lacks_have_no_ceiling() -> None:
+    assert theory("mi100").value("matrix.f64") is None and "matrix.f64" not in theory("mi100").missing
+    assert theory("h200").value("l2.bw") is None, "not published"
+    with pytest.raises(NotFound, match="mi300x"):
+        product("mi300")
+
+
+@pytest.mark.parametrize(("device", "target", "units", "expected"), [
+    ("MI300X_A1", "gfx942", 304.0, "mi300x"), ("AMD Instinct MI250X", "gfx90a", 110.0, "mi250x"),
+    ("MI200", "gfx90a", 104.0, None), ("MI300X", "gfx942", 38.0, None), ("MI250X/MI250", "gfx90a", 104.0, "mi250"),
+    ("NVIDIA H200", "sm_90", 132.0, "h200"), ("NVIDIA A100-SXM4-40GB", "sm_80", 108.0, "a100_40gb"),
+    (None, "gfx942", 304.0, None),
+])  # fmt: skip
+def test_products_are_identified_beyond_doubt_or_not_at_all(
+    device: str | None, target: str, units: float, expected: str | None
+) -> None:
+    found = identify(device, target, {"cu_per_gpu": units})
+    assert (found.key if found else None) == expected
+
+
+def test_the_data_sheet_fills_gaps_and_corrects_the_memory(store: Store) -> None:
+    facts = MI300X | {"cu_per_gpu": 228.0, "num_hbm_channels": 96.0, "total_l2_chan": 96.0, "num_xcd": 6.0}
+    del facts["max_sclk"]
+    manifest = publish(store, [{"kernel": "k"}], arch="gfx942", facts=facts, device="MI300A_A1")
+    known = scene(store, manifest).ceilings
+    assert (known.value("hbm.bw"), known.value("valu.f64")) == (5324.8, pytest.approx(61286.4))
+    notes = " ".join(known.notes)
+    assert "max_sclk" in notes and "num_hbm_channels = 96" in notes and "theoretical" in notes
+
+
+def test_an_unknown_clock_leaves_ceilings_out_and_is_named(store: Store) -> None:
+    manifest = publish(store, [{"kernel": "k"}], arch="gfx950", facts={"cu_per_gpu": 128.0}, device="MI350")
+    known = scene(store, manifest).ceilings
+    assert known.known == {} and known.missing["valu.f32"] == "max_sclk unknown"
+
+
+def test_measured_ceilings_come_from_device_0_and_never_mix_with_theory(store: Store) -> None:
+    rows = [*HBM_AND_FP32, (1, "hbm.bw", "GB/s", 1300.0), (1, "valu.f64", "GFLOP/s", 19000.0)]
+    known = scene(store, publish(store, [{"kernel": "k"}], ceilings=rows)).ceilings
+    assert {c.kind for c in known.known.values()} == {"empirical"}
+    assert (known.value("hbm.bw"), known.value("valu.f64"), known.value("l2.bw")) == (1380.0, None, None)
+    assert known.missing["valu.f64"] == "not measured" and any("devices 0, 1" in n for n in known.notes)
+    assert known.value("valu.f16") == 20900.0, "an unpacked FP16 instruction issues like one of FP32"
+    assert known.value("valu.issue") == pytest.approx(20900 / 128) and known.value("valu.i32") == 10450.0
+
+
+def test_bf16_has_its_own_measured_ceiling(store: Store) -> None:
+    rows = [(0, "matrix.f16", "GFLOP/s", 165000.0), (0, "matrix.bf16", "GFLOP/s", 170500.0)]
+    known = scene(store, publish(store, [{"kernel": "k"}], ceilings=rows)).ceilings
+    assert (known.value("matrix.bf16"), known.value("matrix.f16")) == (170500.0, 165000.0)
+
+
+def test_ceilings_of_another_workload_are_flagged_by_device_and_age(store: Store) -> None:
+    publish(
+        store, [{"kernel": "k"}], name="old", ceilings=HBM_AND_FP32, device="MI250X", host="a", measured_at="2022-09-28"
+    )
+    mine = publish(store, [{"kernel": "k"}], device="MI250X", host="b")
+    known = scene(store, mine).ceilings
+    assert known.kind == "empirical" and known.value("hbm.bw") == 1380.0
+    assert any("ANOTHER device" in n for n in known.notes) and any("STALE" in n for n in known.notes)
+    same = publish(store, [{"kernel": "k"}], device="MI250X", host="a")
+    notes = " ".join(scene(store, same).ceilings.notes)
+    assert "the same machine" in notes and "ANOTHER" not in notes
+
+
+def test_ceilings_of_another_product_are_never_used(store: Store) -> None:
+    publish(store, [{"kernel": "k"}], name="big", ceilings=HBM_AND_FP32, device="MI250X")
+    small = publish(store, [{"kernel": "k"}], facts=MI250X | {"cu_per_gpu": 104.0}, device="MI210")
+    assert scene(store, small).ceilings.kind == "theoretical"
+
+
+def test_dates_as_profilers_print_them_are_read(store: Store) -> None:
+    old = "Wed Sep 28 19:50:13 2022 ()"
+    publish(store, [{"kernel": "k"}], name="old", ceilings=HBM_AND_FP32, measured_at=old)
+    assert any("STALE" in n for n in scene(store, publish(store, [{"kernel": "k"}])).ceilings.notes)
+
+
+def test_ceilings_by_hand_count_first_and_are_checked(store: Store) -> None:
+    manifest = publish(store, [{"kernel": "k"}], ceilings=HBM_AND_FP32)
+    known = scene(store, manifest, by_hand={"hbm": 1500.0, "valu.f32": 22000.0}).ceilings
+    assert (known.value("hbm.bw"), known.value("valu.issue")) == (1500.0, pytest.approx(22000 / 128))
+    assert known.known["hbm.bw"].source == "given by the caller" and known.kind == "empirical"
+    with pytest.raises(BadArgument, match="hbm.bw"):
+        scene(store, manifest, by_hand={"hbm.bandwidth": 1.0})
+    with pytest.raises(BadArgument, match="positive"):
+        scene(store, manifest, by_hand={"hbm.bw": 0.0})
+    with pytest.raises(BadArgument, match="never mixed"):
+        scene(store, manifest, source="theoretical", by_hand={"hbm.bw": 1.0})

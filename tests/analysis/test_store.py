@@ -1,0 +1,304 @@
+"""The store: many processes, sudden deaths, damage, a full disk, and finding workloads again."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from rooflens.analysis.problems import NotFound, StoreProblem
+from rooflens.analysis.store import Manifest, Store, sql_path, write_table
+
+INGEST = """
+import sys
+import duckdb
+from rooflens.analysis.store import Manifest, Store, write_table
+
+def ingest(store, name, rows):
+    con = duckdb.connect()
+    with store.draft() as folder:
+        for table in ("dispatches", "counters"):
+            rows_of = f"SELECT i AS dispatch_id, hash(i) % 7 AS c FROM range({rows}) t(i)"
+            write_table(con, rows_of, folder / f"{table}.parquet")
+        return store.publish(folder, Manifest(name=name, format="test", dispatches=rows))
+
+store = Store(sys.argv[1])
+"""
+
+
+def ingest(
+    store: Store, name: str, counters: str = "CAST(i AS DOUBLE) AS SQ_WAVES", rows: int = 5, **facts
+) -> Manifest:
+    con = duckdb.connect()
+    with store.draft() as folder:
+        write_table(con, f"SELECT i AS dispatch_id, {counters} FROM range({rows}) t(i)", folder / "counters.parquet")
+        return store.publish(folder, Manifest(name=name, format="test", dispatches=rows, **facts))
+
+
+def start(code: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", INGEST + code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def read(store: Store, manifest: Manifest, select: str = "count(*)") -> list[tuple]:
+    return duckdb.sql(f"SELECT {select} FROM read_parquet({sql_path(store.file(manifest, 'counters'))})").fetchall()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store(tmp_path / "store")
+
+
+# -- many processes ------------------------------------------------------------------------
+
+
+def test_four_processes_ingest_and_read_at_once_without_an_error(store):
+    code = """
+for n in range(6):
+    ingest(store, f"{sys.argv[2]}-{n}", 500)
+    found, broken = store.scan()
+    assert not broken, broken
+    for m in found:
+        rows = len(duckdb.sql(f"FROM '{store.file(m, 'counters')}'").fetchall())
+        assert rows == m.dispatches == 500
+    store.resolve("latest")
+"""
+    workers = [start(code, str(store.root), f"w{i}") for i in range(4)]
+    assert [w.communicate(timeout=60)[1] for w in workers] == [""] * 4
+    found, broken = store.scan()
+    assert len(found) == 24 and not broken and len({m.id for m in found}) == 24
+    assert not list((store.root / "tmp").iterdir())
+
+
+def test_a_kill_at_any_moment_leaves_whole_workloads_or_none(store):
+    code = """
+for n in range(10_000):
+    print(ingest(store, f"n{n}", 20_000).id, flush=True)
+"""
+    chance, acknowledged = random.Random(7), []
+    for _ in range(8):
+        worker = start(code, str(store.root))
+        acknowledged.append(worker.stdout.readline().strip())  # it runs; now it may die at any moment
+        time.sleep(chance.uniform(0.0, 0.12))
+        worker.send_signal(signal.SIGKILL)
+        acknowledged += worker.communicate(timeout=30)[0].split()
+    found, broken = store.scan()
+    assert not broken
+    assert set(acknowledged) - {""} <= {m.id for m in found}
+    for manifest in found:
+        assert read(store, manifest) == [(20_000,)]
+    orphans = list((store.root / "tmp").iterdir())
+    for orphan in orphans:
+        os.utime(orphan, (1, 1))
+    ingest(store, "after")
+    assert not list((store.root / "tmp").iterdir())
+
+
+def test_drafts_of_the_living_and_of_other_hosts_are_not_swept(store):
+    ingest(store, "first")
+    for name, owner in (("alive", f"{os.uname().nodename} {os.getpid()}"), ("foreign", "other.host 1")):
+        draft = store.root / "tmp" / name
+        draft.mkdir()
+        (draft / "owner").write_text(owner)
+        os.utime(draft, (1, 1))
+    (store.root / "tmp" / "fresh").mkdir()
+    ingest(store, "second")
+    assert {p.name for p in (store.root / "tmp").iterdir()} == {"alive", "foreign", "fresh"}
+
+
+def test_a_failed_ingest_leaves_nothing(store):
+    with pytest.raises(ZeroDivisionError), store.draft() as folder:
+        (folder / "counters.parquet").write_bytes(b"half")
+        raise ZeroDivisionError
+    assert store.scan() == ([], []) and not list((store.root / "tmp").iterdir())
+
+
+# -- damage --------------------------------------------------------------------------------
+
+
+def test_damaged_and_foreign_entries_are_named_while_the_rest_works(store):
+    good, *bad = [ingest(store, name) for name in ("good", "cut", "gone", "json", "other", "newer")]
+    folders = [store.root / f"workload={m.id}" for m in bad]
+    with (folders[0] / "counters.parquet").open("rb+") as file:
+        file.truncate(40)
+    (folders[1] / "counters.parquet").unlink()
+    (folders[2] / "manifest.json").write_text('{"name": ')
+    folders[3].rename(store.root / "workload=copied")
+    text = json.loads((folders[4] / "manifest.json").read_text()) | {"layout": 99}
+    (folders[4] / "manifest.json").write_text(json.dumps(text))
+    (store.root / "notes.txt").write_text("mine")
+    (store.root / "workload=file").write_text("")
+    (store.root / "workload=empty").mkdir()
+    found, broken = store.scan()
+    assert [m.name for m in found] == ["good"] and read(store, good) == [(5,)]
+    told = "\n".join(broken)
+    for name, what in (
+        (bad[0].id, "counters.parquet is truncated or changed"),
+        (bad[1].id, "counters.parquet is missing"),
+        (bad[2].id, "manifest.json cannot be read"),
+        ("copied", "belongs to another workload"),
+        (bad[4].id, "newer than this rooflens"),
+        ("notes.txt", "not a part of a store"),
+        ("file", "cannot be read"),
+        ("empty", "no manifest.json"),
+    ):
+        assert any(name in line and what in line for line in broken), (name, what, told)
+    assert store.resolve("latest").id == good.id
+    with pytest.raises(StoreProblem, match=f"{bad[0].id}.*truncated"):
+        store.resolve(bad[0].id)
+
+
+def test_a_store_that_is_a_file_or_forbidden_is_a_problem(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreProblem, match="cannot be read"):
+        Store(tmp_path / "file").scan()
+    with pytest.raises(StoreProblem, match="cannot be written"), Store(tmp_path / "file").draft():
+        pass
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 6 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = shutil.which("mount")
+    if os.geteuid() != 0 or mount is None:
+        pytest.skip("needs root to mount a small file system")
+    if subprocess.run([mount, "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)], capture_output=True).returncode:
+        pytest.skip("this system does not let root mount a small file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_a_problem_and_the_store_stays_readable(small_disk):
+    store = Store(small_disk)
+    kept = [ingest(store, f"n{n}", rows=1000) for n in range(3)]
+    with pytest.raises(StoreProblem, match=f"The store {small_disk} is full.*nothing was imported"):
+        ingest(store, "big", "hash(i) AS a, hash(i + 1) AS b", rows=2_000_000)
+    found, broken = store.scan()
+    assert [m.id for m in found] == [m.id for m in kept] and not broken
+    assert [read(store, m) for m in kept] == [[(1000,)]] * 3
+    assert not list((small_disk / "tmp").iterdir())
+    assert ingest(store, "small again").id
+
+
+def test_an_import_that_fills_the_disk_is_a_problem(small_disk, tmp_path):
+    from rooflens.tools.importing import import_profile
+
+    folder = tmp_path / "made"
+    folder.mkdir()
+    counters = ", ".join(f'hash(i + {n}) % 100000000 AS "SQ_C_{n}"' for n in range(60))
+    duckdb.execute(
+        f"""COPY (SELECT i AS "Dispatch_ID", 'k' AS "Kernel_Name", {counters} FROM range(30000) t(i))
+        TO '{folder}/pmc_perf.csv' (HEADER)"""
+    )
+    with pytest.raises(StoreProblem, match="is full"):
+        import_profile(Store(small_disk), str(folder))
+    assert not list((small_disk / "tmp").iterdir()) and not Store(small_disk).scan()[0]
+
+
+def test_a_file_size_limit_is_a_problem_too(store):
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+from rooflens.analysis.problems import StoreProblem
+try:
+    ingest(store, "big", 2_000_000)
+except StoreProblem as problem:
+    print(problem.text)
+"""
+    told, trouble = start(code, str(store.root)).communicate(timeout=60)
+    assert "is full" in told or "cannot be written" in told, trouble
+    assert store.scan() == ([], []) and not list((store.root / "tmp").iterdir())
+
+
+# -- values --------------------------------------------------------------------------------
+
+
+def test_null_and_zero_stay_distinct(store):
+    manifest = ingest(store, "zero", "CASE i WHEN 0 THEN 0.0 WHEN 1 THEN NULL ELSE 7.0 END AS TCC_HIT", rows=3)
+    assert read(store, manifest, "TCC_HIT") == [(0.0,), (None,), (7.0,)]
+
+
+def test_two_architectures_unite_by_name(store):
+    mi200 = ingest(store, "a", "2.0::DOUBLE AS SQ_WAVES, 1.0::DOUBLE AS TCC_EA_RDREQ_sum", rows=1, arch="gfx90a")
+    mi300 = ingest(store, "b", "3.0::DOUBLE AS TCC_EA0_RDREQ_sum, 4.0::DOUBLE AS SQ_WAVES", rows=1, arch="gfx942")
+    files = ", ".join(sql_path(store.file(m, "counters")) for m in (mi200, mi300))
+    found = duckdb.sql(
+        "SELECT SQ_WAVES, TCC_EA_RDREQ_sum, TCC_EA0_RDREQ_sum "
+        f"FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false) ORDER BY 1"
+    ).fetchall()
+    assert found == [(2.0, 1.0, None), (4.0, None, 3.0)]
+
+
+def test_a_moved_store_reads_as_before(store, tmp_path):
+    manifest = ingest(store, "first")
+    moved = Store(shutil.move(store.root, tmp_path / "elsewhere"))
+    assert moved.resolve("first") == manifest and read(moved, manifest) == [(5,)]
+
+
+def test_a_path_of_glob_characters_reads_as_it_is(tmp_path):
+    store = Store(tmp_path / "a[1]*?")
+    assert read(store, ingest(store, "first")) == [(5,)]
+
+
+# -- finding -------------------------------------------------------------------------------
+
+
+def test_a_workload_is_found_by_id_prefix_name_and_latest(store):
+    first, second = ingest(store, "same"), ingest(store, "same")
+    other = ingest(store, "other")
+    assert store.resolve(first.id).id == first.id
+    assert store.resolve(first.id[:14]).id == first.id
+    assert store.resolve("same").id == second.id
+    assert store.resolve("latest").id == store.resolve("").id == other.id
+
+
+def test_an_ambiguous_prefix_names_what_it_fits(store):
+    first, second = ingest(store, "a"), ingest(store, "b")
+    with pytest.raises(NotFound, match=f"not unique.*{first.id}.*{second.id}"):
+        store.resolve(first.id[:3])
+
+
+def test_an_unknown_workload_gets_near_names(store):
+    ingest(store, "gemm_baseline")
+    with pytest.raises(NotFound, match="no workload 'gem_baseline'.*Near names: gemm_baseline"):
+        store.resolve("gem_baseline")
+
+
+def test_an_empty_store_says_how_to_fill_it(store):
+    with pytest.raises(NotFound, match="is empty.*import_profile"):
+        store.resolve("latest")
+    assert store.scan() == ([], [])
+
+
+@pytest.mark.parametrize("reference", ["../store", "..", "/", "a/b", "\x00", "x" * 5000, "%", "*"])
+def test_strange_references_find_nothing(store, reference):
+    ingest(store, "first")
+    with pytest.raises(NotFound):
+        store.resolve(reference)
+
+
+def test_the_place_of_the_store(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROOFLENS_STORE", str(tmp_path / "env"))
+    assert Store.locate(tmp_path / "given").root == tmp_path / "given"
+    assert Store.locate().root == tmp_path / "env"
+    monkeypatch.delenv("ROOFLENS_STORE")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert Store.locate().root == tmp_path / "data" / "rooflens"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Store.locate().root == tmp_path / ".local" / "share" / "rooflens"
