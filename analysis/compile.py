@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from .catalog import Metric
 from .formula import references
+from .problems import BadInput
 from .scope import ALL_CHANNELS, Scope, is_channelled
 from .selection import Selection
-from .store import Manifest, Store, sql_literal, sql_name
+from .store import Manifest, Store, sql_literal, sql_name, sql_path
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,13 @@ def channel_query(
         per_xcd = max(1, len(channels) // max(1, int(scope.facts.get("num_xcd", 1))))
         channelled = {c: sql_literal(scope.spelling(c)) for c in sorted(scope.counters) if is_channelled(c)}
         pivot = ", ".join(f"max(value) FILTER (counter = {s}) AS {sql_name(c)}" for c, s in channelled.items())
-        wide = store.file(manifest, "counters")
+        wide = _file(store, manifest, "counters")
         others = [e for c, e in scope.named_columns().items() if not is_channelled(c)]
         columns = (
             f"SELECT {', '.join(['w.kernel', 'i.*', *others])} FROM ("
             f"SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} "
-            f"FROM read_parquet({sql_literal(str(instances))}) WHERE counter IN ({', '.join(channelled.values())}) "
-            f"GROUP BY ALL) i JOIN read_parquet({sql_literal(str(wide))}) w USING (dispatch_id) "
+            f"FROM read_parquet({sql_path(instances)}) WHERE counter IN ({', '.join(channelled.values())}) "
+            f"GROUP BY ALL) i JOIN read_parquet({sql_path(wide)}) w USING (dispatch_id) "
             f"WHERE {chosen.condition('w')}"
         )
         sql = _aggregate(scope.with_constants(columns), pairs, by_kernel, "ch", quartiles)
@@ -101,10 +103,18 @@ class _Pairs:
             self.of_metric.append(places.setdefault(pair, len(places)))
 
 
+def _file(store: Store, manifest: Manifest, table: str) -> Path:
+    """A table that every profile with dispatches has."""
+    path = store.file(manifest, table)
+    if path is None:
+        raise BadInput(f"Workload {manifest.name!r} has no table {table}", fix="Import the profile again")
+    return path
+
+
 def _source(store: Store, manifest: Manifest, scope: Scope) -> str:
-    relation = f"read_parquet({sql_literal(str(store.file(manifest, 'counters')))}) w"
+    relation = f"read_parquet({sql_path(_file(store, manifest, 'counters'))}) w"
     if scope.launch:
-        relation += f" JOIN read_parquet({sql_literal(str(store.file(manifest, 'dispatches')))}) d USING (dispatch_id)"
+        relation += f" JOIN read_parquet({sql_path(_file(store, manifest, 'dispatches'))}) d USING (dispatch_id)"
     if summed := sorted(c for c in scope.counters if c.endswith(ALL_CHANNELS)):
         channels = int(scope.facts.get("total_l2_chan", 0))
         plain = {c: scope.spelling(c).removesuffix(ALL_CHANNELS) for c in summed}
@@ -116,7 +126,7 @@ def _source(store: Store, manifest: Manifest, scope: Scope) -> str:
         wanted = ", ".join(sql_literal(p) for p in plain.values())
         relation += (
             f" LEFT JOIN (SELECT dispatch_id, {sums} FROM read_parquet("
-            f"{sql_literal(str(store.file(manifest, 'counter_instances')))}) WHERE counter IN ({wanted}) "
+            f"{sql_path(_file(store, manifest, 'counter_instances'))}) WHERE counter IN ({wanted}) "
             "GROUP BY dispatch_id) x USING (dispatch_id)"
         )
     return relation
@@ -131,6 +141,7 @@ def _aggregate(base: str, pairs: _Pairs, by_kernel: bool, channel: str, quartile
     dens = ", ".join(f"f{place[den]}" for _, den in pairs.found)
     timed = ", ".join(str(t).lower() for t in pairs.found.values())
     kernel = "kernel" if by_kernel else "NULL::VARCHAR"
+    deviation = "stddev_samp(v)" if quartiles else "NULL::DOUBLE"
     quartile = "quantile_cont(v, {})" if quartiles else "NULL::DOUBLE"
     return f"""
 WITH base AS ({base}),
@@ -141,7 +152,7 @@ WITH base AS ({base}),
      cells AS (SELECT *, CASE WHEN d <> 0 AND isfinite(n / d) THEN n / d END AS v FROM flat)
 SELECT kernel, i, ch,
        sum(n) FILTER (v IS NOT NULL) / NULLIF(sum(d) FILTER (v IS NOT NULL), 0) AS ratio,
-       avg(v) AS mean, min(v) AS min, max(v) AS max, stddev_samp(v) AS std,
+       avg(v) AS mean, min(v) AS min, max(v) AS max, {deviation} AS std,
        {quartile.format(0.25)} AS q1, {quartile.format(0.5)} AS median, {quartile.format(0.75)} AS q3,
        count(v) AS n, count(*) FILTER (d = 0) AS zero, count(*) AS total, count(*) FILTER (timed AND untimed) AS untimed
 FROM cells GROUP BY kernel, i, ch"""

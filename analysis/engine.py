@@ -76,8 +76,8 @@ def evaluate(
 
     aggregation="sum_ratio" is sum(num) / sum(den) over the selected dispatches; "mean" is the unweighted mean of
     the per-dispatch ratios, as rocprof-compute up to 3.6 computes it. Figures come in the order asked for, per kernel
-    by total time where ``by_kernel``. Leaving out ``quartiles`` is faster on many dispatches. Raises Problem subclasses
-    for anything the caller can mend.
+    by total time where ``by_kernel``. Without ``quartiles`` those and the deviation are left out, which is faster on
+    many dispatches. Raises Problem subclasses for anything the caller can mend.
     """
     if normalization not in NORMALIZATIONS:
         raise BadArgument(f"Unknown normalization {normalization!r}", fix=f"Use one of {', '.join(NORMALIZATIONS)}")

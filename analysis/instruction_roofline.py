@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from . import mixed
 from .ceilings import Ceilings
-from .roofline import Scene
+from .collect import TIME, Done
+from .scene import Scene
 from .status import Status
-from .work import TIME, Done, Level
+from .work import Level
 
 _VALU, _SALU = "valu_instructions", "salu_instructions"
 _SIMDS = 4
@@ -89,7 +90,7 @@ def points(found: Scene, levels: Sequence[str]) -> tuple[list[InstructionPoint],
     views: list[mixed.View] = []
     walls: list[Wall] = []
     for rank, done in enumerate(found.collected.groups, 1):
-        view = mixed.view(found.formulas, found.target, done, found.collected, found.ceilings)
+        view = mixed.view(found.formulas, found.target, done, found.collected, found.ceilings, found.theory)
         views.append(view)
         made += [_point(rank, done, level, view, found) for level in found.formulas.level if level.name in levels]
         walls += _walls(rank, done, found)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from .ceilings import Ceilings
-from .work import TIME, Collected, Done, Family, Operation
+from .collect import TIME, Collected, Done
+from .work import Family, Level, Operation
 
 Verdict = Literal["memory", "compute", "latency", "unknown"]
 SATURATED = {"empirical": 0.6, "theoretical": 0.5}
@@ -44,10 +46,12 @@ class View:
     why: str
 
 
-def roof_ns(operations: Iterable[Operation], sums: dict[str, float], ceilings: Ceilings) -> float | str:
+def roof_ns(
+    operations: Iterable[Operation], sums: dict[str, float], ceilings: Ceilings, *, at_best: bool = False
+) -> float | str:
     """The least time for these operations: types that share a pipe add up, pipes run side by side.
 
-    A text instead names the ceiling that is missing for work that was done.
+    A text instead names the ceiling that is missing for work that was done. ``at_best`` allows for dual issue.
     """
     pipes: dict[str, float] = {}
     for operation in operations:
@@ -55,8 +59,17 @@ def roof_ns(operations: Iterable[Operation], sums: dict[str, float], ceilings: C
         if done and peak is None:
             return f"no {ceilings.kind} ceiling {operation.key}"
         if done and peak is not None:
-            pipes[operation.pipe] = pipes.get(operation.pipe, 0.0) + done / peak
+            best = peak * operation.dual if at_best else peak
+            pipes[operation.pipe] = pipes.get(operation.pipe, 0.0) + done / best
     return max(pipes.values(), default=0.0)
+
+
+def most_gbs(level: Level, theory: Ceilings) -> float | None:
+    """The bandwidth that a level cannot exceed by theory; a cache in front of it may answer faster than it could."""
+    peak = theory.value(level.key)
+    if peak is None or not level.cache:
+        return peak
+    return max(peak, theory.value(level.cache) or math.inf)
 
 
 def countable(operations: list[Operation], done: Done, collected: Collected) -> tuple[list[Operation], dict[str, str]]:
@@ -77,26 +90,28 @@ def countable(operations: list[Operation], done: Done, collected: Collected) -> 
     return known, missing
 
 
-def view(formulas: Family, target: str, done: Done, collected: Collected, ceilings: Ceilings) -> View:
+def view(formulas: Family, target: str, done: Done, collected: Collected, ceilings: Ceilings, theory: Ceilings) -> View:
     """The shares of one kernel and what limits it.
 
     A pipe or level that alone needs most of the run time is the limit; where none does, the kernel waits (latency),
-    unless a pipe is unknown. Attainable time is the greatest of the shares' times.
+    unless a pipe is unknown. Attainable time is the greatest of the shares' times. What theory rules out decides
+    nothing.
     """
     n, sums = done.over([TIME])
     time_ns = sums.get(TIME)
-    shares: dict[str, Share] = {}
-    for level in formulas.level:
-        shares[level.name] = _level(level.name, level.key, done, collected, ceilings)
-    for pipe in ("valu", "matrix"):
-        of_pipe = [o for o in formulas.operations(target, "flop", "iop") if o.pipe == pipe]
-        shares[pipe] = _pipe(pipe, of_pipe, done, collected, ceilings, supported=bool(of_pipe))
+    shares = {level.name: _level(level, done, collected, ceilings) for level in formulas.level}
     issue = [o for o in formulas.operation if o.name == "valu.issue"]
-    shares["valu.issue"] = _pipe("valu.issue", issue, done, collected, ceilings, supported=True)
-    if shares["valu"].reason == _UNSUPPORTED and shares["valu.issue"].value is not None:
-        del shares["valu"]
+    pipes: dict[str, list[Operation]] = {"valu": [], "matrix": [], "valu.issue": issue}
+    for operation in formulas.operations(target, "flop", "iop"):
+        pipes[operation.pipe].append(operation)
+    for pipe, operations in pipes.items():
+        shares[pipe] = _pipe(pipe, operations, done, collected, ceilings)
+    if not pipes["valu"] and shares["valu.issue"].value is not None:
+        del shares["valu"]  # instructions stand for operations that are not counted
     busy = {unit.name: part for unit in formulas.busy if (part := _busy(unit.name, done)) is not None}
     bound, limiter, why = verdict(shares, busy, ceilings)
+    if excess := _excess(formulas.level, [o for of_pipe in pipes.values() for o in of_pipe], done, theory):
+        bound, limiter, why = "unknown", None, excess
     if time_ns is None:
         bound, limiter, why = "unknown", None, "the dispatches have no usable timing"
     return View(done.kernel, done.dispatch, n, time_ns, shares, busy, bound, limiter, why)
@@ -107,8 +122,6 @@ def verdict(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings
     threshold = SATURATED[ceilings.kind]
     known = {name: s.value for name, s in shares.items() if s.value is not None}
     top = max(known, key=lambda name: known[name]) if known else None
-    if top and known[top] > _TOO_MUCH and ceilings.kind == "theoretical":
-        return "unknown", None, f"{top} would need {_pct(known[top])} of the run time, which cannot be"
     if top and known[top] >= threshold:
         return _kind(top), top.split(".")[0], f"{top} alone needs at least {_pct(known[top])} of the run time"
     active = max(busy, key=lambda name: busy[name]) if busy else None
@@ -129,9 +142,6 @@ def verdict(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings
     )
 
 
-_UNSUPPORTED = "this GPU has no counters for it"
-
-
 def _pct(share: float) -> str:
     return f"{100 * share:.3g} %"
 
@@ -140,16 +150,16 @@ def _kind(name: str) -> Verdict:
     return "compute" if name.split(".")[0] in ("valu", "matrix") else "memory"
 
 
-def _level(name: str, key: str, done: Done, collected: Collected, ceilings: Ceilings) -> Share:
-    peak = ceilings.value(key)
+def _level(level: Level, done: Done, collected: Collected, ceilings: Ceilings) -> Share:
+    name, peak = level.name, ceilings.value(level.key)
     if peak is None:
-        return Share(name, None, f"no {ceilings.kind} ceiling {key}")
+        return Share(name, None, f"no {ceilings.kind} ceiling {level.key}")
     if not done.has(name):
         n, sums = done.over([f"{name}.least", TIME])
-        least = sums[f"{name}.least"] / peak / sums[TIME] if n and sums[TIME] else 0.0
-        if least >= SATURATED[ceilings.kind]:
-            return Share(name, least)
-        return Share(name, None, collected.missing.get(name, "no value for this kernel"))
+        least = sums[f"{name}.least"] / peak / sums[TIME] if n else 0.0
+        enough = least >= SATURATED[ceilings.kind]
+        reason = None if enough else collected.missing.get(name, "no value for this kernel")
+        return Share(name, least if enough else None, reason)
     n, sums = done.over([name, TIME])
     if not n:
         return Share(name, None, "no dispatch has its counters and a time")
@@ -158,24 +168,43 @@ def _level(name: str, key: str, done: Done, collected: Collected, ceilings: Ceil
     return Share(name, sums[name] / peak / sums[TIME])
 
 
-def _pipe(
-    name: str, operations: list[Operation], done: Done, collected: Collected, ceilings: Ceilings, *, supported: bool
-) -> Share:
-    if not supported:
-        return Share(name, None, _UNSUPPORTED)
+def _pipe(name: str, operations: list[Operation], done: Done, collected: Collected, ceilings: Ceilings) -> Share:
+    if not operations:
+        return Share(name, None, "this GPU has no counters for it")
     known, missing = countable(operations, done, collected)
+    if not known:
+        return Share(name, None, f"not counted: {', '.join(missing)}") if missing else Share(name, 0.0)
     n, sums = done.over([*(o.name for o in known), TIME])
-    if not n and known:
+    if not n:
         return Share(name, None, "no dispatch has all of its counters and a time")
-    least = roof_ns(known, sums, ceilings) if known else 0.0
+    least = roof_ns(known, sums, ceilings)
     if isinstance(least, str):
         return Share(name, None, least)
-    share = least / sums[TIME] if known else 0.0
+    share = least / sums[TIME]
     if share < 0:
         return Share(name, None, "negative count: counters of different replays do not fit together")
     if missing and share < SATURATED[ceilings.kind]:
         return Share(name, None, f"not counted: {', '.join(missing)}")
     return Share(name, share)
+
+
+def _excess(levels: list[Level], operations: list[Operation], done: Done, theory: Ceilings) -> str | None:
+    """A sentence naming the first pipe or level whose work would take longer by theory than the kernel ran."""
+    for level in levels:
+        n, sums = done.over([level.name, TIME])
+        most = most_gbs(level, theory)
+        if n and most and sums[level.name] / most > _TOO_MUCH * sums[TIME]:
+            return _contradiction(level.name, sums[level.name] / most / sums[TIME])
+    for operation in operations:
+        n, sums = done.over([operation.name, TIME])
+        least = roof_ns([operation], sums, theory, at_best=True) if n else 0.0
+        if isinstance(least, float) and n and least > _TOO_MUCH * sums[TIME]:
+            return _contradiction(operation.name, least / sums[TIME])
+    return None
+
+
+def _contradiction(name: str, share: float) -> str:
+    return f"{name} would need {_pct(share)} of the run time by theory, which cannot be"
 
 
 def _busy(name: str, done: Done) -> float | None:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from . import catalog, mixed
-from .ceilings import Ceilings, Source
-from .ceilings import choose as choose_ceilings
-from .problems import BadArgument, BadInput, near
-from .scope import facts_of
-from .selection import choose
+from . import mixed
+from .ceilings import Ceilings
+from .collect import TIME, Collected, Done
+from .plausible import judge
+from .problems import BadArgument, near
+from .scene import Scene
 from .status import Status
-from .store import Manifest, Store
-from .work import TIME, By, Collected, Done, Family, Level, Operation, collect, family, formulas
-
-if TYPE_CHECKING:
-    import duckdb
-
-_SUSPECT, _IMPOSSIBLE = 1.0, 1.05
-_CAUSES = "replays were mixed, a clock is wrong, or units are miscounted"
+from .work import Level, Operation
 
 
 @dataclass(frozen=True)
@@ -84,45 +76,6 @@ class Roofline:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Scene:
-    """What both kinds of roofline start from: the work done, the ceilings, the formulas and the device's facts."""
-
-    target: str
-    formulas: Family
-    facts: Mapping[str, float]
-    collected: Collected
-    ceilings: Ceilings
-    theory: Ceilings
-
-
-def scene(
-    con: duckdb.DuckDBPyConnection,
-    store: Store,
-    manifest: Manifest,
-    kernel: str | None,
-    dispatches: str | Sequence[int] | None,
-    by: By,
-    source: Source,
-    by_hand: Mapping[str, float] | None,
-    limit: int,
-    offset: int,
-) -> Scene:
-    """Collect the work of the kernels asked for and choose the ceilings. Raises BadInput for an unknown target."""
-    target = manifest.arch or ""
-    if target not in catalog.with_metrics():
-        raise BadInput(
-            f"No roofline formulas are known for workload {manifest.name!r}",
-            f"its GPU target is {manifest.arch or 'not stated in the profile'}",
-            f"Import it again with gpu= one of {', '.join(catalog.with_metrics())}",
-        )
-    selection = choose(con, store, manifest, kernel, dispatches)
-    collected = collect(con, store, manifest, selection, formulas(target), by, limit, offset)
-    chosen, theory = choose_ceilings(con, store, manifest, source, by_hand)
-    known = family(catalog.gpu(target).family, target)
-    return Scene(target, known, facts_of(manifest), collected, chosen, theory)
-
-
 def flop(found: Scene, levels: Sequence[str], datatype: str | None) -> Roofline:
     """The points of a scene at the levels asked for.
 
@@ -133,7 +86,7 @@ def flop(found: Scene, levels: Sequence[str], datatype: str | None) -> Roofline:
     kinds = _kinds(known, datatype)
     result = Roofline([], [], [], found.ceilings, found.theory, found.collected, {}, [])
     for rank, done in enumerate(found.collected.groups, 1):
-        view = mixed.view(found.formulas, found.target, done, found.collected, found.ceilings)
+        view = mixed.view(found.formulas, found.target, done, found.collected, found.ceilings, found.theory)
         result.views.append(view)
         result.rates.extend(_rates(rank, done, known, found.ceilings))
         _, missing = mixed.countable(known, done, found.collected)
@@ -202,7 +155,7 @@ def _point(
     wait = traffic / peak if traffic is not None and peak else None
     roof = mixed.roof_ns(counted, sums, found.ceilings) if n else 0.0
     least = max(roof, wait) if wait is not None and amount is not None and not isinstance(roof, str) else None
-    status, reason = _judge(done, level, operations, counted, missing, n, amount, traffic, roof, wait, time_ns, found)
+    status, reason = judge(done, level, operations, counted, missing, n, amount, traffic, roof, wait, time_ns, found)
     return Point(
         rank=rank,
         kernel=done.kernel,
@@ -225,72 +178,6 @@ def _point(
         reason=reason,
         n=n,
     )
-
-
-def _judge(
-    done: Done,
-    level: Level,
-    operations: list[Operation],
-    counted: list[Operation],
-    missing: dict[str, str],
-    n: int,
-    amount: float | None,
-    traffic: float | None,
-    roof: float | str,
-    wait: float | None,
-    time_ns: float | None,
-    found: Scene,
-) -> tuple[Status, str | None]:
-    """The status of a point and, where it is not plainly ok, the reason in words."""
-    if not operations:
-        return "not_supported", f"{found.target} has no counters of floating-point operations; bandwidth only"
-    if amount is None and missing:
-        return "not_collected", f"operations: {next(iter(missing.values()))}"
-    if not n:
-        return "not_collected", "no dispatch has all of its counters"
-    if time_ns is None:
-        return "not_collected", "time: the dispatches have no usable timing"
-    if traffic is None:
-        return "not_collected", f"bytes: {_why_no_bytes(level, done, found)}"
-    if traffic < 0:
-        return "impossible", "negative bytes: counters of different replays do not fit together"
-    theory = _theory_share(level, counted, traffic, done, found)
-    if theory is not None and theory > _SUSPECT:
-        text = f"{theory:.1%} of what theory allows: {_CAUSES}"
-        return ("impossible" if theory > _IMPOSSIBLE else "suspect"), text
-    share = max(s for s in (roof if isinstance(roof, float) else 0.0, wait or 0.0)) / time_ns
-    reasons = [f"not counted: {', '.join(missing)}"] if missing else []
-    if share > _SUSPECT:
-        reasons.append(f"{share:.1%} of a recorded ceiling, which is a lower bound of what is possible")
-    suspect = bool(missing) or (share > _SUSPECT and theory is None)
-    if isinstance(roof, str):
-        reasons.append(roof)
-    if wait is None:
-        reasons.append(f"no {found.ceilings.kind} ceiling {level.key}")
-    if not amount:
-        reasons.append("no such operations: judge by bandwidth")
-    elif not traffic:
-        reasons.append("no traffic at this level")
-    return ("suspect" if suspect else "ok"), "; ".join(reasons) or None
-
-
-def _theory_share(level: Level, counted: list[Operation], traffic: float, done: Done, found: Scene) -> float | None:
-    """The least time by theory as a share of the run time; None where a theoretical ceiling is unknown."""
-    n, sums = done.over([*(o.name for o in counted), level.name, TIME])
-    peak = found.theory.value(level.key)
-    roof = mixed.roof_ns(counted, sums, found.theory) if n else "nothing"
-    if not n or peak is None or isinstance(roof, str):
-        return None
-    return max(roof, traffic / peak) / sums[TIME]
-
-
-def _why_no_bytes(level: Level, done: Done, found: Scene) -> str:
-    """Why a level has no bytes, with the range in which they lie where one is known."""
-    reason = found.collected.missing.get(level.name, "no value for this kernel")
-    n, sums = done.over([f"{level.name}.least", f"{level.name}.most"])
-    if not n:
-        return reason
-    return f"between {sums[f'{level.name}.least']:.6g} and {sums[f'{level.name}.most']:.6g}; {reason}"
 
 
 def _rates(rank: int, done: Done, known: list[Operation], ceilings: Ceilings) -> list[Rate]:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .store import TABLES, Manifest, Store, sql_literal, sql_name
+from .store import TABLES, Manifest, Store, sql_name, sql_path
 
 _PASS_TIME = "duration_ns@"
 _RULES = """\
@@ -125,7 +125,7 @@ def _files(store: Store, manifests: Iterable[Manifest], table: str) -> str | Non
     """The files of one table as a SQL list, or None where there are none."""
     if table not in TABLES:
         return None
-    paths = [sql_literal(str(path)) for m in manifests if (path := store.file(m, table))]
+    paths = [sql_path(path) for m in manifests if (path := store.file(m, table))]
     return f"[{', '.join(paths)}]" if paths else None
 
 

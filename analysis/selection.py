@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .problems import BadArgument, BadInput, NotFound, near
-from .store import Manifest, Store, sql_literal
+from .store import Manifest, Store, sql_literal, sql_path
 
 if TYPE_CHECKING:
     import duckdb
@@ -51,11 +51,15 @@ def choose(
     """
     path = store.file(manifest, "dispatches")
     if path is None:
-        raise BadInput(f"Workload {manifest.name!r} has no dispatches", fix="Import the profile again")
+        raise BadInput(
+            f"Workload {manifest.name!r} has no dispatches",
+            "it was imported from a profiler's kernel statistics, which hold no counters",
+            "list_workloads shows its kernels by time; profile with counters for more",
+        )
     ranges = _ids(dispatches)
     everything = Selection([], True, ranges)
     ranked = con.execute(
-        f"SELECT kernel FROM read_parquet({sql_literal(str(path))}) d WHERE {everything.condition('d')} "
+        f"SELECT kernel FROM read_parquet({sql_path(path)}) d WHERE {everything.condition('d')} "
         "GROUP BY kernel ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
     ).fetchall()
     if not ranked:

@@ -17,8 +17,10 @@ from ..analysis.store import Store
 from ..tools.devices import list_devices
 from ..tools.importing import import_profile
 from ..tools.metrics import compute_metrics
+from ..tools.occupancy import compute_occupancy
 from ..tools.query import query_counters
 from ..tools.results import Result
+from ..tools.roofline import compute_roofline
 from ..tools.search import search_metrics
 from ..tools.workloads import list_workloads
 
@@ -71,6 +73,8 @@ TOOLS = (
     Tool(search_metrics, "Search the metric catalogue"),
     Tool(compute_metrics, "Compute metrics of a workload"),
     Tool(query_counters, "Query counters in SQL"),
+    Tool(compute_roofline, "Place kernels on the roofline"),
+    Tool(compute_occupancy, "Compute occupancy and its limiter"),
 )
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import duckdb
 from rooflens.analysis import catalog, database, roofline
+from rooflens.analysis import scene as scenes
 from rooflens.analysis.ceilings import Source
+from rooflens.analysis.collect import By
 from rooflens.analysis.formula import references
 from rooflens.analysis.store import Manifest, Store, sql_name, write_table
-from rooflens.analysis.work import By, formulas
+from rooflens.analysis.work import formulas
 
 MI250X = {
     "cu_per_gpu": 110.0, "max_sclk": 1700.0, "max_mclk": 1600.0, "num_hbm_channels": 32.0, "total_l2_chan": 32.0,
@@ -94,16 +96,16 @@ def scene(
     source: Source = "empirical",
     by_hand: Mapping[str, float] | None = None,
     limit: int = 1000,
-) -> roofline.Scene:
+) -> scenes.Scene:
     """What both rooflines start from, for one workload."""
     con = database.connect()
     try:
-        return roofline.scene(con, store, manifest, kernel, dispatches, by, source, by_hand, limit, 0)
+        return scenes.prepare(con, store, manifest, kernel, dispatches, by, source, by_hand, limit, 0)
     finally:
         con.close()
 
 
-def points(found: roofline.Scene, datatype: str | None = None) -> dict[tuple[str, str, str], roofline.Point]:
+def points(found: scenes.Scene, datatype: str | None = None) -> dict[tuple[str, str, str], roofline.Point]:
     """The points of a scene by kernel, level and data type."""
     made = roofline.flop(found, ("hbm", "l2", "vl1d", "lds"), datatype).points
     return {(p.kernel, p.level, p.datatype): p for p in made}

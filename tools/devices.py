@@ -10,7 +10,7 @@ import pydantic
 
 from ..analysis import catalog
 from ..analysis.problems import StoreProblem
-from ..analysis.store import Manifest, Store, sql_literal
+from ..analysis.store import Manifest, Store, sql_path
 from .detect import cpu, kfd, nvidia, permissions, profilers
 from .detect.model import Device, Profiler, Roots, Vendor
 from .detect.permissions import Verdict
@@ -106,9 +106,7 @@ def answer(store: Store, machine: Machine) -> DevicesResult:
 def _notes(machine: Machine) -> list[str]:
     notes = []
     if not machine.gpus:
-        notes.append(
-            "No GPU is visible here. Profiles taken elsewhere can be imported and analysed in full."
-        )
+        notes.append("No GPU is visible here. Profiles taken elsewhere can be imported and analysed in full.")
     if unknown := sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
         notes.append(f"rooflens has no metrics for {', '.join(unknown)}; it knows {', '.join(catalog.with_metrics())}.")
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
@@ -148,7 +146,7 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
     known = []
     for manifest, path in list(files.values())[:_CEILING_WORKLOADS]:
         try:
-            row = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_literal(str(path))})").fetchone()
+            row = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchone()
         except duckdb.Error:
             # A damaged table is doctor's business; the devices are listed all the same.
             continue

@@ -125,7 +125,7 @@ def _target(manifest: Manifest, gpu: str | None) -> str | None:
 def _hints(done: Manifest) -> list[str]:
     """How to read this workload; nothing of it is a fault."""
     hints = []
-    if done.arch is None:
+    if done.arch is None and done.counters:
         fitting = [t for t in catalog.targets() if catalog.gpu(t).vendor == done.vendor]
         hints.append(
             f"The profile does not state its GPU: for metrics import it with gpu= one of {', '.join(fitting)}."

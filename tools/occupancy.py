@@ -110,10 +110,10 @@ def _none_of(stated: dict[str, int | None], source: str) -> None:
 
 
 def _answer(found: Found, mode: Mode, model: Model, limit: int, offset: int) -> OccupancyResult:
-    """Every kernel computed; one that cannot be says why in its row, or raises where it is the only one."""
+    """Every kernel computed; one that cannot be says why in its row, or raises where nothing else is known."""
     figures = [_figure(s, mode, model) for s in found.subjects]
     first, lead = found.subjects[0], figures[0]
-    if isinstance(lead, Problem) and len(figures) == 1:
+    if isinstance(lead, Problem) and len(figures) == 1 and first.more.get("achieved_pct") is None:
         raise lead
     exact = lead if isinstance(lead, Occupancy) else None
     known = None if isinstance(lead, Problem) else lead
@@ -122,7 +122,7 @@ def _answer(found: Found, mode: Mode, model: Model, limit: int, offset: int) -> 
     return OccupancyResult(
         source=found.source,
         gpu=first.gpu,
-        cu=exact.unit if exact else "compute unit",
+        cu=exact.unit if exact else "CU",
         mode=mode,
         model=model,
         kernel=first.kernel,
@@ -143,7 +143,7 @@ def _answer(found: Found, mode: Mode, model: Model, limit: int, offset: int) -> 
 
 def _figure(subject: Subject, mode: Mode, model: Model) -> Occupancy | Simplified | Problem:
     if subject.vgprs is None or subject.workgroup_size is None:
-        return BadInput("The profile states no registers or no work-group size for this kernel")
+        return BadInput("The profile does not state the registers or the work-group size of this kernel")
     try:
         if model == "simplified":
             return simplified(

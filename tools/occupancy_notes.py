@@ -26,20 +26,21 @@ def occupancy_notes(subject: Subject, lead: Figure, figures: Sequence[Figure]) -
     if isinstance(lead, Simplified):
         notes += _of_simplified(subject, lead)
     elif isinstance(lead, Occupancy):
-        notes += [*_of_exact(lead), *_of_achieved(subject, lead)]
+        notes += [*_of_exact(subject, lead), *_of_achieved(subject, lead)]
     if lacking := sum(isinstance(f, Problem) for f in figures):
         notes.append(f"{lacking} of {len(figures)} kernels could not be computed; the column reason says why.")
     return notes
 
 
-def _of_exact(figure: Occupancy) -> list[str]:
+def _of_exact(subject: Subject, figure: Occupancy) -> list[str]:
     notes = []
     amd = catalog.gpu(figure.gpu).vendor == "amd"
     n, most = figure.waves_per_workgroup, figure.max_waves_per_cu
     if figure.mode == "compiler":
         notes.append(_COMPILER_MODE if amd else _ONE_RULE)
     if figure.waves_per_cu == 0:
-        notes.append(f"Not one work-group of {n} waves fits ({', '.join(figure.limiters)}): such a launch fails.")
+        so = "yet it ran, so the profile or the rule is wrong" if "launches" in subject.more else "such a launch fails"
+        notes.append(f"Not one work-group of {n} waves fits ({', '.join(figure.limiters)}): {so}.")
     elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
         left = most - figure.waves_per_cu
         notes.append(f"{left} of {most} wave slots stay empty: no whole work-group of {n} waves fits there.")

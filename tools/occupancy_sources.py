@@ -62,20 +62,14 @@ def from_workload(store: Store, reference: str, kernel: str | None, gpu: str | N
     if arch is None:
         raise BadInput(f"Workload {manifest.name!r} does not state its GPU", fix="Give gpu as well")
     rows, kernels = _launches(store, manifest, kernel)
-    if all(row[1] is None for row in rows):
+    achieved, lacking = _achieved(store, manifest, kernel)
+    if not achieved and all(row[1] is None for row in rows):
         raise BadInput(
             f"Workload {manifest.name!r} does not state the registers of these kernels",
-            "its profiler did not write them",
+            f"its profiler did not write them; achieved occupancy is not known either: {lacking}",
             "Give the numbers, or the code object",
         )
-    achieved, lacking = _achieved(store, manifest, kernel)
-    subjects = [
-        Subject(
-            arch, row[1], row[2] or 0, row[3] or 0, row[4] or 0, dynamic, row[5], row[0],
-            more={"launches": row[6], "time_pct": row[7], **achieved.get(row[0], {})},
-        )
-        for row in rows
-    ]  # fmt: skip
+    subjects = [_subject(arch, row, dynamic, achieved) for row in rows]
     notes = [*_about_registers(arch, rows, dynamic, manifest.format), *_about_grid(manifest, rows[0])]
     if lacking:
         notes.append(f"Achieved occupancy ({_ACHIEVED}) is not known for this workload: {lacking}.")
@@ -93,6 +87,26 @@ def _next(manifest: Manifest, achieved: bool) -> list[NextCall]:
         return []
     arguments = {"gpu": manifest.arch, "metrics": [_ACHIEVED, "6.2"]}
     return [NextCall(tool="plan_profile", arguments=arguments, why="how to measure the achieved occupancy")]
+
+
+def _subject(arch: str, row: Any, dynamic: int, achieved: dict[str, dict[str, float]]) -> Subject:
+    kernel, vgprs, agprs, sgprs, lds, size, launches, share, _ = row
+    return Subject(
+        gpu=arch,
+        vgprs=vgprs,
+        agprs=0 if _repeated(arch, row) else agprs or 0,
+        sgprs=sgprs or 0,
+        lds_bytes=lds or 0,
+        dynamic_lds_bytes=dynamic,
+        workgroup_size=size,
+        kernel=kernel,
+        more={"launches": launches, "time_pct": share, **achieved.get(kernel, {})},
+    )
+
+
+def _repeated(arch: str, row: Any) -> bool:
+    """Whether the AGPRs of a row are only its VGPRs again, as profilers write on gfx908."""
+    return bool(arch == "gfx908" and row[2] and row[2] == row[1])
 
 
 def _launches(store: Store, manifest: Manifest, kernel: str | None) -> tuple[list[Any], int]:
@@ -135,8 +149,8 @@ def _about_registers(arch: str, rows: list[Any], dynamic: int, format: str) -> l
             f"{halved} of {len(rows)} rows state no AGPRs: profilers of ROCm SDK 1.0 report half of the registers "
             "on gfx950. If this profile is one of theirs, vgprs must be doubled; the code object tells."
         )
-    if arch == "gfx908" and any(row[2] for row in rows):
-        notes.append("On gfx908 profilers repeat vgprs as agprs; those have a file of their own and do not add up.")
+    if any(_repeated(arch, row) for row in rows):
+        notes.append("Profilers repeat vgprs as agprs on gfx908, where they do not add up: such agprs are taken as 0.")
     return notes
 
 

@@ -2,62 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..analysis import catalog, instruction_roofline, roofline
-from ..analysis.ceilings import Ceilings
+from ..analysis import instruction_roofline, roofline, scene
 from ..analysis.database import connect
-from ..analysis.mixed import View
-from ..analysis.store import Manifest, Store
+from ..analysis.store import Store
 from ..analysis.work import LEVELS, LevelName
-from .results import NextCall, Result, Table, table
-
-_POINTS = {
-    **dict.fromkeys(("rank", "kernel", "dispatch", "level", "datatype")),
-    "intensity": "operations/B",
-    "performance": None,
-    "unit": None,
-    "bytes": "B",
-    "operations": None,
-    "time_ns": "ns",
-    "attainable": None,
-    "pct_of_attainable": "%",
-    "bandwidth": "GB/s",
-    "pct_of_bandwidth": "%",
-    **dict.fromkeys(("bound", "limiter", "status", "reason")),
-    "n": "dispatches",
-}
-_INSTRUCTIONS = {
-    **dict.fromkeys(("rank", "kernel", "dispatch", "level")),
-    "intensity": "inst/B",
-    "per_transaction": "inst/txn",
-    "performance": "GIPS",
-    "unit": None,
-    "bytes": "B",
-    "operations": "inst",
-    "transactions": "txn",
-    "gtxn": "GTXN/s",
-    "time_ns": "ns",
-    "attainable": "GIPS",
-    "pct_of_attainable": "%",
-    "pct_of_peak": "%",
-    "gips_paper": "GIPS",
-    "intensity_paper": "inst/B",
-    **dict.fromkeys(("bound", "limiter", "status", "reason")),
-    "n": "dispatches",
-}
-_OPERATIONS: dict[str, str | None] = {
-    **dict.fromkeys(("rank", "operation", "operations", "rate", "unit", "ceiling")),
-    "pct_of_ceiling": "%",
-    "n": "dispatches",
-}
-_WALLS: dict[str, str | None] = dict.fromkeys(("rank", "wall", "value", "walls", "reading"))
-_PIPES = ("hbm", "l2", "vl1d", "lds", "valu", "valu.issue", "matrix")
-_BUSY = ("valu", "matrix", "lds")
-_PACKED = ("valu.f16", "valu.f32")
+from . import roofline_notes, roofline_tables
+from .results import Result, Table
 
 
 class RooflineResult(Result):
@@ -114,12 +68,14 @@ def compute_roofline(
     manifest = store.resolve(workload)
     con = connect()
     try:
-        found = roofline.scene(
+        found = scene.prepare(
             con, store, manifest, kernel, dispatches, by, ceiling_source, ceilings, limit, offset
         )  # fmt: skip
     finally:
         con.close()
     shown = [level for level in LEVELS if level in levels]
+    more = offset + limit < found.collected.total
+    about = roofline_notes.common_notes(manifest, found, shown, limit, offset, by)
     common: dict[str, Any] = {
         "workload": manifest.id,
         "name": manifest.name,
@@ -127,198 +83,24 @@ def compute_roofline(
         "kind": kind,
         "ceiling_source": found.ceilings.kind,
         "device": found.ceilings.device,
-        "ceilings": _ceilings(found.ceilings, found.theory, kind, detail),
+        "ceilings": roofline_tables.ceilings(found.ceilings, found.theory, kind, detail),
     }
     if kind == "instruction":
         points, views, walls = instruction_roofline.points(found, shown)
-        notes = [_peak_note(found.theory), *_notes(manifest, found, shown, limit, offset, by)]
         return RooflineResult(
             **common,
-            points=_page(_INSTRUCTIONS, [_instruction_row(p) for p in points], found, limit, offset),
-            pipes=_pipes(views),
-            walls=table(_WALLS, [[w.rank, w.kind, w.value, _marks(w.walls), w.reading] for w in walls]),
-            notes=notes,
-            next=_next(manifest, found, views, kind, datatype),
+            points=roofline_tables.instruction_points(points, more),
+            pipes=roofline_tables.pipes(views),
+            walls=roofline_tables.walls(walls),
+            notes=[roofline_notes.peak_note(found.theory), *about],
+            next=roofline_notes.next_calls(manifest, found, views, kind, datatype),
         )
     result = roofline.flop(found, shown, datatype)
     return RooflineResult(
         **common,
-        points=_page(_POINTS, [_row(p) for p in result.points], found, limit, offset),
-        pipes=_pipes(result.views),
-        operations=table(
-            _OPERATIONS,
-            [[r.rank, r.name, r.operations, r.rate, r.unit, r.ceiling, r.pct_of_ceiling, r.n] for r in result.rates],
-        ),
-        notes=[*_flop_notes(found, result), *_notes(manifest, found, shown, limit, offset, by)],
-        next=_next(manifest, found, result.views, kind, datatype),
+        points=roofline_tables.points(result.points, more),
+        pipes=roofline_tables.pipes(result.views),
+        operations=roofline_tables.operations(result.rates),
+        notes=[*roofline_notes.flop_notes(found, result), *about],
+        next=roofline_notes.next_calls(manifest, found, result.views, kind, datatype),
     )
-
-
-def _row(point: roofline.Point) -> list[Any]:
-    values = {**vars(point), "time_ns": _whole(point.time_ns)}
-    return [values[column] for column in _POINTS]
-
-
-def _instruction_row(point: instruction_roofline.InstructionPoint) -> list[Any]:
-    values = {
-        **vars(point),
-        "performance": point.gips,
-        "unit": "GIPS",
-        "operations": point.instructions,
-        "time_ns": _whole(point.time_ns),
-    }
-    return [values[column] for column in _INSTRUCTIONS]
-
-
-def _whole(time_ns: float | None) -> int | None:
-    return None if time_ns is None else round(time_ns)
-
-
-def _page(
-    columns: dict[str, str | None], rows: list[list[Any]], found: roofline.Scene, limit: int, offset: int
-) -> Table:
-    """All rows of this page; further kernels are on the next one, whose rows are not known yet."""
-    more = offset + limit < found.collected.total
-    made = table(columns, rows)
-    return made.model_copy(update={"truncated": more, "total_rows": None if more or offset else len(rows)})
-
-
-def _pipes(views: list[View]) -> Table:
-    """The mixed-pipe view: least times as shares of the run time, busy cycles, and the verdict."""
-    columns: dict[str, str | None] = {"rank": None, "dispatch": None, "time_ns": "ns", "attainable_time_ns": "ns"}
-    columns |= {f"{name}_pct": "%" for name in _PIPES} | {f"{name}_busy_pct": "%" for name in _BUSY}
-    columns |= dict.fromkeys(("bound", "limiter", "why"))
-    rows = []
-    for rank, view in enumerate(views, 1):
-        shares = [view.shares[name].value if name in view.shares else None for name in _PIPES]
-        most = max((s for s in shares if s is not None), default=None)
-        attainable = most * view.time_ns if most is not None and view.time_ns is not None else None
-        busy = [view.busy.get(name) for name in _BUSY]
-        figures = [None if share is None else 100 * share for share in [*shares, *busy]]
-        rows.append(
-            [
-                rank,
-                view.dispatch,
-                _whole(view.time_ns),
-                _whole(attainable),
-                *figures,
-                view.bound,
-                view.limiter,
-                view.why,
-            ]
-        )
-    return table(columns, rows)
-
-
-def _ceilings(chosen: Ceilings, theory: Ceilings, kind: str, detail: str) -> Table:
-    """Ceilings with the ridge point at each level; in full also their interval, share of theory and origin."""
-    columns: dict[str, str | None] = {"ceiling": None, "value": None, "unit": None}
-    columns |= {f"ridge_{level}": "operations/B" for level in LEVELS}
-    if detail == "full":
-        columns |= {"low": None, "high": None, "pct_of_theory": "%", "kind": None, "source": None}
-    rows = []
-    for name, ceiling in chosen.known.items():
-        issue = ceiling.unit == "GIPS"
-        if ceiling.unit != "GB/s" and issue != (kind == "instruction"):
-            continue
-        row: list[Any] = [name, ceiling.value, ceiling.unit]
-        row += [None if name.endswith(".bw") else chosen.ridge(name, level) for level in LEVELS]
-        if detail == "full":
-            best = theory.value(name)
-            share = 100 * ceiling.value / best if best else None
-            row += [ceiling.low, ceiling.high, share, ceiling.kind, ceiling.source]
-        rows.append(row)
-    return table(columns, rows)
-
-
-def _marks(walls: dict[str, float]) -> str:
-    return ", ".join(f"{name} {mark:g}" for name, mark in walls.items())
-
-
-def _peak_note(theory: Ceilings) -> str:
-    issue = theory.known.get("issue")
-    if issue is None:
-        return "The peak of instruction issue is unknown: the profile states no clock."
-    return (
-        f"Theoretical peak {issue.value:.2f} GIPS = compute units x schedulers x IPC x clock. Instructions are wave "
-        "instructions (VALU and SALU), which these counters count once per wavefront; columns *_paper scale them as "
-        "Leinhauser et al. do, (4 VALU + SALU) / 64, which recorded counters contradict."
-    )
-
-
-def _flop_notes(found: roofline.Scene, result: roofline.Roofline) -> list[str]:
-    notes = []
-    if not found.formulas.operations(found.target, "flop"):
-        notes.append(
-            f"{found.target} has no counters of floating-point operations: no FLOP roofline is possible. "
-            'kind="instruction" works; bandwidths and the bound below come from bytes and instructions.'
-        )
-    if result.not_counted:
-        parts = [f"{name} ({why})" for name, why in list(result.not_counted.items())[:4]]
-        more = len(result.not_counted) - len(parts)
-        notes.append(
-            f"Not counted: {', '.join(parts)}{f' and {more} more' if more > 0 else ''}; totals are lower bounds."
-        )
-    if any(r.name in _PACKED for r in result.rates):
-        notes.append(
-            "A packed FP16 or FP32 instruction counts once: code with half2 or float2 does up to twice the FLOP."
-        )
-    if any(p.datatype == "flop" and p.operations == 0 for p in result.points):
-        notes.append("Kernels without floating point are judged by bandwidth and integer operations (datatype iop).")
-    if any(p.status == "impossible" for p in result.points):
-        notes.append("Points with status impossible contradict the hardware or themselves: do not draw conclusions.")
-    return notes
-
-
-def _notes(
-    manifest: Manifest, found: roofline.Scene, shown: Sequence[str], limit: int, offset: int, by: str
-) -> list[str]:
-    notes = list(found.ceilings.notes)
-    if found.ceilings.kind == "theoretical" and found.ceilings.missing:
-        names = list(found.ceilings.missing)
-        why = sorted(set(found.ceilings.missing.values()))
-        notes.append(
-            f"No ceiling for {len(names)} of them ({', '.join(why[:3])}); ceilings= takes measured ones by hand."
-        )
-    notes += [level.note for level in found.formulas.level if level.note and level.name in shown]
-    if found.collected.total > offset + limit:
-        first = offset + 1
-        plural = "kernels" if by == "kernel" else "dispatches"
-        notes.append(
-            f"{plural.capitalize()} {first} to {offset + limit} of {found.collected.total}, by time; offset= for more."
-        )
-    gpu = catalog.gpu(manifest.arch or "")
-    if not gpu.validated_on_hardware:
-        notes.append(f"Figures of {gpu.target} come from documents and recorded profiles; not validated on hardware.")
-    return notes
-
-
-def _next(
-    manifest: Manifest, found: roofline.Scene, views: list[View], kind: str, datatype: str | None
-) -> list[NextCall]:
-    suggested = []
-    here = {"workload": manifest.id}
-    if kind == "flop" and not found.formulas.operations(found.target, "flop"):
-        suggested.append(
-            NextCall(
-                tool="compute_roofline",
-                arguments={**here, "kind": "instruction"},
-                why="the instruction roofline needs no FLOP counters",
-            )
-        )
-    limiter = next((v.limiter for v in views if v.limiter in catalog.SUBSYSTEMS), None)
-    if limiter:
-        suggested.append(
-            NextCall(
-                tool="compute_metrics",
-                arguments={**here, "metrics": [limiter], "kernel": "#1"},
-                why=f"what {limiter} does in the longest kernel",
-            )
-        )
-    if any(v.bound == "unknown" for v in views):
-        suggested.append(NextCall(tool="list_workloads", arguments=here, why="which passes and counters exist"))
-    if kind == "flop" and datatype is None and not suggested:
-        suggested.append(
-            NextCall(tool="compute_roofline", arguments={**here, "datatype": "all"}, why="points per data type")
-        )
-    return suggested

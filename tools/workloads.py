@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from ..analysis.database import connect
-from ..analysis.store import Manifest, Store, sql_literal
+from ..analysis.store import Manifest, Store, sql_path
 from .results import NextCall, Result, Table, table
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _rows(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, name
     path = store.file(manifest, name)
     if path is None:
         return []
-    return [list(r) for r in con.execute(sql.format(f"read_parquet({sql_literal(str(path))})")).fetchall()]
+    return [list(r) for r in con.execute(sql.format(f"read_parquet({sql_path(path)})")).fetchall()]
 
 
 def _time(manifest: Manifest) -> str:

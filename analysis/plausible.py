@@ -1,0 +1,87 @@
+"""What a point is worth: its status, and the reason in words where it is not plainly ok."""
+
+from __future__ import annotations
+
+from . import mixed
+from .collect import TIME, Done
+from .scene import Scene
+from .status import Status
+from .work import Level, Operation
+
+_SUSPECT, _IMPOSSIBLE = 1.0, 1.05
+_CAUSES = "replays were mixed, a clock is wrong, or units are miscounted"
+_CACHED = "the Infinity Cache answers faster than HBM"
+_DUAL = "vector instructions were issued in pairs"
+
+
+def judge(
+    done: Done,
+    level: Level,
+    operations: list[Operation],
+    counted: list[Operation],
+    missing: dict[str, str],
+    n: int,
+    amount: float | None,
+    traffic: float | None,
+    roof: float | str,
+    wait: float | None,
+    time_ns: float | None,
+    found: Scene,
+) -> tuple[Status, str | None]:
+    """The status of a point and, where it is not plainly ok, the reason in words."""
+    if not operations:
+        return "not_supported", f"{found.target} has no counters of floating-point operations; bandwidth only"
+    if amount is None and missing:
+        return "not_collected", f"operations: {next(iter(missing.values()))}"
+    if not n:
+        return "not_collected", "no dispatch has all of its counters"
+    if time_ns is None:
+        return "not_collected", "time: the dispatches have no usable timing"
+    if traffic is None:
+        return "not_collected", f"bytes: {_why_no_bytes(level, done, found)}"
+    if traffic < 0:
+        return "impossible", "negative bytes: counters of different replays do not fit together"
+    nominal, at_best = _theory_shares(level, counted, done, found)
+    if at_best is not None and at_best > _SUSPECT:
+        text = f"{at_best:.1%} of what theory allows: {_CAUSES}"
+        return ("impossible" if at_best > _IMPOSSIBLE else "suspect"), text
+    if nominal is not None and nominal > _SUSPECT:
+        return "suspect", f"{nominal:.1%} of the theoretical ceiling: {_CACHED if level.cache else _DUAL}, or {_CAUSES}"
+    share = max(s for s in (roof if isinstance(roof, float) else 0.0, wait or 0.0)) / time_ns
+    reasons = [f"not counted: {', '.join(missing)}"] if missing else []
+    if share > _SUSPECT:
+        reasons.append(f"{share:.1%} of a recorded ceiling, which is a lower bound of what is possible")
+    suspect = bool(missing) or (share > _SUSPECT and nominal is None)
+    if isinstance(roof, str):
+        reasons.append(roof)
+    if wait is None:
+        reasons.append(f"no {found.ceilings.kind} ceiling {level.key}")
+    if not amount:
+        reasons.append("no such operations: judge by bandwidth")
+    elif not traffic:
+        reasons.append("no traffic at this level")
+    return ("suspect" if suspect else "ok"), "; ".join(reasons) or None
+
+
+def _theory_shares(
+    level: Level, counted: list[Operation], done: Done, found: Scene
+) -> tuple[float | None, float | None]:
+    """The least time by theory as a share of the run time: at nominal ceilings, and at the most that is possible."""
+    n, sums = done.over([*(o.name for o in counted), level.name, TIME])
+    peak, most = found.theory.value(level.key), mixed.most_gbs(level, found.theory)
+    if not n or peak is None or most is None:
+        return None, None
+    shares = []
+    for width, at_best in ((peak, False), (most, True)):
+        roof = mixed.roof_ns(counted, sums, found.theory, at_best=at_best)
+        shares.append(None if isinstance(roof, str) else max(roof, sums[level.name] / width) / sums[TIME])
+    return shares[0], shares[1]
+
+
+def _why_no_bytes(level: Level, done: Done, found: Scene) -> str:
+    """Why a level has no bytes, with the range in which they lie where one is known."""
+    reason = found.collected.missing.get(level.name, "no value for this kernel")
+    n, sums = done.over([f"{level.name}.least", f"{level.name}.most"])
+    if not n:
+        return reason
+    return f"between {sums[f'{level.name}.least']:.6g} and {sums[f'{level.name}.most']:.6g}; {reason}"

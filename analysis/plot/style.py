@@ -1,0 +1,221 @@
+"""What every picture shares: colours, text that is safe and measured, and deterministic PNG and SVG."""
+
+from __future__ import annotations
+
+import io
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+WIDTH = 800
+"""Every picture is laid out for this many pixels; a wider one has the same layout at a higher resolution."""
+INK, FAINT, GRID = "#222222", "#5f5f5f", "#dddddd"
+LEVELS = {"hbm": "#0072B2", "l2": "#009E73", "vl1d": "#E69F00", "lds": "#CC79A7"}
+"""One colour a memory level, in every picture (Okabe and Ito 2008, told apart with any colour vision)."""
+NAMES = {"hbm": "HBM", "l2": "L2", "vl1d": "vL1D", "lds": "LDS"}
+OTHER, WARNING = "#56B4E9", "#D55E00"
+BEFORE, AFTER = "#999999", "#0072B2"
+SMALL, NORMAL, TITLE = 8.0, 9.0, 12.0
+_DPI = 100
+_RC = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": NORMAL,
+    "text.parse_math": False,
+    "svg.hashsalt": "rooflens",
+    "svg.fonttype": "path",
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.formatter.use_mathtext": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "axes.axisbelow": True,
+}
+_LOCK = threading.Lock()
+
+
+@dataclass
+class Picture:
+    """A finished picture in both formats, and the same facts in words."""
+
+    png: bytes
+    svg: bytes
+    facts: list[str]
+    figure: Figure
+    labels: dict[str, list[Text]] = field(default_factory=dict)
+    """Texts by what they are (ceiling, kernel, point), so that a test can look at their places."""
+
+
+@dataclass
+class Page:
+    """A figure of fixed width whose parts are placed in pixels from its upper left corner."""
+
+    figure: Figure
+    height: float
+    facts: list[str] = field(default_factory=list)
+    labels: dict[str, list[Text]] = field(default_factory=dict)
+
+    def axes(self, left: float, top: float, width: float, height: float, **kwargs: Any) -> Axes:
+        """Axes in a box given in pixels."""
+        low = 1 - (top + height) / self.height
+        axes: Axes = self.figure.add_axes((left / WIDTH, low, width / WIDTH, height / self.height), **kwargs)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        axes.tick_params(labelsize=SMALL)
+        return axes
+
+    def text(self, x: float, y: float, words: str, *, kind: str = "text", **kwargs: Any) -> Text:
+        """Text whose upper left corner is at (x, y), unless ``ha`` and ``va`` say otherwise."""
+        made = self.figure.text(
+            x / WIDTH, 1 - y / self.height, clean(words), **{"ha": "left", "va": "top", "fontsize": SMALL, **kwargs}
+        )
+        self.labels.setdefault(kind, []).append(made)
+        return made
+
+    def lines(self, x: float, y: float, sentences: Sequence[str], width: float, **kwargs: Any) -> float:
+        """Sentences one below the other, wrapped to ``width``; returns where the next could start."""
+        for line in wrapped(sentences, width, kwargs.get("fontsize", SMALL)):
+            self.text(x, y, line, **kwargs)
+            y += LINE
+        return y
+
+
+LINE = 15.0
+"""Pixels from one line of small text to the next."""
+
+
+def render(draw: Callable[[], Page], width_px: int = WIDTH) -> Picture:
+    """Draw a page and save it as PNG and SVG; the same input gives the same bytes."""
+    with _drawing():
+        page = draw()
+        png, svg = io.BytesIO(), io.BytesIO()
+        page.figure.savefig(png, format="png", dpi=_DPI * width_px / WIDTH, metadata={"Software": None})
+        page.figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return Picture(png.getvalue(), svg.getvalue(), page.facts, page.figure, page.labels)
+
+
+def page(height: float) -> Page:
+    """An empty page; only inside of ``render``."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
+    FigureCanvasAgg(figure)
+    return Page(figure, height)
+
+
+@contextmanager
+def _drawing() -> Iterator[None]:
+    """matplotlib's defaults and ours, whatever its user has configured; one thread at a time, as they are global."""
+    import matplotlib
+
+    with _LOCK, matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_RC)
+        yield
+
+
+def clean(words: str) -> str:
+    """Text from a profile without control, bidirectional and undrawable characters."""
+    glyphs = _glyphs()
+    kept = (" " if c.isspace() else c for c in words if unicodedata.category(c)[0] != "C" or c.isspace())
+    return "".join(c if ord(c) in glyphs else "?" for c in kept)
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    return frozenset(_font().get_charmap())
+
+
+def _font() -> Any:
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    return get_font(findfont(FontProperties(family="DejaVu Sans")))
+
+
+def width_of(words: str, size: float = SMALL) -> float:
+    """The width of a line of text in pixels of the layout."""
+    font = _font()
+    font.set_size(size, _DPI)
+    font.set_text(clean(words), 0.0)
+    return float(font.get_width_height()[0]) / 64
+
+
+def shortened(name: str, width: float, size: float = SMALL) -> str:
+    """A name with its middle left out, where it is wider than ``width`` pixels."""
+    name = clean(name)
+    if width_of(name, size) <= width:
+        return name
+    low, high = 2, min(len(name), 400)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if width_of(_without_middle(name, middle), size) <= width else (low, middle)
+    return _without_middle(name, low)
+
+
+def _without_middle(name: str, keep: int) -> str:
+    head = -(-2 * keep // 3)
+    return f"{name[:head]}…{name[len(name) - (keep - head) :] if keep > head else ''}"
+
+
+def wrapped(sentences: Sequence[str], width: float, size: float = SMALL) -> list[str]:
+    """Sentences broken into lines at most ``width`` pixels wide."""
+    lines: list[str] = []
+    for sentence in sentences:
+        line = ""
+        for word in sentence.split():
+            word = shortened(word, width, size)
+            longer = f"{line} {word}".strip()
+            if line and width_of(longer, size) > width:
+                lines.append(line)
+                line = word
+            else:
+                line = longer
+        lines.append(line)
+    return lines
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Positions at least ``gap`` apart between ``low`` and ``high``, in all as near to ``wanted`` as can be."""
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    pools: list[tuple[float, int]] = []
+    for rank, i in enumerate(order):
+        mean, n = wanted[i] - rank * gap, 1
+        while pools and pools[-1][0] >= mean:
+            before, m = pools.pop()
+            mean, n = (before * m + mean * n) / (m + n), m + n
+        pools.append((mean, n))
+    flat = [mean for mean, n in pools for _ in range(n)]
+    top = max(low, high - (len(wanted) - 1) * gap)
+    found = [0.0] * len(wanted)
+    for rank, i in enumerate(order):
+        found[i] = min(max(flat[rank], low), top) + rank * gap
+    return found
+
+
+def number(value: float) -> str:
+    """A figure with three significant digits and thousands separated."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        digits = len(str(int(abs(value)))) - 3
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.3g}"
+
+
+def si(value: float, unit: str) -> str:
+    """A rate in G-units with a prefix that keeps it short: 1638.4 GB/s is 1.64 TB/s."""
+    if unit.startswith("G") and abs(value) >= 1000:
+        if abs(value) >= 1e6:
+            return f"{value / 1e6:.3g} P{unit[1:]}"
+        return f"{value / 1e3:.3g} T{unit[1:]}" if unit != "GIPS" else f"{number(value)} {unit}"
+    return f"{value:.3g} {unit}"
