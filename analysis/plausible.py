@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from . import mixed
 from .collect import TIME, Done
 from .scene import Scene
@@ -14,52 +16,57 @@ _CACHED = "the Infinity Cache answers faster than HBM"
 _DUAL = "vector instructions were issued in pairs"
 
 
-def judge(
-    done: Done,
-    level: Level,
-    operations: list[Operation],
-    counted: list[Operation],
-    missing: dict[str, str],
-    n: int,
-    amount: float | None,
-    traffic: float | None,
-    roof: float | str,
-    wait: float | None,
-    time_ns: float | None,
-    found: Scene,
-) -> tuple[Status, str | None]:
+@dataclass(frozen=True)
+class Tally:
+    """What a point adds up to, over ``n`` dispatches: operations, bytes, run time and the least times they need."""
+
+    operations: list[Operation]
+    counted: list[Operation]
+    missing: dict[str, str]
+    n: int
+    amount: float | None
+    traffic: float | None
+    time_ns: float | None
+    roof_ns: float | str
+    """The least time of the operations, or the ceiling that is missing for it."""
+    wait_ns: float | None
+    """The least time of the bytes."""
+
+
+def judge(done: Done, level: Level, tally: Tally, found: Scene) -> tuple[Status, str | None]:
     """The status of a point and, where it is not plainly ok, the reason in words."""
-    if not operations:
+    if not tally.operations:
         return "not_supported", f"{found.target} has no counters of floating-point operations; bandwidth only"
-    if amount is None and missing:
-        return "not_collected", f"operations: {next(iter(missing.values()))}"
-    if not n:
+    if tally.amount is None and tally.missing:
+        return "not_collected", f"operations: {next(iter(tally.missing.values()))}"
+    if not tally.n:
         return "not_collected", "no dispatch has all of its counters"
-    if time_ns is None:
+    if tally.time_ns is None:
         return "not_collected", "time: the dispatches have no usable timing"
-    if traffic is None:
+    if tally.traffic is None:
         return "not_collected", f"bytes: {_why_no_bytes(level, done, found)}"
-    if traffic < 0:
+    if tally.traffic < 0:
         return "impossible", "negative bytes: counters of different replays do not fit together"
-    nominal, at_best = _theory_shares(level, counted, done, found)
+    nominal, at_best = _theory_shares(level, tally.counted, done, found)
     if at_best is not None and at_best > _SUSPECT:
         text = f"{at_best:.1%} of what theory allows: {_CAUSES}"
         return ("impossible" if at_best > _IMPOSSIBLE else "suspect"), text
     if nominal is not None and nominal > _SUSPECT:
         return "suspect", f"{nominal:.1%} of the theoretical ceiling: {_CACHED if level.cache else _DUAL}, or {_CAUSES}"
-    share = max(s for s in (roof if isinstance(roof, float) else 0.0, wait or 0.0)) / time_ns
-    reasons = [f"not counted: {', '.join(missing)}"] if missing else []
+    reasons = [f"not counted: {', '.join(tally.missing)}"] if tally.missing else []
+    roof = tally.roof_ns if isinstance(tally.roof_ns, float) else 0.0
+    share = max(roof, tally.wait_ns or 0.0) / tally.time_ns
     if share > _SUSPECT:
         reasons.append(f"{share:.1%} of a recorded ceiling, which is a lower bound of what is possible")
-    suspect = bool(missing) or (share > _SUSPECT and nominal is None)
-    if isinstance(roof, str):
-        reasons.append(roof)
-    if wait is None:
+    if isinstance(tally.roof_ns, str):
+        reasons.append(tally.roof_ns)
+    if tally.wait_ns is None:
         reasons.append(f"no {found.ceilings.kind} ceiling {level.key}")
-    if not amount:
+    if not tally.amount:
         reasons.append("no such operations: judge by bandwidth")
-    elif not traffic:
+    elif not tally.traffic:
         reasons.append("no traffic at this level")
+    suspect = bool(tally.missing) or (share > _SUSPECT and nominal is None)
     return ("suspect" if suspect else "ok"), "; ".join(reasons) or None
 
 

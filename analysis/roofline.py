@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from . import mixed
 from .ceilings import Ceilings
 from .collect import TIME, Collected, Done
-from .plausible import judge
+from .plausible import Tally, judge
 from .problems import BadArgument, near
 from .scene import Scene
 from .status import Status
@@ -155,7 +155,8 @@ def _point(
     wait = traffic / peak if traffic is not None and peak else None
     roof = mixed.roof_ns(counted, sums, found.ceilings) if n else 0.0
     least = max(roof, wait) if wait is not None and amount is not None and not isinstance(roof, str) else None
-    status, reason = judge(done, level, operations, counted, missing, n, amount, traffic, roof, wait, time_ns, found)
+    tally = Tally(operations, counted, missing, n, amount, traffic, time_ns, roof, wait)
+    status, reason = judge(done, level, tally, found)
     return Point(
         rank=rank,
         kernel=done.kernel,

@@ -22,7 +22,8 @@ INSTRUCTIONS = """\
 rooflens analyses GPU kernel profiles (AMD Instinct first) from hardware counters in a DuckDB store.
 Typical order: list_workloads (what is stored) or import_profile (a rocprof-compute/omniperf folder or rocprof CSV)
 -> list_workloads with a workload (kernels by time) -> compute_metrics (preset "overview" first, then panels or
-subsystems such as "l2", "hbm", "lds", "occupancy"; kernel="#1" is the longest) -> query_counters for any other
+subsystems such as "l2", "hbm", "lds"; kernel="#1" is the longest) -> compute_roofline (what limits a kernel)
+-> compute_occupancy (waves, their limiter, the smallest change that helps) -> query_counters for any other
 question in SQL (DuckDB; tables and columns: resource rooflens://schema). search_metrics explains a metric.
 workload accepts an id, a unique id prefix, a name or "latest". Every figure has a unit and a status:
 null means not collected, never zero, and the reason says why; "suspect" and "impossible" figures must not be trusted.
@@ -73,11 +74,9 @@ class _SeamTool(SdkTool):
             fn_metadata=FuncMetadata(arg_model=_NoArguments, output_schema=schemas.output(tool.result)),
             is_async=False,
             context_kwarg=None,
+            # Destructive and idempotent mean nothing for a tool that only reads.
             annotations=ToolAnnotations(
-                read_only_hint=not tool.writes,
-                destructive_hint=False,
-                idempotent_hint=not tool.writes,
-                open_world_hint=False,
+                read_only_hint=not tool.writes, open_world_hint=False, destructive_hint=False if tool.writes else None
             ),
             store=store,
             read_only=read_only,

@@ -12,15 +12,18 @@ from typing import Any
 from ..analysis.store import Store
 from ..tools.importing import import_profile
 from ..tools.metrics import MetricsResult, compute_metrics
+from ..tools.occupancy import compute_occupancy
 from ..tools.query import query_counters
 from ..tools.results import Table
+from ..tools.roofline import compute_roofline
 from ..tools.workloads import list_workloads
 from . import render
 
 SAMPLES = Path(__file__).parent / "samples"
+_MATMUL = "matmul_fp64"
 _PAIR = ("yax_before", "yax_after")
 _METRICS = (
-    "dispatch.duration_ns", "dispatch.waves", "vl1d.req", "vl1d.bw_gbs", "vl1d.hit_rate_pct", "vl1d.coalescing_pct",
+    "dispatch.duration_ns", "vl1d.req", "vl1d.bw_gbs", "vl1d.hit_rate_pct", "vl1d.coalescing_pct",
     "l2.bw_gbs", "l2.hit_rate_pct", "fabric.sol_read_bw_gbs", "fabric.read_latency_cycles",
 )  # fmt: skip
 _SQL = """\
@@ -54,6 +57,8 @@ def demo(store: Store | None) -> int:
         print("   " + _SQL.replace("\n", "\n   ") + "\n")
         _show(query_counters(where, _SQL).table, None, "")
         print(_LESSON)
+        _roofline(where)
+        _occupancy(where)
         kept = store is not None
         print(_CONNECT.format(command="rooflens", store=where.root if kept else "DIR"))
         if not kept:
@@ -66,6 +71,26 @@ _LESSON = """\
    number of wavefronts is the same. The published "solution" reads one row in 64: it does less work, so this is no
    like-for-like speed-up (a corrected version gains about 1.6 times).
 """
+
+
+def _roofline(store: Store) -> None:
+    print("5. Roofline: FP64 matrix multiplication, naive and rocBLAS (one GCD of an MI250X, rebuilt from a lecture)\n")
+    done = import_profile(store, str(SAMPLES / _MATMUL), name=_MATMUL, tags=["sample"])
+    found = compute_roofline(
+        store, done.workload, levels=["hbm"], datatype="f64", ceiling_source="theoretical", limit=6
+    )
+    columns = ("kernel", "intensity", "performance", "attainable", "pct_of_attainable", "bound", "limiter")
+    _show(found.points, columns, "intensity in FLOP/B of HBM traffic, performance and attainable in GFLOP/s")
+
+
+def _occupancy(store: Store) -> None:
+    print("6. Occupancy: 68 VGPRs and work-groups of 1024 on gfx90a, and the smallest changes that give more waves\n")
+    found = compute_occupancy(store, gpu="gfx90a", vgprs=68, workgroup_size=1024)
+    limiter = ", ".join(found.limiters)
+    print(
+        f"   {found.waves_per_cu} of {found.max_waves_per_cu} waves per CU ({found.occupancy_pct:.0f} %), limited by {limiter}"
+    )
+    _show(found.what_if, ("argument", "now", "to", "waves_per_cu", "occupancy_pct"), "")
 
 
 @contextmanager

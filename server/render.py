@@ -14,6 +14,7 @@ from ..tools.results import NextCall, Result, Table
 CHARACTERS = 32_000
 """An answer's cap, about 8,000 tokens."""
 _ROOM_FOR_NOTES = 600
+_PAGED_BY_ROW = ("compute_metrics", "list_workloads", "search_metrics")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
@@ -68,7 +69,7 @@ def capped(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
             "for fewer columns, or use `rooflens call --full` in scripts.",
         ],
     }
-    if "offset" in arguments or tool in ("compute_metrics", "list_workloads", "search_metrics"):
+    if tool in _PAGED_BY_ROW:
         rest = {**arguments, "offset": int(arguments.get("offset", 0)) + keep}
         update["next"] = [NextCall(tool=tool, arguments=rest, why="the rows after these"), *result.next]
     return result.model_copy(update=update)

@@ -14,10 +14,9 @@ def parameters(model: type[pydantic.BaseModel]) -> dict[str, Any]:
 
 
 def output(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The output schema: names and types of the top level; a model reads the result itself."""
-    full = model.model_json_schema(mode="serialization")
-    properties = {name: _shallow(part) for name, part in full["properties"].items()}
-    return {"type": "object", "properties": properties, "required": full.get("required", [])}
+    """The output schema: which fields are always there; a model reads the rest from the result itself."""
+    always = [name for name, field in model.model_fields.items() if field.is_required()]
+    return {"type": "object", "required": always}
 
 
 def _compact(schema: Any) -> Any:
@@ -33,9 +32,3 @@ def _compact(schema: Any) -> Any:
     if found.get("default", ...) is None:
         del found["default"]
     return found
-
-
-def _shallow(part: dict[str, Any]) -> dict[str, Any]:
-    if "anyOf" in part:
-        return {"type": [_shallow(p).get("type", "object") for p in part["anyOf"]]}
-    return {"type": part.get("type", "object")}

@@ -31,11 +31,8 @@ def test_generated_pages_are_fresh() -> None:
 
 def test_every_command_in_the_readme_exists() -> None:
     commands = set(_parser()._subparsers._group_actions[0].choices)  # type: ignore[union-attr]
-    used = set(
-        re.findall(
-            r"^\s*(?:\$ )?rooflens (?:--store \S+ )?([a-z][a-z-]*)", (ROOT / "README.md").read_text(), re.MULTILINE
-        )
-    )
+    shown = r"^(?:    |\$ |claude mcp add rooflens -- )rooflens (?:--store \S+ )?([a-z][a-z-]*)"
+    used = set(re.findall(shown, (ROOT / "README.md").read_text(), re.MULTILINE))
     assert used and used <= commands
 
 

@@ -113,7 +113,7 @@ def _answer(found: Found, mode: Mode, model: Model, limit: int, offset: int) -> 
     """Every kernel computed; one that cannot be says why in its row, or raises where nothing else is known."""
     figures = [_figure(s, mode, model) for s in found.subjects]
     first, lead = found.subjects[0], figures[0]
-    if isinstance(lead, Problem) and len(figures) == 1 and first.more.get("achieved_pct") is None:
+    if isinstance(lead, Problem) and not found.informative and all(isinstance(f, Problem) for f in figures):
         raise lead
     exact = lead if isinstance(lead, Occupancy) else None
     known = None if isinstance(lead, Problem) else lead

@@ -43,7 +43,9 @@ def from_code_object(path: str, kernel: str | None, gpu: str | None, dynamic: in
         )
         for k in kernels
     ]
-    return Found(f"code object {source.name}", subjects, COMPILED, _about(kernels, size, dynamic))
+    foreign = any(s.gpu not in catalog.targets() for s in subjects)
+    notes = _about(kernels, size, dynamic)
+    return Found(f"code object {source.name}", subjects, COMPILED, notes, informative=foreign)
 
 
 def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[str]:

@@ -46,6 +46,8 @@ class Found:
     columns: dict[str, str | None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     next: list[NextCall] = field(default_factory=list)
+    informative: bool = False
+    """Whether the kernels are worth an answer where the occupancy of none can be computed."""
 
 
 def from_numbers(subject: Subject) -> Found:
@@ -75,7 +77,7 @@ def from_workload(store: Store, reference: str, kernel: str | None, gpu: str | N
         notes.append(f"Achieved occupancy ({_ACHIEVED}) is not known for this workload: {lacking}.")
     elif len(rows) > kernels:
         notes.append("Kernels launched with several sizes have several rows; achieved figures are over all launches.")
-    return Found(f"workload {manifest.id}", subjects, PROFILED, notes, _next(manifest, bool(achieved)))
+    return Found(f"workload {manifest.id}", subjects, PROFILED, notes, _next(manifest, bool(achieved)), bool(achieved))
 
 
 def _next(manifest: Manifest, achieved: bool) -> list[NextCall]:

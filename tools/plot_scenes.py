@@ -1,181 +1,190 @@
-"""What the pictures show, taken from the results of the other tools, so that both always say the same."""
+"""What the pictures of occupancy, speed of light and comparison show, in figures and in words."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from ..analysis import engine
-from ..analysis.plot import compare, occupancy, roofline, speed_of_light
-from ..analysis.plot.style import NAMES, number
-from ..analysis.problems import BadInput
+from ..analysis.occupancy import Occupancy
+from ..analysis.occupancy import occupancy as occupancy_of
+from ..analysis.plot import compare, occupancy, speed_of_light
+from ..analysis.plot.bars import Row, Value
+from ..analysis.plot.style import number
+from ..analysis.problems import BadArgument, BadInput
 from ..analysis.store import Manifest, Store
 from .occupancy import compute_occupancy
-from .results import Table
-from .roofline import RooflineResult, compute_roofline
-from .workloads import list_workloads
+from .plot_roofline import records
 
-Kind = Literal["flop", "instruction"]
-_UNITS = {"flop": "GFLOP/s", "iop": "GIOP/s"}
-_SPEED_OF_LIGHT = "2"
+_PANEL = "2"
 _TIME = "dispatch.duration_ns"
 _DOUBTFUL = ("suspect", "impossible")
 
 
-def roofline_scene(
-    store: Store, manifest: Manifest, kernel: str | None, datatype: str | None, kind: Kind | None,
-    source: Literal["empirical", "theoretical"], kernels: int,
-) -> tuple[roofline.Scene, list[str]]:  # fmt: skip
-    """The roofline of a workload's longest kernels, and the facts in words.
+def occupancy_scene(store: Store, manifest: Manifest, kernel: str | None) -> tuple[occupancy.Scene, list[str]]:
+    """The longest of the kernels selected, with what else its waves could be."""
+    result = compute_occupancy(store, workload=manifest.id, kernel=kernel, limit=1)
+    row = records(result.kernels)[0]
+    if row.get("reason") or row["vgprs"] is None or row["workgroup_size"] is None:
+        why = row.get("reason") or "its registers or its work-group size are not stated"
+        raise BadInput(f"The occupancy of {row['kernel']!r} cannot be drawn", str(why))
+    base: dict[str, Any] = {name: row[name] or 0 for name in ("vgprs", "agprs", "sgprs", "lds_bytes", "workgroup_size")}
 
-    Left open, ``kind`` is instruction where the GPU counts no floating-point operations.
-    """
-    result = compute_roofline(
-        store, manifest.id, kernel=kernel, kind=kind or "flop", datatype=datatype, ceiling_source=source, limit=kernels,
-        detail="full",
-    )  # fmt: skip
-    points = records(result.points)
-    if kind is None and points and all(p["status"] == "not_supported" for p in points):
-        scene, facts = roofline_scene(store, manifest, kernel, None, "instruction", source, kernels)
-        note = f"{manifest.arch} has no counters of floating-point operations: this is the instruction roofline."
-        return scene.__class__(**{**vars(scene), "statements": [note, *scene.statements]}), [note, *facts]
-    dots = [_dot(p) for p in points]
-    unit = "GIPS" if kind == "instruction" else _unit(points)
-    dots = [d for d, p in zip(dots, points, strict=True) if not d.drawn or unit != "GFLOP/s or GIOP/s" or p["unit"]]
-    roofs = _roofs(result, unit, datatype)
-    if not roofs and not any(d.drawn for d in dots):
+    def at(**changed: int) -> Occupancy | None:
+        try:
+            return occupancy_of(row["gpu"], **{**base, **changed})
+        except BadArgument:
+            return None
+
+    found = occupancy_of(row["gpu"], **base)
+    wave = "warp" if row["gpu"].startswith("sm_") else "wave"
+    notes = [n for n in result.notes if n.startswith(("Measured", "Achieved", "The profile has no column"))]
+    scene = occupancy.Scene(
+        title=f"Occupancy on {row['gpu']}: {manifest.name}",
+        kernel=str(row["kernel"]),
+        found=found,
+        sweeps=occupancy.sweeps(found, at),
+        achieved=row.get("achieved_waves_per_cu"),
+        statements=notes,
+        wave=wave,
+    )
+    facts = [
+        f"{row['kernel']}: {found.waves_per_cu} of {found.max_waves_per_cu} {wave}s per {found.unit} "
+        f"({number(found.occupancy_pct)} %), limited by {', '.join(found.limiters)}.",
+        f"It takes {row['vgprs']} VGPRs, {row['agprs'] or 0} AGPRs, {row['sgprs'] or 0} SGPRs, {row['lds_bytes'] or 0} "
+        f"bytes of LDS, work-groups of {row['workgroup_size']}.",
+        *(
+            f"{' and '.join(f'{c.argument} {c.now} -> {c.to}' for c in w.changes)} would give {w.waves_per_cu} "
+            f"{wave}s ({number(w.occupancy_pct)} %)."
+            for w in found.what_if
+        ),
+    ]
+    return scene, [*facts, *notes]
+
+
+def speed_scene(store: Store, manifest: Manifest, kernel: str | None) -> tuple[speed_of_light.Scene, list[str]]:
+    """Every figure of the speed-of-light panel that has a peak and a value."""
+    figures = engine.evaluate(store, manifest, [_PANEL], kernel=kernel, quartiles=False)
+    rows = [_row(f) for f in figures if f.pct_of_peak is not None]
+    missing = _missing(figures)
+    if not rows:
         raise BadInput(
-            f"There is nothing to draw in the roofline of {manifest.name!r}",
-            "; ".join(dict.fromkeys(str(p["reason"]) for p in points if p["reason"])) or "it has no kernels",
-            "compute_roofline says which counters and device facts are missing",
+            f"No figure of speed of light has a value in {manifest.name!r}", " ".join(missing), "Profile with panel 2"
         )
-    shares = _shares(store, manifest)
-    listed = [_kernel(rank, points, shares) for rank in dict.fromkeys(p["rank"] for p in points)]
-    statements = _missing(points, dots, result.notes)
-    what = {"instruction": "Instruction roofline"}.get(kind or "", "Roofline")
-    scene = roofline.Scene(
-        title=f"{what} of {manifest.name}",
-        device=f"{result.device}; {'measured' if result.ceiling_source == 'empirical' else 'theoretical'} ceilings"
-        + (f"; data type {datatype}" if datatype else ""),
-        unit=unit,
-        intensity_unit="wave instructions / byte" if unit == "GIPS" else "operations / byte",
-        roofs=roofs,
-        dots=dots,
-        kernels=listed,
-        statements=statements,
+    scene = speed_of_light.Scene(
+        title=f"Speed of light of {manifest.name}",
+        subtitle=f"{manifest.device or ''} ({manifest.arch}); {_selected(manifest, kernel)}; theoretical peaks",
+        rows=_by_subsystem(rows),
+        statements=[*_doubts([rows]), *missing],
     )
-    facts = [_point_words(p, shares) for p in points]
-    facts += [f"Ceiling {r['ceiling']}: {number(r['value'])} {r['unit']} ({r['source']})." for r in _chosen(result, roofs)]
-    return scene, [*facts, *statements]
+    words = [
+        f"{f.metric.subsystem}: {f.metric.title} {number(f.value)} {f.unit}"
+        + (f", {number(f.pct_of_peak)} % of {number(f.peak)}" if f.pct_of_peak is not None and f.peak else "")
+        + (f" ({f.status}: {f.reason})" if f.status != "ok" else "")
+        + "."
+        for f in figures
+        if f.value is not None
+    ]
+    return scene, [*words, *missing]
 
 
-def _unit(points: list[dict[str, Any]]) -> str:
-    units = {p["unit"] for p in points if p["performance"]}
-    return " or ".join(sorted(units)) if units else "GFLOP/s"
+def compare_scene(
+    store: Store, baseline: Manifest, candidate: Manifest, kernel: str | None
+) -> tuple[compare.Scene, list[str]]:
+    """Time and speed of light of two workloads; a row for each figure that one of them has."""
+    both = [engine.evaluate(store, m, [_PANEL, _TIME], kernel=kernel, quartiles=False) for m in (baseline, candidate)]
+    times = [_time(m, figures) for m, figures in zip((baseline, candidate), both, strict=True)]
+    named = [{f.name: f for f in figures if f.pct_of_peak is not None} for figures in both]
+    rows, idle = [], []
+    for name in dict.fromkeys([*named[0], *named[1]]):
+        pair = [found.get(name) for found in named]
+        first = next(f for f in pair if f is not None)
+        if all(f is not None and f.value == 0 for f in pair):
+            idle.append(_title(first))
+            continue
+        rows.append(replace(_row(first), values=[_value(f) if f else None for f in pair]))
+    notes = [
+        "Percent of each workload's own theoretical peaks. No verdict: whether both did the same work is not checked "
+        "here, so less time may mean less work."
+    ]
+    if baseline.arch != candidate.arch:
+        notes.append(f"Different GPUs: {baseline.arch} and {candidate.arch}.")
+    if idle:
+        notes.append(f"0 in both: {', '.join(idle)}.")
+    if not rows:
+        notes.append("Neither has a figure of speed of light: " + " ".join(_missing(both[0])))
+    notes += _doubts([rows])
+    if not rows and not any(t.total_ns for t in times):
+        raise BadInput("There is nothing to compare", notes[-1], "Profile both with panel 2")
+    scene = compare.Scene(
+        title=f"{baseline.name} → {candidate.name}",
+        subtitle=f"{baseline.device or ''} ({baseline.arch}); {_selected(baseline, kernel)}",
+        times=(times[0], times[1]),
+        rows=_by_subsystem(rows),
+        statements=notes,
+    )
+    words = [
+        f"{role} {t.name}: {'no usable timing' if not t.total_ns else f'{number(t.total_ns / 1e6)} ms'} "
+        f"in {t.dispatches} dispatches."
+        for role, t in zip(("Baseline", "Candidate"), times, strict=True)
+    ]
+    words += [
+        f"{r.subsystem}: {r.title} " + " -> ".join("no value" if v is None else f"{number(v.pct)} %" for v in r.values)
+        for r in scene.rows
+    ]
+    return scene, [*words, *notes]
 
 
-def _dot(p: dict[str, Any]) -> roofline.Dot:
-    return roofline.Dot(
-        p["rank"], p["level"], p.get("datatype", "inst"), p["intensity"], p["performance"], p.get("bandwidth"),
-        p["status"] in _DOUBTFUL,
-    )  # fmt: skip
+def _row(f: engine.Figure) -> Row:
+    return Row(f.metric.subsystem, _title(f), f.unit, f.peak or 0.0, [_value(f)])
 
 
-def _chosen(result: RooflineResult, roofs: list[roofline.Roof]) -> list[dict[str, Any]]:
-    names = {r.name for r in roofs}
-    return [r for r in records(result.ceilings) if r["ceiling"] in names]
+def _value(f: engine.Figure) -> Value:
+    return Value(f.value or 0.0, f.pct_of_peak or 0.0, f.status if f.status in _DOUBTFUL else "")
 
 
-def _roofs(result: RooflineResult, unit: str, datatype: str | None) -> list[roofline.Roof]:
-    """Bandwidths, and the compute ceilings in the units of the points (of one data type, where one was asked for)."""
-    known = [r for r in records(result.ceilings) if r["unit"] == "GB/s" or r["unit"] in unit]
-    if datatype and (word := datatype.lower().replace("fp", "f")) not in ("all", "flop", "total", "iop", "int"):
-        kept = [
-            r for r in known
-            if r["unit"] == "GB/s" or word in (r["ceiling"], r["ceiling"].partition(".")[2].removesuffix("_packed"))
-        ]  # fmt: skip
-        known = kept if any(r["unit"] != "GB/s" for r in kept) else known
-    return [roofline.Roof(r["ceiling"], r["value"], r["unit"], _origin(r["source"], result)) for r in known]
+def _title(f: engine.Figure) -> str:
+    """The title without the unit's name that its group of bars already says."""
+    short = f.metric.title.replace("Bank conflict cycles", "Conflict cycles").replace(
+        "Active lanes per VALU", "Lanes per VALU"
+    )
+    for prefix in ("Scalar ", "Vector ", "L2-fabric ", "LDS ", "L2 ", "VALU ", "SALU "):
+        short = short.removeprefix(prefix)
+    return short[0].upper() + short[1:] + (" ↓" if f.metric.better == "lower" else "")
 
 
-def _origin(source: str, result: RooflineResult) -> str:
-    if result.ceiling_source == "theoretical":
-        return f"theoretical, units x rate x clock of {result.device}, which no kernel quite reaches"
-    if source.startswith("like "):
-        return "derived from a measured ceiling"
-    return source.replace(" ()", "") if source.startswith("given") else f"measured, {source.replace(' ()', '')}"
+def _by_subsystem(rows: list[Row]) -> list[Row]:
+    order = {name: i for i, name in reversed(list(enumerate(r.subsystem for r in rows)))}
+    return sorted(rows, key=lambda r: order[r.subsystem])
 
 
-def _shares(store: Store, manifest: Manifest) -> dict[str, float]:
-    found = list_workloads(store, manifest.id, limit=100_000)
-    return {r["kernel"]: r["pct"] for r in records(found.table) if r["pct"] is not None}
+def _missing(figures: list[engine.Figure]) -> list[str]:
+    """The figures without a value, with the reasons that occur most."""
+    lost = [f for f in figures if f.value is None]
+    if not lost:
+        return []
+    names = ", ".join(f.name.replace(".sol_", ".") for f in lost)
+    reasons = list(dict.fromkeys(f.reason or "" for f in lost))
+    why = f" ({reasons[0]})" if len(reasons) == 1 and reasons[0] else ""
+    return [f"No value for {len(lost)} of {len(figures)} figures: {names}{why}."]
 
 
-def _kernel(rank: int, points: list[dict[str, Any]], shares: dict[str, float]) -> roofline.Kernel:
-    mine = [p for p in points if p["rank"] == rank]
-    best = max((p["pct_of_attainable"] for p in mine if p["pct_of_attainable"] is not None), default=None)
-    limiter = mine[0]["limiter"]
-    verdict = mine[0]["bound"] + (f" ({limiter})" if limiter and limiter != mine[0]["bound"] else "")
-    drawn = best is not None and any(_dot(p).drawn for p in mine)
-    verdict += f", {number(best)} % of its roof" if drawn and best is not None else ""
-    return roofline.Kernel(rank, mine[0]["kernel"], shares.get(mine[0]["kernel"]), verdict)
+def _doubts(groups: list[list[Row]]) -> list[str]:
+    odd = any(v is not None and v.doubt for rows in groups for r in rows for v in r.values)
+    low = any(r.title.endswith("↓") for rows in groups for r in rows)
+    hatched = ["Hatched bars are doubtful: counters of different replays that do not fit together."] if odd else []
+    return [*hatched, *(["↓ lower is better."] if low else [])]
 
 
-def _missing(points: list[dict[str, Any]], dots: list[roofline.Dot], notes: list[str]) -> list[str]:
-    """What the picture cannot show, in words; the first of the notes that say why."""
-    found = []
-    absent = sorted({d.kernel for d in dots} - {d.kernel for d in dots if d.drawn})
-    if absent:
-        mine = [p for p in points if p["rank"] in absent]
-        reason = next((p["reason"] for p in mine if p["reason"]), "no value")
-        found.append(f"No point for kernel {', '.join(map(str, absent))}: {reason}.")
-        if rates := [p for p in mine if p["rank"] == absent[0] and (p.get("bandwidth") or 0) > 0]:
-            parts = [
-                f"{NAMES[p['level']]} {number(p['bandwidth'])} GB/s"
-                + (f" ({number(p['pct_of_bandwidth'])} %)" if p["pct_of_bandwidth"] is not None else "")
-                for p in rates
-            ]
-            lies = " It lies somewhere on the dotted lines." if mine[0]["performance"] is None else ""
-            found.append(f"Kernel {absent[0]} moves {', '.join(parts)}.{lies}")
-    partly = sorted({(d.kernel, NAMES[d.level]) for d in dots if not d.drawn and d.kernel not in absent})
-    if partly:
-        by_level: dict[str, list[int]] = {}
-        for number_, level in partly:
-            by_level.setdefault(level, []).append(number_)
-        drawn = {(d.kernel, NAMES[d.level]) for d in dots if d.drawn}
-        rest = {
-            level: [k for k in ks if (k, level) not in drawn] for level, ks in by_level.items()
-        }
-        words = [f"{level} (kernel {', '.join(map(str, dict.fromkeys(ks)))})" for level, ks in rest.items() if ks]
-        if words:
-            found.append(f"No point, as there is no traffic or no count, at {', '.join(words)}.")
-    if any(d.doubtful for d in dots):
-        found.append("Hollow points are doubtful (suspect or impossible counts).")
-    keep = ("No measured", "No ceiling", "Not counted", "The ceilings are", "A packed")
-    found += [n for n in notes if n.startswith(keep)]
-    return [f if len(f) < 260 else f[:250].rsplit(" ", 1)[0] + " …" for f in found]
-
-
-def _point_words(p: dict[str, Any], shares: dict[str, float]) -> str:
-    head = f"{p['rank']}. {p['kernel']} at {NAMES[p['level']]}" + (f" ({p['datatype']})" if p.get("datatype") else "")
-    if not _dot(p).drawn:
-        rate = p.get("bandwidth")
-        moved = f", {number(rate)} GB/s" if rate else ""
-        return f"{head}: no point ({p['reason'] or 'no value'}){moved}; bound: {p['bound']}."
-    share = shares.get(p["kernel"])
-    roof = p["pct_of_attainable"]
+def _selected(manifest: Manifest, kernel: str | None) -> str:
+    many = "all kernels" if manifest.kernels != 1 else "its one kernel"
     return (
-        f"{head}: {number(p['intensity'])} per byte, {number(p['performance'])} {p['unit']}"
-        + (f", {number(roof)} % of attainable" if roof is not None else "")
-        + f"; bound: {p['bound']}{_aside(p['limiter'])}"
-        + (f"; {number(share)} % of the time" if share is not None else "")
-        + f"; {p['status']}{_aside(p['reason'])}."
+        f"kernel {kernel}" if kernel else f"{many}, {manifest.dispatches} dispatch{'es' * (manifest.dispatches != 1)}"
     )
 
 
-def _aside(words: str | None) -> str:
-    return f" ({words})" if words else ""
-
-
-def records(found: Table) -> list[dict[str, Any]]:
-    """The rows of a table as dictionaries."""
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+def _time(manifest: Manifest, figures: list[engine.Figure]) -> compare.Time:
+    found = next((f for f in figures if f.name == _TIME), None)
+    if found is None or found.value is None:
+        return compare.Time(manifest.name, None, manifest.dispatches)
+    return compare.Time(manifest.name, found.value * found.n, found.n)

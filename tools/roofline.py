@@ -37,31 +37,24 @@ class RooflineResult(Result):
 
 def compute_roofline(
     store: Store,
-    workload: Annotated[str, Field(description='id, unique id prefix, name, or "latest"')],
-    kernel: Annotated[
-        str | None, Field(description='regular expression on the kernel name, or "#1" for rank 1 by time')
-    ] = None,
+    workload: Annotated[str, Field(description='id, id prefix, name, or "latest"')],
+    kernel: Annotated[str | None, Field(description='regex on the name, or "#1" by time')] = None,
     kind: Annotated[
-        Literal["flop", "instruction"], Field(description="operations by data type, or instructions (any AMD GPU)")
+        Literal["flop", "instruction"], Field(description="instruction needs no FLOP counters (MI100)")
     ] = "flop",
     levels: list[LevelName] = list(LEVELS),  # noqa: B006
     datatype: Annotated[
-        str | None,
-        Field(description="total if left out; flop, iop, a type (f16, f32, i8), a pipe's (matrix.bf16), or all"),
+        str | None, Field(description="left out: total; flop, iop, f16, f32, i8, matrix.bf16 ..., all")
     ] = None,
     ceiling_source: Annotated[
-        Literal["empirical", "theoretical"], Field(description="empirical falls back to theory with a note")
+        Literal["empirical", "theoretical"], Field(description="empirical falls back to theory")
     ] = "empirical",
     by: Literal["kernel", "dispatch"] = "kernel",
-    dispatches: Annotated[list[int] | str | None, Field(description='dispatch ids: [0, 2] or "0,2,5-9"')] = None,
-    ceilings: Annotated[
-        dict[str, float] | None, Field(description='measured ceilings by hand: {"hbm.bw": 1390, "valu.f64": 20270}')
-    ] = None,
-    limit: Annotated[int, Field(ge=1, le=10_000, description="kernels (or dispatches), longest first")] = 3,
+    dispatches: Annotated[str | list[int] | None, Field(description='ids: "0,2,5-9"')] = None,
+    ceilings: Annotated[dict[str, float], Field(description='by hand: {"hbm.bw": 1390, "valu.f64": 20270}')] = {},  # noqa: B006
+    limit: Annotated[int, Field(ge=1, le=10_000, description="kernels, longest first")] = 3,
     offset: Annotated[int, Field(ge=0)] = 0,
-    detail: Annotated[
-        Literal["summary", "full"], Field(description="full adds how each ceiling was found")
-    ] = "summary",
+    detail: Literal["summary", "full"] = "summary",
 ) -> RooflineResult:
     """Hierarchical roofline of a stored workload: intensity, achieved and attainable rate per kernel and memory level,
     and the bound (memory, compute, latency) with its limiter, from all pipes and levels together."""

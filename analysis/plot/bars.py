@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .style import AFTER, FAINT, GRID, INK, LEVELS, OTHER, Page, number, shortened, width_of
+from .style import AFTER, BEFORE, FAINT, GRID, INK, LEVELS, OTHER, Page, number, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NAME, LABELS, RIGHT = 118, 250, 165
+NAME, LABELS, RIGHT = 122, 322, 182
 _COLOURS = {"fabric": LEVELS["hbm"], **LEVELS}
 _MOST = 115.0
 
@@ -60,7 +60,7 @@ def panel(made: Page, rows: Sequence[Row], top: float, each: float, width: float
         before = row.subsystem
         made.text(LABELS - 8, y, shortened(row.title, LABELS - NAME - 10), va="center", ha="right", kind="title")
         _bars(axes, i, row)
-        made.text(width - RIGHT + 6, y, _figures(row), va="center", kind="value")
+        _figures(made, row, width - RIGHT + 6, y)
     return axes
 
 
@@ -79,17 +79,16 @@ def _bars(axes: Axes, i: int, row: Row) -> None:
         )  # fmt: skip
 
 
-def _figures(row: Row) -> str:
+def _figures(made: Page, row: Row, x: float, y: float) -> None:
+    """The share right-aligned, and beside it the figure with its unit, or what speaks against it."""
+    doubts = ", ".join(sorted({v.doubt for v in row.values if v is not None and v.doubt}))
     if len(row.values) > 1:
-        words = " → ".join("no value" if v is None else f"{number(v.pct)}" for v in row.values) + " %"
-        doubts = sorted({v.doubt for v in row.values if v is not None and v.doubt})
-        return shortened(f"{words} {', '.join(doubts)}".strip(), RIGHT - 12)
+        words = " → ".join("no value" if v is None else number(v.pct) for v in row.values) + f" % {doubts}"
+        made.text(x, y, shortened(words, RIGHT - 14), va="center", kind="value")
+        return
     (value,) = row.values
     if value is None:
-        return "no value"
-    if value.doubt:
-        return shortened(f"{number(value.pct)} % {value.doubt}", RIGHT - 12)
-    if row.unit == "%":
-        return f"{number(value.pct)} %"
-    words = f"{number(value.pct)} %  {number(value.value)} {row.unit}"
-    return words if width_of(words) < RIGHT - 12 else shortened(words, RIGHT - 12)
+        return
+    made.text(x + 58, y, f"{number(value.pct)} %", va="center", ha="right", kind="value")
+    beside = doubts or ("" if row.unit == "%" else f"{number(value.value)} {row.unit.replace('cycles/', 'cyc/')}")
+    made.text(x + 68, y, shortened(beside, RIGHT - 82), va="center", kind="value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .bars import LABELS, RIGHT, Row, panel
+from .bars import LABELS, NAME, RIGHT, Row, panel
 from .style import AFTER, BEFORE, FAINT, INK, LINE, TITLE, WIDTH, Page, number, page, shortened, wrapped
 
 _TOP, _TIME, _EACH = 62, 58.0, 26.0
@@ -51,7 +51,9 @@ def _times(made: Page, scene: Scene) -> None:
     from matplotlib.ticker import FuncFormatter
 
     known = [t.total_ns for t in scene.times if t.total_ns]
-    unit, size = next((u, s) for u, s in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)) if max(known, default=1) >= s)
+    unit, size = next(
+        (u, s) for u, s in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)) if max(known, default=1) >= s
+    )
     axes = made.axes(LABELS, _TOP, WIDTH - LABELS - RIGHT, _TIME)
     axes.set_ylim(1.5, -0.5)
     axes.set_xlim(0, 1.15 * max(known, default=1.0) / size)
@@ -61,13 +63,17 @@ def _times(made: Page, scene: Scene) -> None:
     for i, (time, colour, role) in enumerate(zip(scene.times, (BEFORE, AFTER), ("baseline", "candidate"), strict=True)):
         y = _TOP + _TIME * (i + 0.5) / 2
         made.text(14, y, role, va="center", weight="bold", kind="subsystem")
-        made.text(LABELS - 8, y, shortened(time.name, 146), va="center", ha="right", kind="title")
+        made.text(LABELS - 8, y, shortened(time.name, LABELS - NAME - 10), va="center", ha="right", kind="title")
         words = "no usable timing"
         if time.total_ns:
-            axes.barh([i], [time.total_ns / size], height=0.62, color=colour, edgecolor=INK, linewidth=0.4, gid=f"time-{i}")
-            words = f"{number(time.total_ns / size)} {unit} in {time.dispatches} dispatch{'es' * (time.dispatches != 1)}"
+            axes.barh(
+                [i], [time.total_ns / size], height=0.62, color=colour, edgecolor=INK, linewidth=0.4, gid=f"time-{i}"
+            )
+            words = (
+                f"{number(time.total_ns / size)} {unit} in {time.dispatches} dispatch{'es' * (time.dispatches != 1)}"
+            )
         made.text(WIDTH - RIGHT + 6, y, shortened(words, RIGHT - 12), va="center", kind="value")
     if len(known) == 2:
         ratio = known[1] / known[0]
-        times = f"{number(1 / ratio)} times less time" if ratio < 1 else f"{number(ratio)} times the time"
-        made.text(WIDTH - RIGHT + 6, _TOP + _TIME + 14, times, weight="bold", kind="value")
+        inverse = f" (÷ {number(1 / ratio)})" if ratio < 1 else ""
+        made.text(WIDTH - RIGHT + 6, _TOP + _TIME + 14, f"time × {number(ratio)}{inverse}", weight="bold", kind="value")

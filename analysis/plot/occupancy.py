@@ -8,8 +8,22 @@ from typing import TYPE_CHECKING
 
 from ..occupancy import Occupancy
 from .style import (
-    FAINT, GRID, INK, LEVELS, LINE, NORMAL, TITLE, WARNING, WIDTH, Page, number, page, shortened, width_of, wrapped,
-)  # fmt: skip
+    AFTER,
+    FAINT,
+    GRID,
+    INK,
+    LINE,
+    MARKED,
+    NORMAL,
+    TITLE,
+    WIDTH,
+    Page,
+    number,
+    page,
+    shortened,
+    width_of,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,12 +68,10 @@ def sweeps(found: Occupancy, of: Callable[..., Occupancy | None]) -> list[Sweep]
     extra = f" (+ {launch.agprs} AGPRs)" if launch.agprs else ""
     step = max(rule.lds_block, 512)
     static = range(0, rule.lds_per_group - launch.dynamic_lds_bytes + 1, step)
-    sizes = range(rule.wave_size, rule.workgroup_size + 1, rule.wave_size)
+    sizes = [1, *range(rule.wave_size, rule.workgroup_size + 1, rule.wave_size)]
     kib = 1024.0
-    raised = {
-        name: [(c.to, w.waves_per_cu) for w in found.what_if for c in w.changes if c.argument == name and len(w.changes) == 1]
-        for name in ("vgprs", "lds_bytes", "workgroup_size")
-    }  # fmt: skip
+    single = [(w.changes[0], w.waves_per_cu) for w in found.what_if if len(w.changes) == 1]
+    raised = {n: [(c.to, w) for c, w in single if c.argument == n] for n in ("vgprs", "lds_bytes", "workgroup_size")}
     every = launch.dynamic_lds_bytes
     return [
         _sweep(
@@ -78,7 +90,7 @@ def sweeps(found: Occupancy, of: Callable[..., Occupancy | None]) -> list[Sweep]
 
 
 def _sweep(
-    title: str, label: str, values: range, now: int, words: str, at: Callable[[int], Occupancy | None],
+    title: str, label: str, values: Sequence[int], now: int, words: str, at: Callable[[int], Occupancy | None],
     options: Sequence[tuple[int, int]], unit: float, added: int,
 ) -> Sweep:  # fmt: skip
     pairs = [(v, o.waves_per_cu) for v in sorted({*values, now}) if (o := at(v)) is not None]
@@ -92,18 +104,20 @@ def draw(scene: Scene) -> Page:
     """The picture of a scene."""
     found = scene.found
     below = wrapped([*_limits(scene), *scene.statements], WIDTH - 40)
-    made = page(_TOP + _TALL + 66 + LINE * len(below) + 8)
+    made = page(_TOP + _TALL + 66 + LINE + LINE * len(below) + 8)
     made.text(20, 12, shortened(scene.title, WIDTH - 40, TITLE), fontsize=TITLE, weight="bold", kind="title")
     made.text(20, 34, shortened(scene.kernel, WIDTH - 40), color=FAINT, kind="title")
     achieved = "" if scene.achieved is None else f"; measured: {number(scene.achieved)} on average"
     made.text(
         20, 52, f"{found.waves_per_cu} of {found.max_waves_per_cu} {scene.wave}s per {found.unit} "
-        f"({number(found.occupancy_pct)} %), limited by {_names(found.limiters)}{achieved}", fontsize=NORMAL, kind="title",
+        f"({number(found.occupancy_pct)} %), limited by {_names(found.limiters)}{achieved}",
+        fontsize=NORMAL, kind="title",
     )  # fmt: skip
     for i, sweep in enumerate(scene.sweeps):
         axes = made.axes(_LEFT + i * (_WIDE + _BETWEEN), _TOP, _WIDE, _TALL)
         _panel(made, axes, scene, sweep, i)
-    made.lines(20, _TOP + _TALL + 60, below, WIDTH, color=FAINT, kind="statement")
+    made.text(20, _TOP + _TALL + 56, _key(scene), kind="key")
+    made.lines(20, _TOP + _TALL + 60 + LINE, below, WIDTH, color=FAINT, kind="statement")
     return made
 
 
@@ -114,17 +128,16 @@ def _panel(made: Page, axes: Axes, scene: Scene, sweep: Sweep, index: int) -> No
     span = max(sweep.xs) - min(sweep.xs)
     axes.set_xlim(min(0.0, min(sweep.xs)), max(sweep.xs) + 0.02 * span)
     axes.grid(True, color=GRID, linewidth=0.6)
-    where = "post" if sweep.title.lower().endswith("size") else "pre"
-    axes.plot(sweep.xs, sweep.waves, color=LEVELS["hbm"], linewidth=1.6, drawstyle=f"steps-{where}", gid="waves")
+    axes.plot(sweep.xs, sweep.waves, color=AFTER, linewidth=1.8, drawstyle="steps-pre", gid="waves")
     axes.axhline(slots, color=FAINT, linewidth=1.0, linestyle=(0, (5, 3)))
     if scene.achieved is not None:
-        axes.axhline(scene.achieved, color=WARNING, linewidth=1.2, linestyle=(0, (1, 2)), gid="achieved")
-    axes.plot([sweep.now], [found.waves_per_cu], marker="o", markersize=9, color=WARNING, markeredgecolor=INK,
+        axes.axhline(scene.achieved, color=MARKED, linewidth=1.2, linestyle=(0, (1, 2)), gid="achieved")
+    axes.plot([sweep.now], [found.waves_per_cu], marker="o", markersize=9, color=MARKED, markeredgecolor=INK,
               zorder=5, linestyle="none", gid="kernel", clip_on=False)  # fmt: skip
     for x, waves in sweep.options[:3]:
         axes.plot([x], [waves], marker="o", markersize=7, markerfacecolor="white", markeredgecolor=INK, zorder=4,
                   linestyle="none", gid="option")  # fmt: skip
-    ticks = [t for t in range(0, slots + 1, max(1, slots // 8))]
+    ticks = list(range(0, slots + 1, max(1, slots // 8)))
     axes.set_yticks(ticks)
     if index == 0:
         axes.set_ylabel(f"{scene.wave.capitalize()}s per {found.unit}")
@@ -134,19 +147,25 @@ def _panel(made: Page, axes: Axes, scene: Scene, sweep: Sweep, index: int) -> No
     left = _LEFT + index * (_WIDE + _BETWEEN)
     words = f"● {sweep.words}: {found.waves_per_cu}"
     option = next(iter(sweep.options), None)
-    more = f"   ○ {number(option[0])}: {option[1]}" if option else ""
+    unit = " KiB" if sweep.words.endswith("KiB") else ""
+    more = f"   ○ {number(option[0])}{unit}: {option[1]}" if option else ""
     made.text(left + 4, _TOP + 4, shortened(words + more, _WIDE - 6), kind="kernel")
     top = _TOP + _TALL * (1 - slots / (slots * 1.22))
     tail = f"{slots} slots"
     made.text(left + _WIDE - width_of(tail) - 4, top - 2, tail, va="bottom", color=FAINT, kind="slots")
 
 
+def _key(scene: Scene) -> str:
+    key = f"● this kernel      ○ the next value with more {scene.wave}s"
+    return key + ("      dotted: measured on average" if scene.achieved is not None else "")
+
+
 def _limits(scene: Scene) -> list[str]:
-    found = scene.found
-    parts = [f"{_names([name])} {waves}" for name, waves in found.limits.items()]
-    key = f"● this kernel   ○ the next value with more {scene.wave}s"
-    key += "   dotted: measured on average" if scene.achieved is not None else ""
-    return [key, f"{scene.wave.capitalize()}s that each resource alone would allow: {', '.join(parts)}."]
+    parts = [f"{_names([name])} {waves}" for name, waves in scene.found.limits.items()]
+    found = [f"{scene.wave.capitalize()}s that each resource alone would allow: {', '.join(parts)}."]
+    if any(0 in sweep.waves for sweep in scene.sweeps):
+        found.append(f"0 {scene.wave}s: not even one whole group fits, and such a launch fails.")
+    return found
 
 
 def _names(limiters: Sequence[str]) -> str:

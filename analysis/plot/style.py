@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -15,18 +16,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+    from matplotlib.transforms import Transform
 
 WIDTH = 800
 """Every picture is laid out for this many pixels; a wider one has the same layout at a higher resolution."""
 INK, FAINT, GRID = "#222222", "#5f5f5f", "#dddddd"
-LEVELS = {"hbm": "#0072B2", "l2": "#009E73", "vl1d": "#E69F00", "lds": "#CC79A7"}
+LEVELS = {"hbm": "#0072B2", "infinity_cache": "#56B4E9", "l2": "#009E73", "vl1d": "#E69F00", "lds": "#CC79A7"}
 """One colour a memory level, in every picture (Okabe and Ito 2008, told apart with any colour vision)."""
-NAMES = {"hbm": "HBM", "l2": "L2", "vl1d": "vL1D", "lds": "LDS"}
-OTHER, WARNING = "#56B4E9", "#D55E00"
-BEFORE, AFTER = "#999999", "#0072B2"
+NAMES = {"hbm": "HBM", "infinity_cache": "Infinity Cache", "l2": "L2", "vl1d": "vL1D", "lds": "LDS"}
+OTHER, MARKED = "#8C96A3", "#D55E00"
+BEFORE, AFTER = "#C4C4C4", "#44546A"
 SMALL, NORMAL, TITLE = 8.0, 9.0, 12.0
 _DPI = 100
-_RC = {
+_RC: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": NORMAL,
     "text.parse_math": False,
@@ -87,6 +89,12 @@ class Page:
             self.text(x, y, line, **kwargs)
             y += LINE
         return y
+
+    def pixels(self) -> Transform:
+        """Coordinates in the layout's pixels from the upper left corner, at any resolution."""
+        from matplotlib.transforms import Affine2D
+
+        return Affine2D().scale(1 / WIDTH, -1 / self.height).translate(0, 1) + self.figure.transFigure
 
 
 LINE = 15.0
@@ -210,6 +218,14 @@ def number(value: float) -> str:
         digits = len(str(int(abs(value)))) - 3
         return f"{round(value, -digits):,.0f}"
     return f"{value:.3g}"
+
+
+def decade(value: float) -> str:
+    """The label of a tick on a logarithmic axis."""
+    power = round(math.log10(value))
+    if -3 <= power <= 3:
+        return f"{value:,.0f}" if power >= 0 else f"{value:g}"
+    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def si(value: float, unit: str) -> str:

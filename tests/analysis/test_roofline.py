@@ -327,8 +327,24 @@ def test_above_a_recorded_ceiling_is_allowed_above_theory_is_impossible(store: S
     assert fast.pct_of_attainable and fast.pct_of_attainable > 100 and fast.status == "ok"
     assert "recorded ceiling, which is a lower bound" in (fast.reason or "")
     assert (boost.status, wrong.status) == ("suspect", "impossible") and "replays were mixed" in (wrong.reason or "")
+    assert wrong.bound == "unknown", "what cannot be decides nothing"
     by_theory = points(scene(store, manifest, source="theoretical"))["wrong", "hbm", "flop"]
     assert (by_theory.status, by_theory.bound) == ("impossible", "unknown")
+
+
+@pytest.mark.parametrize(("share", "status", "bound"), [(1.5, "suspect", "memory"), (3.5, "impossible", "unknown")])
+def test_the_infinity_cache_can_beat_hbm_but_not_itself(store: Store, share: float, status: str, bound: str) -> None:
+    row = {"kernel": "k", "duration_ns": 1e6, "TCC_EA0_RDREQ_sum": share * 5324.8e6 / 64}
+    made = points(scene(store, publish(store, [row], arch="gfx942", facts=MI300X, device="MI300X")))
+    assert (made["k", "hbm", "flop"].status, made["k", "hbm", "flop"].bound) == (status, bound)
+    assert "Infinity Cache" in (made["k", "hbm", "flop"].reason or "") or status == "impossible"
+
+
+@pytest.mark.parametrize(("arch", "status"), [("gfx90a", "impossible"), ("gfx942", "suspect")])
+def test_dual_issue_can_double_the_vector_rate_where_it_exists(store: Store, arch: str, status: str) -> None:
+    row = {"kernel": "k", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5 * 1e4 * 23936 / 128}
+    point = points(scene(store, publish(store, [row], arch=arch)))["k", "l2", "flop"]
+    assert point.status == status
 
 
 def test_datatypes_that_the_gpu_does_not_count_are_refused_with_the_known_ones(store: Store) -> None:

@@ -27,11 +27,11 @@ async def client(request: pytest.FixtureRequest, samples: Store) -> AsyncIterato
         yield connected
 
 
-async def test_six_tools_are_listed_without_generated_titles_and_in_few_bytes(client: Client) -> None:
+async def test_the_tools_are_listed_without_generated_titles_and_in_few_bytes(client: Client) -> None:
     listed = (await client.list_tools()).tools
     text = json.dumps([t.model_dump(by_alias=True, exclude_none=True) for t in listed])
     assert [t.name for t in listed] == [t.name for t in toolbox.TOOLS]
-    assert len(text) < 9_000, "sixteen tools must fit into 14 kB"
+    assert len(text) < 11_000, "sixteen tools must fit into 14 kB"
     assert all("title" not in p for t in listed for p in t.input_schema["properties"].values())
     assert all(t.description and len(t.name) <= 32 for t in listed)
 

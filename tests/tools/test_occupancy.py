@@ -222,6 +222,14 @@ def test_a_code_object_agrees_with_its_numbers(store: Store) -> None:
         assert compute_occupancy(store, **numbers, mode="compiler").waves_per_simd == row["waves_per_simd"]
 
 
+def test_code_for_an_unknown_target_still_shows_registers_and_spills(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "other.hsaco"
+    path.write_bytes(Path(HSACO).read_bytes().replace(b"amdhsa--gfx90a", b"amdhsa--gfx999"))
+    found = compute_occupancy(store, code_object=str(path), kernel="spilling")
+    assert (found.gpu, found.occupancy_pct, rows(found)[0]["vgpr_spills"]) == ("gfx999", None, 26)
+    assert "gfx90a" in rows(found)[0]["reason"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "says"),
     [
@@ -234,7 +242,7 @@ def test_a_code_object_agrees_with_its_numbers(store: Store) -> None:
         ({"code_object": HSACO, "kernel": "nothing"}, NotFound, "#1"),
         ({"code_object": HSACO, "kernel": "#9"}, NotFound, "#1 to #5"),
         ({"code_object": HSACO, "kernel": "("}, BadArgument, "no regular expression"),
-        ({"code_object": HSACO, "kernel": "wide", "workgroup_size": 2000}, BadArgument, "1 to 1024"),
+        ({"code_object": HSACO, "workgroup_size": 2000}, BadArgument, "1 to 1024"),
         ({"code_object": HSACO, "vgprs": 8}, BadArgument, "vgprs cannot be given"),
         ({"code_object": HSACO, "workload": "latest"}, BadArgument, "exclude"),
         ({"workload": "latest", "sgprs": 8}, BadArgument, "sgprs cannot be given"),

@@ -1,0 +1,155 @@
+"""plot: pictures of a roofline, of occupancy, of speed of light, and of two workloads side by side."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import uuid
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, PrivateAttr
+
+from ..analysis.problems import BadArgument, StoreProblem
+from ..analysis.store import Manifest, Store
+from .results import NextCall, Result
+
+if TYPE_CHECKING:
+    from ..analysis.plot.style import Picture
+
+Kind = Literal["roofline", "speed_of_light", "compare", "occupancy"]
+_FOLDER = "plots"
+_MOST_FACTS = 60
+_SAME_IN_WORDS = {
+    "roofline": "compute_roofline",
+    "speed_of_light": "compute_metrics",
+    "compare": "compute_metrics",
+    "occupancy": "compute_occupancy",
+}
+
+
+class PlotResult(Result):
+    """Where the picture lies, as PNG and as SVG, and what it shows in words. ``image`` is the PNG itself."""
+
+    kind: str
+    workload: str
+    png_path: str
+    svg_path: str
+    description: str
+    _image: bytes = PrivateAttr(default=b"")
+
+    @property
+    def image(self) -> bytes:
+        """The PNG; not a part of the result as JSON or text."""
+        return self._image
+
+
+def plot(
+    store: Store,
+    kind: Kind,
+    workload: Annotated[str, Field(description='id, unique id prefix, name, or "latest"')],
+    candidate: Annotated[str | None, Field(description="compare: the workload after the change")] = None,
+    kernel: Annotated[str | None, Field(description='regular expression on the kernel name, or "#1"')] = None,
+    datatype: Annotated[str | None, Field(description="roofline: f16, f64, matrix.f32, iop, all, ...")] = None,
+    roofline_kind: Annotated[
+        Literal["flop", "instruction"] | None, Field(description="instruction where the GPU counts no FLOP")
+    ] = None,
+    ceiling_source: Annotated[
+        Literal["empirical", "theoretical"], Field(description="empirical falls back to theory and says so")
+    ] = "empirical",
+    kernels: Annotated[int, Field(ge=1, le=12, description="roofline: the longest kernels")] = 5,
+    width_px: Annotated[int, Field(ge=480, le=4000, description="resolution; the layout is that of 800")] = 800,
+) -> PlotResult:
+    """Draw a picture of a stored workload as PNG and SVG: its roofline, percent of peak by subsystem (speed_of_light),
+    two workloads side by side (compare, with candidate), or occupancy against registers, LDS and work-group size."""
+    manifest = store.resolve(workload)
+    if (candidate is None) == (kind == "compare"):
+        fix = "Give candidate, the workload after the change" if candidate is None else "Leave it out, or use compare"
+        raise BadArgument(f"kind={kind!r} {'needs' if candidate is None else 'takes no'} candidate", fix=fix)
+    if kind != "roofline" and (datatype or roofline_kind):
+        raise BadArgument("datatype and roofline_kind belong to kind='roofline'", fix="Leave them out")
+    other = store.resolve(candidate) if candidate else None
+    picture, facts = _picture(
+        store, kind, manifest, other, kernel, datatype, roofline_kind, ceiling_source, kernels, width_px
+    )
+    notes = []
+    name = f"{manifest.id}{f'-{other.id}' if other else ''}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
+    try:
+        png, svg = _saved(store.root / _FOLDER, name, width_px, picture)
+    except OSError as error:
+        notes.append(f"The store cannot be written ({error.strerror or error}): the files are in a temporary folder.")
+        png, svg = _saved_elsewhere(name, width_px, picture)
+    shown = facts[:_MOST_FACTS]
+    if len(facts) > len(shown):
+        shown.append(f"{len(facts) - len(shown)} more are in the answer of {_SAME_IN_WORDS[kind]}.")
+    result = PlotResult(
+        kind=kind,
+        workload=manifest.id,
+        png_path=str(png),
+        svg_path=str(svg),
+        description="\n".join(shown),
+        notes=notes,
+        next=_next(kind, manifest),
+    )
+    result._image = picture.png
+    return result
+
+
+def _picture(
+    store: Store, kind: Kind, manifest: Manifest, other: Manifest | None, kernel: str | None, datatype: str | None,
+    roofline_kind: Literal["flop", "instruction"] | None, source: Literal["empirical", "theoretical"], kernels: int,
+    width_px: int,
+) -> tuple[Picture, list[str]]:  # fmt: skip
+    from ..analysis.plot import compare, occupancy, roofline, speed_of_light
+    from ..analysis.plot.style import render
+    from .plot_roofline import roofline_scene
+    from .plot_scenes import compare_scene, occupancy_scene, speed_scene
+
+    if other is not None:
+        compared, facts = compare_scene(store, manifest, other, kernel)
+        return render(lambda: compare.draw(compared), width_px), facts
+    if kind == "occupancy":
+        resident, facts = occupancy_scene(store, manifest, kernel)
+        return render(lambda: occupancy.draw(resident), width_px), facts
+    if kind == "speed_of_light":
+        reached, facts = speed_scene(store, manifest, kernel)
+        return render(lambda: speed_of_light.draw(reached), width_px), facts
+    placed, facts = roofline_scene(store, manifest, kernel, datatype, roofline_kind, source, kernels)
+    return render(lambda: roofline.draw(placed), width_px), facts
+
+
+def _saved(folder: Path, name: str, width_px: int, picture: Picture) -> tuple[Path, Path]:
+    """Write both files, each complete before it has its name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    png, svg = folder / f"{name}{'' if width_px == 800 else f'-{width_px}'}.png", folder / f"{name}.svg"
+    for path, content in ((png, picture.png), (svg, picture.svg)):
+        draft = folder / f".{path.name}.{uuid.uuid4().hex}"
+        try:
+            draft.write_bytes(content)
+            os.replace(draft, path)  # noqa: PTH105
+        finally:
+            draft.unlink(missing_ok=True)
+    return png, svg
+
+
+def _saved_elsewhere(name: str, width_px: int, picture: Picture) -> tuple[Path, Path]:
+    try:
+        return _saved(_temporary(), name, width_px, picture)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StoreProblem("The picture can be written nowhere", why, "Name a store with --store") from error
+
+
+@cache
+def _temporary() -> Path:
+    """One private folder a process."""
+    return Path(tempfile.mkdtemp(prefix="rooflens-plots-"))
+
+
+def _next(kind: Kind, manifest: Manifest) -> list[NextCall]:
+    arguments: dict[str, object] = {"workload": manifest.id}
+    if kind in ("speed_of_light", "compare"):
+        arguments["metrics"] = ["2"]
+    return [NextCall(tool=_SAME_IN_WORDS[kind], arguments=arguments, why="the same figures as a table")]
