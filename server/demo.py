@@ -87,9 +87,8 @@ def _occupancy(store: Store) -> None:
     print("6. Occupancy: 68 VGPRs and work-groups of 1024 on gfx90a, and the smallest changes that give more waves\n")
     found = compute_occupancy(store, gpu="gfx90a", vgprs=68, workgroup_size=1024)
     limiter = ", ".join(found.limiters)
-    print(
-        f"   {found.waves_per_cu} of {found.max_waves_per_cu} waves per CU ({found.occupancy_pct:.0f} %), limited by {limiter}"
-    )
+    waves = f"{found.waves_per_cu} of {found.max_waves_per_cu} waves per CU ({found.occupancy_pct:.0f} %)"
+    print(f"   {waves}, limited by {limiter}")
     _show(found.what_if, ("argument", "now", "to", "waves_per_cu", "occupancy_pct"), "")
 
 

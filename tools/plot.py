@@ -59,6 +59,9 @@ def plot(
     ceiling_source: Annotated[
         Literal["empirical", "theoretical"], Field(description="empirical falls back to theory and says so")
     ] = "empirical",
+    ceilings: Annotated[
+        dict[str, float] | None, Field(description='roofline: measured ceilings by hand: {"hbm.bw": 1390}')
+    ] = None,
     kernels: Annotated[int, Field(ge=1, le=12, description="roofline: the longest kernels")] = 5,
     width_px: Annotated[int, Field(ge=480, le=4000, description="resolution; the layout is that of 800")] = 800,
 ) -> PlotResult:
@@ -68,8 +71,8 @@ def plot(
     if (candidate is None) == (kind == "compare"):
         fix = "Give candidate, the workload after the change" if candidate is None else "Leave it out, or use compare"
         raise BadArgument(f"kind={kind!r} {'needs' if candidate is None else 'takes no'} candidate", fix=fix)
-    if kind != "roofline" and (datatype or roofline_kind):
-        raise BadArgument("datatype and roofline_kind belong to kind='roofline'", fix="Leave them out")
+    if kind != "roofline" and (datatype or roofline_kind or ceilings):
+        raise BadArgument("datatype, roofline_kind and ceilings belong to kind='roofline'", fix="Leave them out")
     other = store.resolve(candidate) if candidate else None
     picture, facts = _picture(
         store, kind, manifest, other, kernel, datatype, roofline_kind, ceiling_source, kernels, width_px

@@ -31,7 +31,7 @@ def roofline_scene(
     )  # fmt: skip
     points = records(result.points)
     if kind is None and points and all(p["status"] == "not_supported" for p in points):
-        scene, facts = roofline_scene(store, manifest, kernel, None, "instruction", source, kernels)
+        scene, facts = roofline_scene(store, manifest, kernel, None, "instruction", source, kernels, ceilings)
         note = f"{manifest.arch} has no counters of floating-point operations: this is the instruction roofline."
         return replace(scene, statements=[note, *scene.statements]), [note, *facts]
     dots = [_dot(p) for p in points]
@@ -129,8 +129,7 @@ def _missing(points: list[dict[str, Any]], dots: list[roofline.Dot], notes: list
     absent = sorted({d.kernel for d in dots} - drawn)
     if absent:
         mine = [p for p in points if p["rank"] in absent]
-        reason = next((p["reason"] for p in mine if p["reason"]), "no value")
-        found.append(f"No point for kernel {_ranges(absent)}: {reason.removesuffix(' ...')}.")
+        found.append(f"No point for kernel {_ranges(absent)}: {_why(mine)}.")
         if all(p["status"] == "not_supported" for p in mine):
             found.append('The instruction roofline needs no such counters: roofline_kind="instruction".')
         found += _bandwidths([p for p in mine if p["rank"] == absent[0]])
@@ -138,7 +137,7 @@ def _missing(points: list[dict[str, Any]], dots: list[roofline.Dot], notes: list
         lost = [p for p, d in zip(points, dots, strict=True) if d.level == level and not d.drawn and d.kernel in drawn]
         lost = [p for p in lost if not any(d.drawn and (d.kernel, d.level) == (p["rank"], level) for d in dots)]
         if lost:
-            reason = _short(next((p["reason"] for p in lost if p["reason"]), "no value"), 110)
+            reason = _short(_why(lost), 110)
             ranks = _ranges(sorted({p["rank"] for p in lost}))
             found.append(f"No point at {NAMES[level]} for kernel {ranks}: {reason}.")
     if any(d.doubtful and d.drawn for d in dots):
@@ -153,7 +152,8 @@ def _missing(points: list[dict[str, Any]], dots: list[roofline.Dot], notes: list
     keep = ["The ceilings are", "A packed"]
     keep += ["Not counted"] if drawn else []
     keep += ["No measured"] if bounded else ["No ceiling"]
-    found += [n for n in notes if n.startswith(tuple(keep))]
+    told = [n for n in notes if n.startswith(tuple(keep))]
+    found += [n.replace("No ceiling for", "No value for").replace(" of them", " ceilings") for n in told]
     return [_short(f, 260) for f in found]
 
 
@@ -171,6 +171,14 @@ def _bandwidths(points: list[dict[str, Any]]) -> list[str]:
     return [f"Kernel {points[0]['rank']} moves {', '.join(parts)}.{lies}"]
 
 
+def _why(points: list[dict[str, Any]]) -> str:
+    """The first reason why points have no place; without traffic, that is the reason."""
+    some = [p for p in points if p["performance"] or p["performance"] is None] or points
+    if all(p["bytes"] == 0 for p in some):
+        return "no traffic at this level"
+    return next((str(p["reason"]).removesuffix(" ...") for p in some if p["reason"]), "no value")
+
+
 def _ranges(numbers: list[int]) -> str:
     """1, 2, 3, 5 as 1-3, 5."""
     runs: list[list[int]] = []
@@ -183,7 +191,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _short(words: str, most: int) -> str:
-    return words if len(words) <= most else words[: most - 2].rsplit(" ", 1)[0] + " …"
+    return words if len(words) <= most else words[: most - 2].rpartition(", ")[0] + " and more"
 
 
 def _point_words(p: dict[str, Any], shares: dict[str, float]) -> str:

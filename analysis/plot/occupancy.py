@@ -152,7 +152,7 @@ def _panel(made: Page, axes: Axes, scene: Scene, sweep: Sweep, index: int) -> No
     made.text(left + 4, _TOP + 4, shortened(words + more, _WIDE - 6), kind="kernel")
     top = _TOP + _TALL * (1 - slots / (slots * 1.22))
     tail = f"{slots} slots"
-    made.text(left + _WIDE - width_of(tail) - 4, top - 2, tail, va="bottom", color=FAINT, kind="slots")
+    made.text(left + _WIDE - width_of(tail) - 4, top - 7, tail, va="bottom", color=FAINT, kind="slots")
 
 
 def _key(scene: Scene) -> str:

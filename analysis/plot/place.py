@@ -26,13 +26,15 @@ def clusters(marks: Sequence[tuple[float, float, float]]) -> list[tuple[float, f
 
 
 def around(
-    labels: Sequence[tuple[float, float, float, str]], marks: Sequence[tuple[float, float, float]], inside: Box
+    labels: Sequence[tuple[float, float, float, str]], marks: Sequence[tuple[float, float, float]], lines: Sequence[float], inside: Box
 ) -> list[tuple[float, float, bool]]:
     """A centre for each label (x, y, radius of its mark, words), and whether it needs a line to its mark.
 
-    Each takes the nearest free place around its mark, in order; where none is free, the one that covers least.
+    Each takes the nearest place around its mark that is free of marks, numbers and level lines, in order; where none
+    is, the one that covers least.
     """
     obstacles: list[Box] = [(x - r, y - r, x + r, y + r) for x, y, r in marks]
+    obstacles += [(inside[0], y - 1, inside[2], y + 1) for y in lines]
     found = []
     for x, y, radius, words in labels:
         wide = width_of(words, NORMAL) + 2

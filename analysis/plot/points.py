@@ -56,7 +56,8 @@ def points(made: Page, axes: Axes, frame: Frame, scene: Scene) -> list[tuple[flo
         axes.plot([x for x, _ in row], [y for _, y in row], color=FAINT, linewidth=0.6, linestyle=":", zorder=2)
     labels = [(x, y, r, ",".join(map(str, sorted({drawn[i].kernel for i in members})))) for x, y, r, members in groups]
     box = (LEFT, TOP - 8, LEFT + AXES_WIDTH, TOP + AXES_HEIGHT)
-    spots = around(labels, places, box)
+    lines = [frame.y(r.value) for r in scene.roofs if r.unit != "GB/s"]
+    spots = around(labels, places, lines, box)
     halo = [withStroke(linewidth=2.5, foreground="white")]
     for (x, y, _, words), (cx, cy, far) in zip(labels, spots, strict=True):
         if far:

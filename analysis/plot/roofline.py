@@ -79,7 +79,7 @@ def _legend(axes: Axes, scene: Scene, shapes: list[str]) -> None:
     """Colours of levels in a row above the axes, shapes of data types at the lower right of them."""
     from matplotlib.lines import Line2D
 
-    present = {d.level for d in scene.dots if d.drawn or d.bandwidth} | {
+    present = {d.level for d in scene.dots if d.drawn or (d.performance is None and (d.bandwidth or 0) > 0)} | {
         r.name.removesuffix(".bw") for r in scene.roofs if r.unit == "GB/s"
     }
     levels = [
