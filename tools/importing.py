@@ -48,7 +48,7 @@ def import_profile(
     gpu: Annotated[str | None, Field(description="target such as gfx90a, for a profile that does not state it")] = None,
 ) -> ImportResult:
     """Read a profile taken elsewhere (rocprof-compute or omniperf folder, CSV of rocprof) into the store."""
-    if gpu is not None and gpu not in catalog.with_metrics():
+    if gpu is not None and gpu not in catalog.targets():
         raise BadArgument(
             f"Unknown GPU target {gpu!r}", near(gpu, catalog.targets()), f"Known: {', '.join(catalog.targets())}"
         )
@@ -126,7 +126,7 @@ def _hints(done: Manifest) -> list[str]:
     """How to read this workload; nothing of it is a fault."""
     hints = []
     if done.arch is None and done.counters:
-        fitting = [t for t in catalog.with_metrics() if catalog.gpu(t).vendor == done.vendor]
+        fitting = [t for t in catalog.targets() if catalog.gpu(t).vendor == done.vendor]
         hints.append(
             f"The profile does not state its GPU: for metrics import it with gpu= one of {', '.join(fitting)}."
         )

@@ -8,7 +8,7 @@ import tempfile
 import uuid
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -74,9 +74,14 @@ def plot(
     if kind != "roofline" and (datatype or roofline_kind or ceilings):
         raise BadArgument("datatype, roofline_kind and ceilings belong to kind='roofline'", fix="Leave them out")
     other = store.resolve(candidate) if candidate else None
-    picture, facts = _picture(
-        store, kind, manifest, other, kernel, datatype, roofline_kind, ceiling_source, kernels, width_px
-    )
+    asked: dict[str, Any] = {
+        "datatype": datatype,
+        "kind": roofline_kind,
+        "source": ceiling_source,
+        "kernels": kernels,
+        "ceilings": ceilings,
+    }
+    picture, facts = _picture(store, kind, manifest, other, kernel, asked, width_px)
     notes = []
     name = f"{manifest.id}{f'-{other.id}' if other else ''}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
     try:
@@ -101,10 +106,15 @@ def plot(
 
 
 def _picture(
-    store: Store, kind: Kind, manifest: Manifest, other: Manifest | None, kernel: str | None, datatype: str | None,
-    roofline_kind: Literal["flop", "instruction"] | None, source: Literal["empirical", "theoretical"], kernels: int,
+    store: Store,
+    kind: Kind,
+    manifest: Manifest,
+    other: Manifest | None,
+    kernel: str | None,
+    asked: dict[str, Any],
     width_px: int,
-) -> tuple[Picture, list[str]]:  # fmt: skip
+) -> tuple[Picture, list[str]]:
+    """The picture and its facts; ``asked`` are the choices that only a roofline has."""
     from ..analysis.plot import compare, occupancy, roofline, speed_of_light
     from ..analysis.plot.style import render
     from .plot_roofline import roofline_scene
@@ -119,7 +129,7 @@ def _picture(
     if kind == "speed_of_light":
         reached, facts = speed_scene(store, manifest, kernel)
         return render(lambda: speed_of_light.draw(reached), width_px), facts
-    placed, facts = roofline_scene(store, manifest, kernel, datatype, roofline_kind, source, kernels)
+    placed, facts = roofline_scene(store, manifest, kernel, **asked)
     return render(lambda: roofline.draw(placed), width_px), facts
 
 

@@ -19,7 +19,7 @@ _DOUBTFUL = ("suspect", "impossible")
 
 def roofline_scene(
     store: Store, manifest: Manifest, kernel: str | None, datatype: str | None, kind: Kind | None,
-    source: Literal["empirical", "theoretical"], kernels: int,
+    source: Literal["empirical", "theoretical"], kernels: int, ceilings: dict[str, float] | None,
 ) -> tuple[roofline.Scene, list[str]]:  # fmt: skip
     """The roofline of a workload's longest kernels, and the facts in words.
 
@@ -27,7 +27,7 @@ def roofline_scene(
     """
     result = compute_roofline(
         store, manifest.id, kernel=kernel, kind=kind or "flop", datatype=datatype, ceiling_source=source, limit=kernels,
-        detail="full",
+        ceilings=ceilings or {}, detail="full",
     )  # fmt: skip
     points = records(result.points)
     if kind is None and points and all(p["status"] == "not_supported" for p in points):

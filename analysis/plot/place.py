@@ -26,7 +26,10 @@ def clusters(marks: Sequence[tuple[float, float, float]]) -> list[tuple[float, f
 
 
 def around(
-    labels: Sequence[tuple[float, float, float, str]], marks: Sequence[tuple[float, float, float]], lines: Sequence[float], inside: Box
+    labels: Sequence[tuple[float, float, float, str]],
+    marks: Sequence[tuple[float, float, float]],
+    lines: Sequence[float],
+    inside: Box,
 ) -> list[tuple[float, float, bool]]:
     """A centre for each label (x, y, radius of its mark, words), and whether it needs a line to its mark.
 
