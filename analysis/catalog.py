@@ -1,4 +1,4 @@
-"""The catalogue: GPU targets, metrics and named terms, read from the TOML files beside this module."""
+"""The catalogue of metrics and named terms, read from the TOML files in metrics/."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import pydantic
-
 from .formula import references
-from .problems import BadArgument, NotFound, near
+from .problems import BadArgument, near
+from .targets import Fact as Fact
+from .targets import Gpu as Gpu
+from .targets import OccupancyFacts as OccupancyFacts
+from .targets import Strict
+from .targets import gpu as gpu
+from .targets import targets as targets
 
 _HERE = Path(__file__).parent
 Better = Literal["higher", "lower", "none"]
@@ -21,77 +25,7 @@ SUBSYSTEMS = (
 )  # fmt: skip
 
 
-class _Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
-
-
-class Fact(_Strict):
-    """One number about a GPU target, with its unit and where it comes from."""
-
-    value: float
-    unit: str
-    source: str
-
-
-class AgprFile(_Strict):
-    """How accumulation registers count: not there, in a file of their own, or in one file with the VGPRs."""
-
-    value: Literal["none", "separate", "unified"]
-    source: str
-
-
-class Steps(_Strict):
-    """Pairs (up to this many units, result), ascending; more than the last pair allows cannot be used."""
-
-    value: list[tuple[int, int]]
-    unit: str
-    source: str
-
-
-class OccupancyFacts(_Strict):
-    """What limits the waves (warps) that reside at once on one ``unit``, the block of SIMDs that share an LDS."""
-
-    unit: str
-    """What a CU means in the results: a compute unit, a work-group processor of two, an SM."""
-    simds: Fact
-    max_waves_per_simd: Fact
-    wave_size: Fact
-    max_workgroup_size: Fact
-    workgroup_slots: Fact
-    """Work-groups (thread blocks) that one unit holds, or barriers where only those are counted."""
-    single_wave_groups_take_slots: bool
-    vgprs_per_lane: Fact
-    vgpr_granule: Fact
-    max_vgprs: Fact
-    """The most that one work-item can have; in a unified file AGPRs count among them."""
-    agprs: AgprFile
-    sgpr_waves: Steps | None = None
-    """SGPRs of a wave -> waves per SIMD; absent where there are none to count."""
-    lds_bytes: Fact
-    max_lds_bytes_per_workgroup: Fact
-    lds_block_bytes: Fact
-    lds_reserved_bytes: Fact | None = None
-    """Taken for every work-group besides what it asks for."""
-    cu_mode_workgroup_slots: Fact | None = None
-    """There where code can also be built for one compute unit of the two (RDNA), or for waves of 64."""
-
-
-class Gpu(_Strict):
-    """One GPU target: what holds for every product with this instruction set."""
-
-    target: str
-    vendor: Literal["amd", "nvidia"]
-    family: str
-    title: str
-    products: list[str]
-    validated_on_hardware: bool
-    facts: dict[str, Fact] = {}
-    counter_limits: dict[str, int] = {}
-    """Counters that one pass can hold, per hardware block."""
-    occupancy: OccupancyFacts | None = None
-
-
-class Metric(_Strict):
+class Metric(Strict):
     """One metric as it stands for one GPU target.
 
     ``num`` and ``den`` are SQL expressions over the counters of one dispatch, the launch columns
@@ -128,24 +62,10 @@ class Metric(_Strict):
     source: str
 
 
-def targets() -> list[str]:
-    """The GPU targets with a file in gpus/."""
-    return sorted(p.stem for p in (_HERE / "gpus").glob("*.toml"))
-
-
 @cache
 def with_metrics() -> tuple[str, ...]:
     """The targets whose counters the catalogue has metrics for."""
     return tuple(t for t in targets() if metrics(t))
-
-
-@cache
-def gpu(target: str) -> Gpu:
-    """The facts of one target; NotFound with near names for an unknown one."""
-    path = _HERE / "gpus" / f"{target}.toml"
-    if target not in targets():
-        raise NotFound(f"Unknown GPU target {target!r}", near(target, targets()), f"Known: {', '.join(targets())}")
-    return Gpu.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
 
 
 @cache
@@ -222,11 +142,11 @@ def parse_all(target: str) -> None:
 def counters(target: str, metric: Metric) -> list[str]:
     """The counters that a metric reads on a target, terms resolved and spelled as the target spells them."""
     parse_all(target)
-    known, found, todo = terms(target), set(), [metric.num, metric.den or "1"]
-    while todo:
-        for name in references([formula := todo.pop()])[formula]:
+    known, found, pending = terms(target), set(), [metric.num, metric.den or "1"]
+    while pending:
+        for name in references([formula := pending.pop()])[formula]:
             if name in known:
-                todo.append(known[name])
+                pending.append(known[name])
             elif name[0].isupper():
                 prefix = next((p for p in renames(target) if name.startswith(p)), None)
                 found.add(renames(target)[prefix] + name.removeprefix(prefix) if prefix else name)

@@ -42,16 +42,16 @@ class Scope:
         """Note what the formulas use; return what is missing, in words, and whether they use the duration."""
         missing: list[str] = []
         counters, launch, terms = set(), set(), {}
-        todo = [n for f, names in references(formulas).items() for n in names]
+        pending = [n for f, names in references(formulas).items() for n in names]
         seen: set[str] = set()
-        while todo:
-            name = todo.pop()
+        while pending:
+            name = pending.pop()
             if name in seen:
                 continue
             seen.add(name)
             if name in self.terms:
                 terms[name] = self.terms[name]
-                todo += references([self.terms[name]])[self.terms[name]]
+                pending += references([self.terms[name]])[self.terms[name]]
             elif name in LAUNCH:
                 launch.add(name)
             elif name == "duration_ns" or name in self.facts:

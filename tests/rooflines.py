@@ -26,11 +26,11 @@ Row = Mapping[str, float | str | None]
 def counters(arch: str) -> list[str]:
     """Every counter that the rooflines of a target use, spelled as the target spells it."""
     terms, facts, renames = catalog.terms(arch), catalog.gpu(arch).facts, catalog.renames(arch)
-    todo, found = list(formulas(arch).values()), set[str]()
-    while todo:
-        for name in references([text := todo.pop()])[text]:
+    pending, found = list(formulas(arch).values()), set[str]()
+    while pending:
+        for name in references([text := pending.pop()])[text]:
             if name in terms:
-                todo.append(terms[name])
+                pending.append(terms[name])
             elif name not in facts and name[0].isupper():
                 prefix = next((p for p in renames if name.startswith(p)), None)
                 found.add(renames[prefix] + name.removeprefix(prefix) if prefix else name)

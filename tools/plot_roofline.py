@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal
 
+from ..analysis.database import connect
 from ..analysis.plot import roofline
-from ..analysis.plot.style import NAMES, number
+from ..analysis.plot.style import NAMES, number, ranges
 from ..analysis.problems import BadInput
-from ..analysis.store import Manifest, Store
+from ..analysis.store import Manifest, Store, sql_path
 from .results import Table
 from .roofline import RooflineResult, compute_roofline
-from .workloads import list_workloads
 
 Kind = Literal["flop", "instruction"]
 _DOUBTFUL = ("suspect", "impossible")
@@ -108,8 +109,16 @@ def _origin(source: str, result: RooflineResult) -> str:
 
 
 def _shares(store: Store, manifest: Manifest) -> dict[str, float]:
-    found = list_workloads(store, manifest.id, limit=100_000)
-    return {r["kernel"]: r["pct"] for r in records(found.table) if r["pct"] is not None}
+    """Each kernel's percentage of the time of the whole workload."""
+    path = store.file(manifest, "dispatches")
+    if path is None:
+        return {}
+    with closing(connect()) as con:
+        rows = con.execute(
+            "SELECT kernel, 100 * sum(duration_ns) / sum(sum(duration_ns)) OVER () "
+            f"FROM read_parquet({sql_path(path)}) GROUP BY kernel"
+        ).fetchall()
+    return {kernel: share for kernel, share in rows if share is not None}
 
 
 def _kernel(rank: int, points: list[dict[str, Any]], shares: dict[str, float]) -> roofline.Kernel:
@@ -129,7 +138,7 @@ def _missing(points: list[dict[str, Any]], dots: list[roofline.Dot], notes: list
     absent = sorted({d.kernel for d in dots} - drawn)
     if absent:
         mine = [p for p in points if p["rank"] in absent]
-        found.append(f"No point for kernel {_ranges(absent)}: {_why(mine)}.")
+        found.append(f"No point for kernel {ranges(absent)}: {_why(mine)}.")
         if all(p["status"] == "not_supported" for p in mine):
             found.append('The instruction roofline needs no such counters: roofline_kind="instruction".')
         found += _bandwidths([p for p in mine if p["rank"] == absent[0]])
@@ -138,7 +147,7 @@ def _missing(points: list[dict[str, Any]], dots: list[roofline.Dot], notes: list
         lost = [p for p in lost if not any(d.drawn and (d.kernel, d.level) == (p["rank"], level) for d in dots)]
         if lost:
             reason = _short(_why(lost), 110)
-            ranks = _ranges(sorted({p["rank"] for p in lost}))
+            ranks = ranges(sorted({p["rank"] for p in lost}))
             found.append(f"No point at {NAMES[level]} for kernel {ranks}: {reason}.")
     if any(d.doubtful and d.drawn for d in dots):
         found.append("Hollow points are doubtful (suspect or impossible counts).")
@@ -147,7 +156,7 @@ def _missing(points: list[dict[str, Any]], dots: list[roofline.Dot], notes: list
     ]
     if over:
         found.append(
-            f"Over 100 % (kernel {_ranges(sorted({p['rank'] for p in over}))}): {_short(over[0]['reason'], 150)}."
+            f"Over 100 % (kernel {ranges(sorted({p['rank'] for p in over}))}): {_short(over[0]['reason'], 150)}."
         )
     keep = ["The ceilings are", "A packed"]
     keep += ["Not counted"] if drawn else []
@@ -177,17 +186,6 @@ def _why(points: list[dict[str, Any]]) -> str:
     if all(p["bytes"] == 0 for p in some):
         return "no traffic at this level"
     return next((str(p["reason"]).removesuffix(" ...") for p in some if p["reason"]), "no value")
-
-
-def _ranges(numbers: list[int]) -> str:
-    """1, 2, 3, 5 as 1-3, 5."""
-    runs: list[list[int]] = []
-    for n in numbers:
-        if runs and n == runs[-1][-1] + 1:
-            runs[-1].append(n)
-        else:
-            runs.append([n])
-    return ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs)
 
 
 def _short(words: str, most: int) -> str:

@@ -104,11 +104,11 @@ def _parts(query: Node) -> tuple[list[Node], list[Node]]:
     """The nodes of one query without those of the queries nested in it, and these; WITH is left out."""
     inside: list[Node] = []
     nested: list[Node] = []
-    todo: list[Any] = [value for key, value in query.items() if key != "cte_map"]
-    while todo:
-        node = todo.pop()
+    pending: list[Any] = [value for key, value in query.items() if key != "cte_map"]
+    while pending:
+        node = pending.pop()
         if isinstance(node, list):
-            todo += node
+            pending += node
         elif isinstance(node, dict):
             if str(node.get("type")).endswith("_NODE"):
                 nested.append(node)
@@ -119,7 +119,7 @@ def _parts(query: Node) -> tuple[list[Node], list[Node]]:
             if key and key.get("type") == "STAR" and not key.get("expr"):
                 continue  # ORDER BY ALL: the columns of the result, not of the table
             inside.append(node)
-            todo += node.values()
+            pending += node.values()
     return inside, nested
 
 
@@ -132,14 +132,14 @@ def _words(node: Node) -> Iterator[str]:
 
 
 def _all_nodes(root: Node) -> Iterator[Node]:
-    todo: list[Any] = [root]
-    while todo:
-        node = todo.pop()
+    pending: list[Any] = [root]
+    while pending:
+        node = pending.pop()
         if isinstance(node, dict):
             yield node
-            todo += node.values()
+            pending += node.values()
         elif isinstance(node, list):
-            todo += node
+            pending += node
 
 
 def _integer(node: Node | None) -> int | None:

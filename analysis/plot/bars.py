@@ -83,7 +83,10 @@ def _figures(made: Page, row: Row, x: float, y: float) -> None:
     """The share right-aligned, and beside it the figure with its unit, or what speaks against it."""
     doubts = ", ".join(sorted({v.doubt for v in row.values if v is not None and v.doubt}))
     if len(row.values) > 1:
-        words = " → ".join("no value" if v is None else number(v.pct) for v in row.values) + f" % {doubts}"
+        shares = [None if v is None else number(v.pct) for v in row.values]
+        unit = " %" if None in shares else ""
+        words = " → ".join("no value" if share is None else share + unit for share in shares)
+        words = f"{words}{'' if unit else ' %'} {doubts}"
         made.text(x, y, shortened(words, RIGHT - 14), va="center", kind="value")
         return
     (value,) = row.values

@@ -37,7 +37,7 @@ def draw(scene: Scene) -> Page:
     tall = _EACH * len(scene.rows)
     bars_top = _TOP + _TIME + 58
     made = page(bars_top + tall + (50 if scene.rows else 0) + LINE * len(below) + 8)
-    made.text(14, 12, shortened(scene.title, WIDTH - 30, TITLE), fontsize=TITLE, weight="bold", kind="head")
+    made.text(14, 12, shortened(scene.title, WIDTH - 30, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="head")
     made.text(14, 34, shortened(scene.subtitle, WIDTH - 30), color=FAINT, kind="head")
     _times(made, scene)
     if scene.rows:

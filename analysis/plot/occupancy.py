@@ -105,12 +105,12 @@ def draw(scene: Scene) -> Page:
     found = scene.found
     below = wrapped([*_limits(scene), *scene.statements], WIDTH - 40)
     made = page(_TOP + _TALL + 66 + LINE + LINE * len(below) + 8)
-    made.text(20, 12, shortened(scene.title, WIDTH - 40, TITLE), fontsize=TITLE, weight="bold", kind="title")
+    made.text(20, 12, shortened(scene.title, WIDTH - 40, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="title")
     made.text(20, 34, shortened(scene.kernel, WIDTH - 40), color=FAINT, kind="title")
     achieved = "" if scene.achieved is None else f"; measured: {number(scene.achieved)} on average"
     made.text(
         20, 52, f"{found.waves_per_cu} of {found.max_waves_per_cu} {scene.wave}s per {found.unit} "
-        f"({number(found.occupancy_pct)} %), limited by {_names(found.limiters)}{achieved}",
+        f"({number(found.occupancy_pct)} %), limited by {_names(found.limiters, found.gpu)}{achieved}",
         fontsize=NORMAL, kind="title",
     )  # fmt: skip
     for i, sweep in enumerate(scene.sweeps):
@@ -161,14 +161,26 @@ def _key(scene: Scene) -> str:
 
 
 def _limits(scene: Scene) -> list[str]:
-    parts = [f"{_names([name])} {waves}" for name, waves in scene.found.limits.items()]
+    parts = [f"{_names([name], scene.found.gpu)} {waves}" for name, waves in scene.found.limits.items()]
     found = [f"{scene.wave.capitalize()}s that each resource alone would allow: {', '.join(parts)}."]
     if any(0 in sweep.waves for sweep in scene.sweeps):
         found.append(f"0 {scene.wave}s: not even one whole group fits, and such a launch fails.")
     return found
 
 
-def _names(limiters: Sequence[str]) -> str:
-    words = {"wave_slots": "wave slots", "workgroup_slots": "work-group slots", "vgprs": "vector registers",
-             "sgprs": "scalar registers", "lds": "LDS"}  # fmt: skip
+def _names(limiters: Sequence[str], gpu: str) -> str:
+    words = {
+        "wave_slots": "wave slots",
+        "workgroup_slots": "work-group slots",
+        "vgprs": "vector registers",
+        "sgprs": "scalar registers",
+        "lds": "LDS",
+    }
+    if gpu.startswith("sm_"):
+        words |= {
+            "wave_slots": "warp slots",
+            "workgroup_slots": "block slots",
+            "vgprs": "registers",
+            "lds": "shared memory",
+        }
     return ", ".join(words.get(name, name) for name in limiters)

@@ -40,7 +40,7 @@ def around(
     obstacles += [(inside[0], y - 1, inside[2], y + 1) for y in lines]
     found = []
     for x, y, radius, words in labels:
-        wide = width_of(words, NORMAL) + 2
+        wide = width_of(words, NORMAL, bold=True) + 2
         best: tuple[float, float, float, bool] | None = None
         for step in range(12):
             for turn in _TURNS:

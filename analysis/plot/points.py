@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .place import around, clusters
 from .scene import AXES_HEIGHT, AXES_WIDTH, LEFT, TOP, Frame, Scene
-from .style import FAINT, INK, LEVELS, Page
+from .style import FAINT, INK, LEVELS, NORMAL, Page, ranges, width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ def points(made: Page, axes: Axes, frame: Frame, scene: Scene) -> list[tuple[flo
             (d.intensity or 0.0, d.performance or 0.0) for d in drawn if (d.kernel, d.datatype) == (kernel, datatype)
         )
         axes.plot([x for x, _ in row], [y for _, y in row], color=FAINT, linewidth=0.6, linestyle=":", zorder=2)
-    labels = [(x, y, r, ",".join(map(str, sorted({drawn[i].kernel for i in members})))) for x, y, r, members in groups]
+    labels = [(x, y, r, ranges([drawn[i].kernel for i in members]).replace(" ", "")) for x, y, r, members in groups]
     box = (LEFT, TOP - 8, LEFT + AXES_WIDTH, TOP + AXES_HEIGHT)
     lines = [frame.y(r.value) for r in scene.roofs if r.unit != "GB/s"]
     spots = around(labels, places, lines, box)
@@ -66,7 +66,9 @@ def points(made: Page, axes: Axes, frame: Frame, scene: Scene) -> list[tuple[flo
                 arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 5, "shrinkB": 0},
             )  # fmt: skip
         made.text(cx, cy, words, ha="center", va="center", weight="bold", kind="point", path_effects=halo)
-    return [*places, *((x, y, 8.0) for x, y, _ in spots)]
+    wide = [max(0.0, width_of(words, NORMAL, bold=True) / 2 - 4) for *_, words in labels]
+    held = [(x + w * t / 4, y, 8.0) for (x, y, _), w in zip(spots, wide, strict=True) for t in range(-4, 5)]
+    return [*places, *held]
 
 
 def marker(datatype: str) -> str:

@@ -37,7 +37,14 @@ def draw(scene: Scene) -> Page:
     below = wrapped([*scene.statements, *(["Ceilings: " + "; ".join(sources)] if sources else [])], WIDTH - 40)
     table = LINE * (len(scene.kernels) + 1) + 18
     made = page(TOP + AXES_HEIGHT + 58 + table + LINE * len(below) + 8)
-    made.text(LEFT, 12, shortened(scene.title, WIDTH - LEFT - 20, TITLE), fontsize=TITLE, weight="bold", kind="title")
+    made.text(
+        LEFT,
+        12,
+        shortened(scene.title, WIDTH - LEFT - 20, TITLE, bold=True),
+        fontsize=TITLE,
+        weight="bold",
+        kind="title",
+    )
     made.text(LEFT, 34, shortened(scene.device, WIDTH - LEFT - 20), color=FAINT, kind="title")
     bandwidths = sorted((r for r in scene.roofs if r.unit == "GB/s"), key=lambda r: -r.value)
     peaks = sorted((r for r in scene.roofs if r.unit != "GB/s"), key=lambda r: -r.value)

@@ -26,7 +26,7 @@ def draw(scene: Scene) -> Page:
     below = wrapped(scene.statements, WIDTH - 40)
     tall = _EACH * len(scene.rows)
     made = page(_TOP + tall + 50 + LINE * len(below) + 8)
-    made.text(14, 12, shortened(scene.title, WIDTH - 30, TITLE), fontsize=TITLE, weight="bold", kind="head")
+    made.text(14, 12, shortened(scene.title, WIDTH - 30, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="head")
     made.text(14, 34, shortened(scene.subtitle, WIDTH - 30), color=FAINT, kind="head")
     panel(made, scene.rows, _TOP, _EACH, WIDTH)
     made.lines(14, _TOP + tall + 46, below, WIDTH, color=FAINT, kind="statement")

@@ -144,29 +144,29 @@ def _glyphs() -> frozenset[int]:
     return frozenset(_font().get_charmap())
 
 
-def _font() -> Any:
+def _font(bold: bool = False) -> Any:
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
-    return get_font(findfont(FontProperties(family="DejaVu Sans")))
+    return get_font(findfont(FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")))
 
 
-def width_of(words: str, size: float = SMALL) -> float:
+def width_of(words: str, size: float = SMALL, bold: bool = False) -> float:
     """The width of a line of text in pixels of the layout."""
-    font = _font()
+    font = _font(bold)
     font.set_size(size, _DPI)
     font.set_text(clean(words), 0.0)
     return float(font.get_width_height()[0]) / 64
 
 
-def shortened(name: str, width: float, size: float = SMALL) -> str:
+def shortened(name: str, width: float, size: float = SMALL, bold: bool = False) -> str:
     """A name with its middle left out, where it is wider than ``width`` pixels."""
     name = clean(name)
-    if width_of(name, size) <= width:
+    if width_of(name, size, bold) <= width:
         return name
     low, high = 2, min(len(name), 400)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if width_of(_without_middle(name, middle), size) <= width else (low, middle)
+        low, high = (middle, high) if width_of(_without_middle(name, middle), size, bold) <= width else (low, middle)
     return _without_middle(name, low)
 
 
@@ -208,6 +208,17 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     for rank, i in enumerate(order):
         found[i] = min(max(flat[rank], low), top) + rank * gap
     return found
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """1, 2, 3, 5 as 1-3, 5."""
+    runs: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs)
 
 
 def number(value: float) -> str:

@@ -41,9 +41,7 @@ HOSTILE = "$\\frac{x}$ <script>&amp; --> \x1b[31m\u202e kernel_\u4e2d " + "T" * 
 def scene(**changes: object) -> roofline.Scene:
     """A roofline of three kernels, changed as asked."""
     kernels = [
-        roofline.Kernel(
-            1, "void stream<double, 256u>(double*, double const*)", 60.0, "memory (hbm), 85.3 % of its roof"
-        ),
+        roofline.Kernel(1, "void stream<double>(double*, double const*)", 60.0, "memory (hbm), 85.3 % of its roof"),
         roofline.Kernel(2, "void fma<float>(float*)", 30.0, "compute (valu), 90.2 % of its roof"),
         roofline.Kernel(3, HOSTILE, 10.0, "compute (valu)"),
     ]

@@ -7,17 +7,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.plot import occupancy, roofline, speed_of_light
+from rooflens.analysis.plot.style import render as draw
 from rooflens.analysis.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.store import Store
 from rooflens.server import render
+from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.rooflines import publish
 from rooflens.tools import plot as module
 from rooflens.tools.importing import import_profile
 from rooflens.tools.plot import plot
+from rooflens.tools.plot_roofline import roofline_scene
+from rooflens.tools.plot_scenes import occupancy_scene, speed_scene
 
 PNG = b"\x89PNG\r\n\x1a\n"
-FMA = {"kernel": "fma", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5e6, "SQ_INSTS_VALU": 1.6e6, "SQ_INSTS_SALU": 1e5,
-       "TCC_EA_RDREQ_sum": 1e4, "TCC_REQ_sum": 2e4, "TCC_READ_sum": 2e4}  # fmt: skip
+FMA = {"kernel": "fma", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5e6, "SQ_INSTS_VALU": 1.6e6,
+       "SQ_INSTS_SALU": 1e5, "TCC_EA_RDREQ_sum": 1e4, "TCC_REQ_sum": 2e4, "TCC_READ_sum": 2e4}  # fmt: skip
 
 
 @pytest.fixture
@@ -90,6 +95,21 @@ def test_occupancy_names_limits_and_the_next_step(shared: Path, tmp_path: Path) 
     found = plot(store, "occupancy", "a")
     assert "16 of 32 waves per compute unit (50 %), limited by lds" in found.description
     assert "lds_bytes 65536 -> 32768 would give 32 waves" in found.description
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mixbench/MI200", "mixbench/MI100", "synth_a/MI300X_A1", "synth_a/MI350", "vcopy/MI200", "multikernel/MI200"],
+)
+def test_real_profiles_give_pictures_in_which_no_text_collides(shared: Path, tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path)
+    made = store.resolve(import_profile(store, str(shared / "workloads" / name)).workload)
+    line, _ = roofline_scene(store, made, None, None, None, "empirical", 8, None)
+    speed, _ = speed_scene(store, made, "#1")
+    waves, _ = occupancy_scene(store, made, "#1")
+    drawn = (lambda: roofline.draw(line), lambda: speed_of_light.draw(speed), lambda: occupancy.draw(waves))
+    for picture in map(draw, drawn):
+        assert outside(picture) == [] and collisions(picture) == []
 
 
 @pytest.mark.parametrize(
