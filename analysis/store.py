@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LAYOUT = 1
 TABLES = ("passes", "dispatches", "counters", "counter_instances", "ceilings", "kernel_stats")
 _PREFIX = "workload="
-_KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs"}
+_KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots"}
 _DRAFT_LIFETIME_S = 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = re.compile(r"[0-9a-z]{1,64}")

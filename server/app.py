@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import anyio
@@ -9,11 +10,12 @@ import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, ImageContent, TextContent, ToolAnnotations
 
 from .. import __version__
 from ..analysis.problems import Problem
 from ..analysis.store import Store
+from ..tools.plot import PlotResult
 from . import render, schemas
 from .resources import add_resources
 from .toolbox import Tool, answer, tools
@@ -71,7 +73,7 @@ class _SeamTool(SdkTool):
             title=tool.title,
             description=tool.description,
             parameters=schemas.parameters(tool.arguments),
-            fn_metadata=FuncMetadata(arg_model=_NoArguments, output_schema=schemas.output(tool.result)),
+            fn_metadata=FuncMetadata(arg_model=_NoArguments, output_schema=_output_schema(tool)),
             is_async=False,
             context_kwarg=None,
             # Destructive and idempotent mean nothing for a tool that only reads.
@@ -89,10 +91,19 @@ class _SeamTool(SdkTool):
         )
         if isinstance(found, Problem):
             return CallToolResult(content=[TextContent(type="text", text=render.clean(found.text))], is_error=True)
+        if isinstance(found, PlotResult):
+            # The picture and its words; clients that prefer structured content would drop the picture.
+            image = base64.b64encode(found.image).decode()
+            picture = ImageContent(type="image", data=image, mime_type="image/png")
+            return CallToolResult(content=[picture, TextContent(type="text", text=render.text(found))])
         result = render.capped(found, self.name, arguments)
         return CallToolResult(
             content=[TextContent(type="text", text=render.text(result))], structured_content=render.structured(result)
         )
+
+
+def _output_schema(tool: Tool) -> dict[str, Any] | None:
+    return None if issubclass(tool.result, PlotResult) else schemas.output(tool.result)
 
 
 class _NoArguments(ArgModelBase):

@@ -13,6 +13,7 @@ from ..analysis.store import Store
 from ..tools.importing import import_profile
 from ..tools.metrics import MetricsResult, compute_metrics
 from ..tools.occupancy import compute_occupancy
+from ..tools.plot import plot
 from ..tools.query import query_counters
 from ..tools.results import Table
 from ..tools.roofline import compute_roofline
@@ -21,6 +22,7 @@ from . import render
 
 SAMPLES = Path(__file__).parent / "samples"
 _MATMUL = "matmul_fp64"
+_CLOVER = "clover"
 _PAIR = ("yax_before", "yax_after")
 _METRICS = (
     "dispatch.duration_ns", "vl1d.req", "vl1d.bw_gbs", "vl1d.hit_rate_pct", "vl1d.coalescing_pct",
@@ -59,6 +61,7 @@ def demo(store: Store | None) -> int:
         print(_LESSON)
         _roofline(where)
         _occupancy(where)
+        _pictures(where, (store.root if store else Path(tempfile.gettempdir()) / "rooflens-demo") / "plots")
         kept = store is not None
         print(_CONNECT.format(command="rooflens", store=where.root if kept else "DIR"))
         if not kept:
@@ -84,12 +87,27 @@ def _roofline(store: Store) -> None:
 
 
 def _occupancy(store: Store) -> None:
-    print("6. Occupancy: 68 VGPRs and work-groups of 1024 on gfx90a, and the smallest changes that give more waves\n")
-    found = compute_occupancy(store, gpu="gfx90a", vgprs=68, workgroup_size=1024)
-    limiter = ", ".join(found.limiters)
+    print("6. Occupancy: a lattice QCD kernel with 44 VGPRs and 24 KiB of LDS per work-group of 256 (from a report)\n")
+    done = import_profile(store, str(SAMPLES / _CLOVER), name=_CLOVER, tags=["sample"])
+    found = compute_occupancy(store, workload=done.workload)
     waves = f"{found.waves_per_cu} of {found.max_waves_per_cu} waves per CU ({found.occupancy_pct:.0f} %)"
-    print(f"   {waves}, limited by {limiter}")
+    print(f"   {waves}, limited by {', '.join(found.limiters)}; the smallest changes that give more:")
     _show(found.what_if, ("argument", "now", "to", "waves_per_cu", "occupancy_pct"), "")
+
+
+def _pictures(store: Store, folder: Path) -> None:
+    print("7. Pictures (the tool plot shows them to an assistant)\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, workload, options in (
+        ("roofline", _MATMUL, {"datatype": "f64", "ceiling_source": "theoretical", "kernels": 6}),
+        ("occupancy", _CLOVER, {}),
+    ):
+        drawn = plot(store, kind, workload, **options)  # type: ignore[arg-type]
+        for path in (Path(drawn.png_path), Path(drawn.svg_path)):
+            kept = folder / f"{workload}-{kind}{path.suffix}"
+            shutil.copyfile(path, kept)
+            print(f"   {kept}")
+    print()
 
 
 @contextmanager

@@ -94,6 +94,8 @@ def _lines(result: Result) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, str) and "\n" in value:
+        return "\n" + _UNSAFE.sub("", value)
     if isinstance(value, pydantic.BaseModel):
         return "".join(
             f"\n  {k}: {_markdown(v) if isinstance(v, Table) else _value(v)}"

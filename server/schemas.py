@@ -6,6 +6,9 @@ from typing import Any
 
 import pydantic
 
+_SILENT = ("title", "minimum", "maximum")
+"""Generated titles say nothing; a number out of range is refused with the range when it happens."""
+
 
 def parameters(model: type[pydantic.BaseModel]) -> dict[str, Any]:
     """The input schema: no generated titles, and optional values as a list of types."""
@@ -24,7 +27,7 @@ def _compact(schema: Any) -> Any:
         return [_compact(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {k: _compact(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
+    found = {k: _compact(v) for k, v in schema.items() if not (k in _SILENT and not isinstance(v, dict))}
     choices = found.get("anyOf")
     if choices and all(set(c) == {"type"} for c in choices):
         del found["anyOf"]

@@ -18,6 +18,7 @@ from ..tools.devices import list_devices
 from ..tools.importing import import_profile
 from ..tools.metrics import compute_metrics
 from ..tools.occupancy import compute_occupancy
+from ..tools.plot import plot
 from ..tools.query import query_counters
 from ..tools.results import Result
 from ..tools.roofline import compute_roofline
@@ -75,6 +76,7 @@ TOOLS = (
     Tool(query_counters, "Query counters in SQL"),
     Tool(compute_roofline, "Place kernels on the roofline"),
     Tool(compute_occupancy, "Compute occupancy and its limiter"),
+    Tool(plot, "Draw a picture", writes=True),
 )
 
 

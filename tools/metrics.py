@@ -32,16 +32,14 @@ class MetricsResult(Result):
 
 def compute_metrics(
     store: Store,
-    workload: Annotated[str, Field(description='id, unique id prefix, name, or "latest"')],
+    workload: Annotated[str, Field(description='id, id prefix, name or "latest"')],
     metrics: Annotated[
         list[str],
         Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets (overview) or *"),
     ] = ["overview"],  # noqa: B006
-    kernel: Annotated[
-        str | None, Field(description='regular expression on the kernel name, or "#1" for rank 1 by time')
-    ] = None,
+    kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
     by_kernel: Annotated[bool, Field(description="one row per kernel and metric instead of one per metric")] = False,
-    dispatches: Annotated[list[int] | str | None, Field(description='dispatch ids: [0, 2] or "0,2,5-9"')] = None,
+    dispatches: Annotated[list[int] | str | None, Field(description='[0, 2] or "0,2,5-9"')] = None,
     normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
     aggregation: Annotated[
         Literal["sum_ratio", "mean"], Field(description="sum(num)/sum(den), or the mean of per-dispatch ratios")

@@ -70,7 +70,7 @@ def compute_occupancy(
     dynamic_lds_bytes: Annotated[int, Field(description="LDS added at launch; for every source")] = 0,
     workgroup_size: int | None = None,
     workload: Annotated[str | None, Field(description='id, name or "latest"')] = None,
-    kernel: Annotated[str | None, Field(description='regular expression on the kernel name, or "#1"')] = None,
+    kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
     code_object: Annotated[str | None, Field(description="path of an AMD .hsaco, .o, library or program")] = None,
     mode: Annotated[
         Literal["hardware", "compiler"], Field(description="compiler: clang's remark, without whole work-groups")

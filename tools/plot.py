@@ -49,9 +49,9 @@ class PlotResult(Result):
 def plot(
     store: Store,
     kind: Kind,
-    workload: Annotated[str, Field(description='id, unique id prefix, name, or "latest"')],
+    workload: Annotated[str, Field(description='id, id prefix, name or "latest"')],
     candidate: Annotated[str | None, Field(description="compare: the workload after the change")] = None,
-    kernel: Annotated[str | None, Field(description='regular expression on the kernel name, or "#1"')] = None,
+    kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
     datatype: Annotated[str | None, Field(description="roofline: f16, f64, matrix.f32, iop, all, ...")] = None,
     roofline_kind: Annotated[
         Literal["flop", "instruction"] | None, Field(description="instruction where the GPU counts no FLOP")

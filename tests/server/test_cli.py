@@ -104,7 +104,7 @@ def test_demo_shows_kernels_metrics_sql_and_the_caveat(capsys: pytest.CaptureFix
         "SELECT",
         "no\n   like-for-like",
         "rocblas_dgemm_4096",
-        "16 of 32 waves per CU",
+        "8 of 32 waves per CU (25 %), limited by lds",
         "claude mcp add",
     ):
         assert part in out, part
@@ -112,7 +112,12 @@ def test_demo_shows_kernels_metrics_sql_and_the_caveat(capsys: pytest.CaptureFix
 
 def test_demo_keeps_the_samples_in_a_named_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _call(capsys, "demo", "--store", str(tmp_path / "kept"))[0] == 0
-    assert sorted(m.name for m in Store(tmp_path / "kept").scan()[0]) == ["matmul_fp64", "yax_after", "yax_before"]
+    assert sorted(m.name for m in Store(tmp_path / "kept").scan()[0]) == [
+        "clover",
+        "matmul_fp64",
+        "yax_after",
+        "yax_before",
+    ]
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:

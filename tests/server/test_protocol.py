@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator
 
@@ -36,10 +37,10 @@ async def test_the_tools_are_listed_without_generated_titles_and_in_few_bytes(cl
     assert all(t.description and len(t.name) <= 32 for t in listed)
 
 
-async def test_annotations_say_that_only_import_profile_writes(client: Client) -> None:
+async def test_annotations_say_which_tools_write(client: Client) -> None:
     listed = (await client.list_tools()).tools
     writers = [t.name for t in listed if t.annotations and not t.annotations.read_only_hint]
-    assert writers == ["import_profile"]
+    assert writers == ["import_profile", "plot"]
     assert not any(t.annotations and (t.annotations.destructive_hint or t.annotations.open_world_hint) for t in listed)
 
 
@@ -57,6 +58,15 @@ async def test_text_and_structured_content_hold_the_same_figures(client: Client)
     assert len(names) == 19
     assert all(name in answer.content[0].text for name in names)
     assert set(answer.structured_content) >= {"notes", "next", "workload", "table"}
+
+
+async def test_a_picture_comes_as_an_image_with_the_same_facts_in_words(client: Client) -> None:
+    answer = await client.call_tool("plot", {"kind": "speed_of_light", "workload": "yax_before"})
+    image, words = answer.content
+    assert (image.type, image.mime_type) == ("image", "image/png")
+    assert base64.b64decode(image.data).startswith(b"\x89PNG")
+    assert answer.structured_content is None, "clients that prefer structured content would drop the picture"
+    assert "png_path" in words.text and "Hit rate" in words.text
 
 
 async def test_a_problem_reaches_the_client_word_for_word(client: Client) -> None:
