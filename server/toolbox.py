@@ -31,7 +31,6 @@ class Tool:
     """One tool: a plain function whose first parameter is the store; its docstring is the description."""
 
     function: Callable[..., Result]
-    title: str
     writes: bool = False
 
     @property
@@ -68,15 +67,15 @@ class Tool:
 
 
 TOOLS = (
-    Tool(list_devices, "List GPUs, profilers and known ceilings"),
-    Tool(import_profile, "Import a profile", writes=True),
-    Tool(list_workloads, "List stored workloads"),
-    Tool(search_metrics, "Search the metric catalogue"),
-    Tool(compute_metrics, "Compute metrics of a workload"),
-    Tool(query_counters, "Query counters in SQL"),
-    Tool(compute_roofline, "Place kernels on the roofline"),
-    Tool(compute_occupancy, "Compute occupancy and its limiter"),
-    Tool(plot, "Draw a picture", writes=True),
+    Tool(list_devices),
+    Tool(import_profile, writes=True),
+    Tool(list_workloads),
+    Tool(search_metrics),
+    Tool(compute_metrics),
+    Tool(query_counters),
+    Tool(compute_roofline),
+    Tool(compute_occupancy),
+    Tool(plot, writes=True),
 )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import anyio
 import pytest
@@ -60,8 +62,10 @@ async def test_text_and_structured_content_hold_the_same_figures(client: Client)
     assert set(answer.structured_content) >= {"notes", "next", "workload", "table"}
 
 
-async def test_a_picture_comes_as_an_image_with_the_same_facts_in_words(client: Client) -> None:
-    answer = await client.call_tool("plot", {"kind": "speed_of_light", "workload": "yax_before"})
+async def test_a_picture_comes_as_an_image_with_the_same_facts_in_words(samples: Store, tmp_path: Path) -> None:
+    store = Store(shutil.copytree(samples.root, tmp_path / "own"))
+    async with Client(app.build(store)) as client:
+        answer = await client.call_tool("plot", {"kind": "speed_of_light", "workload": "yax_before"})
     image, words = answer.content
     assert (image.type, image.mime_type) == ("image", "image/png")
     assert base64.b64decode(image.data).startswith(b"\x89PNG")
@@ -91,7 +95,7 @@ async def test_a_bug_never_shows_a_traceback(samples: Store, monkeypatch: pytest
     def list_workloads(store: Store) -> Result:
         raise RuntimeError("secret /home/someone")
 
-    monkeypatch.setattr(toolbox, "TOOLS", (toolbox.Tool(list_workloads, "Broken"),))
+    monkeypatch.setattr(toolbox, "TOOLS", (toolbox.Tool(list_workloads),))
     async with Client(app.build(samples)) as connected:
         answer = await connected.call_tool("list_workloads", {})
     assert answer.is_error
