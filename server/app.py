@@ -70,6 +70,7 @@ class _SeamTool(SdkTool):
         return cls(
             fn=tool.function,
             name=tool.name,
+            title=None,
             description=tool.description,
             parameters=schemas.parameters(tool.arguments),
             fn_metadata=FuncMetadata(arg_model=_NoArguments, output_schema=_output_schema(tool)),
