@@ -34,7 +34,7 @@ def code_objects(file: Window, budget: Budget) -> Iterator[Elf]:
     else:
         raise BadInput(
             "This is no GPU code object",
-            f"it starts with {start[:16]!r}" if start else "it is empty",
+            "it begins with no mark of an ELF file or an offload bundle" if start else "it is empty",
             "Give an ELF file (.hsaco, .o, .so, executable) or an offload bundle that hipcc or clang wrote",
         )
 
