@@ -141,6 +141,6 @@ def _export(options: argparse.Namespace, store: Store) -> int:
     target = Path(options.file)
     if target.exists():
         raise BadArgument(f"{target} exists already", fix="Name a new file or delete it first")
-    for line in export_db(store, target, options.workload):
-        print(line)
+    for table, rows in export_db(store, target, options.workload).items():
+        print(f"{table}: {rows} rows")
     return OK

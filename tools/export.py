@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..analysis import schema
 from ..analysis.problems import BadInput, StoreProblem
 from ..analysis.store import Manifest, Store, sql_literal, sql_name
 from .providers import PROVIDERS
 
+if TYPE_CHECKING:
+    import duckdb
+
 # Written so that DuckDB 1.5 clients can open the file too.
 _STORAGE = "v1.5.0"
 
 
-def export_db(store: Store, target: Path, workload: str | None = None) -> Iterator[str]:
-    """Write ``target`` and yield one line per table; the file appears only when it is complete.
+def export_db(store: Store, target: Path, workload: str | None = None) -> dict[str, int]:
+    """Write ``target`` and return the rows of every table; the file appears only when it is complete.
 
     Raises BadInput for an empty store, StoreProblem where the file cannot be written.
     """
@@ -26,11 +29,11 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> Iterat
     if not manifests:
         raise BadInput("There is nothing to export", f"the store {store.root} is empty")
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
-    con = duckdb.connect()
+    con, rows = duckdb.connect(), dict[str, int]()
     try:
         con.execute(f"ATTACH {sql_literal(str(draft))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
         for table in schema.schema():
-            yield f"{table}: {_export_table(con, store, manifests, table)} rows"
+            rows[table] = _export_table(con, store, manifests, table)
         con.execute("DETACH out")
         draft.replace(target)
     except (duckdb.IOException, OSError) as error:
@@ -41,12 +44,10 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> Iterat
         con.close()
         draft.unlink(missing_ok=True)
         draft.with_name(draft.name + ".wal").unlink(missing_ok=True)
+    return rows
 
 
-def _export_table(con: object, store: Store, manifests: list[Manifest], table: str) -> int:
-    import duckdb
-
-    assert isinstance(con, duckdb.DuckDBPyConnection)
+def _export_table(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manifest], table: str) -> int:
     listing = schema.pass_times(store, manifests) if table == "counters" else None
     more = [row[0] for row in con.execute(listing).fetchall()] if listing else []
     columns = schema.columns(table, manifests, more)
@@ -58,7 +59,13 @@ def _export_table(con: object, store: Store, manifests: list[Manifest], table: s
     if relation := schema.relation(store, manifests, table, list(columns)):
         con.execute(f"INSERT INTO out.{table} BY NAME {relation}")
     elif rows := _rows(store, manifests, table):
-        con.executemany(f"INSERT INTO out.{table} VALUES ({', '.join('?' * len(columns))})", rows)
+        import pandas
+
+        # Row by row, the metrics of a hundred kernels would take minutes.
+        frame = pandas.DataFrame(rows, columns=list(columns), dtype=object)
+        con.register("frame", frame)
+        con.execute(f"INSERT INTO out.{table} SELECT * FROM frame")
+        con.unregister("frame")
     found = con.execute(f"SELECT count(*) FROM out.{table}").fetchone()
     return int(found[0]) if found else 0
 
