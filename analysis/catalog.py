@@ -128,6 +128,15 @@ def select(target: str, wanted: Iterable[str]) -> list[Metric]:
     return list(chosen.values())
 
 
+def variants(target: str | None = None) -> dict[str, dict[str, Metric]]:
+    """Metric name -> the metric as it stands on each target that has it (or on one target only)."""
+    found: dict[str, dict[str, Metric]] = {}
+    for here in [gpu(target).target] if target else with_metrics():
+        for metric in metrics(here):
+            found.setdefault(metric.name, {})[here] = metric
+    return found
+
+
 def known_targets(name: str) -> list[str]:
     """The targets on which a metric of this name exists."""
     return [t for t in targets() if name in by_name(t)]

@@ -34,10 +34,7 @@ def metrics() -> str:
         "|---|" + "---|" * len(targets),
         "| metrics | " + " | ".join(str(len(catalog.metrics(t))) for t in targets) + " |\n",
     ]
-    variants: dict[str, dict[str, catalog.Metric]] = {}
-    for target in targets:
-        for metric in catalog.metrics(target):
-            variants.setdefault(metric.name, {})[target] = metric
+    variants = catalog.variants()
     table = None
     order = sorted(variants.values(), key=lambda v: _position(next(iter(v.values()))))
     for on in order:

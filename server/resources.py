@@ -67,12 +67,8 @@ def add_resources(mcp: MCPServer[Any], store: Store) -> None:
 
 def metric_index() -> str:
     """One line per metric name: ids, unit, title, targets."""
-    on: dict[str, dict[str, catalog.Metric]] = {}
-    for target in catalog.with_metrics():
-        for metric in catalog.metrics(target):
-            on.setdefault(metric.name, {})[target] = metric
     lines = []
-    for name, variants in on.items():
+    for name, variants in catalog.variants().items():
         metric = next(iter(variants.values()))
         ids = "/".join(dict.fromkeys(m.id for m in variants.values()))
         lines.append(f"{name} | {ids} | {metric.unit} | {metric.title} | {' '.join(variants)}")

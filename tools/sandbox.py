@@ -58,11 +58,13 @@ class Sandbox:
         self._deadline = time.monotonic() + self.timeout_s
         if not _slots.acquire(timeout=self.timeout_s):
             raise LimitExceeded("The query did not start", "other queries occupy the server", "Try again")
+        started = False
         try:
             self._start()
-        except BaseException:
-            _slots.release()
-            raise
+            started = True
+        finally:
+            if not started:
+                _slots.release()
         return self
 
     def __exit__(

@@ -32,7 +32,7 @@ def search_metrics(
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> SearchResult:
     """Find metrics in the catalogue: what they mean, their formula, counters and GPUs. Needs no workload."""
-    variants = _variants(gpu)
+    variants = catalog.variants(gpu)
     scored = [(score, i, name) for i, name in enumerate(variants) if (score := _score(query, variants[name]))]
     scored.sort(key=lambda s: (-s[0], s[1]))
     rows = [_row(variants[name]) for _, _, name in scored]
@@ -40,15 +40,6 @@ def search_metrics(
     suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [scored[0][2]]},
                           why="its value in the newest workload")] if scored else []  # fmt: skip
     return SearchResult(table=table(_COLUMNS, rows, limit=limit, offset=offset), notes=notes, next=suggested)
-
-
-def _variants(gpu: str | None) -> dict[str, dict[str, Metric]]:
-    """Metric name -> the metric as it stands on each target that has it."""
-    found: dict[str, dict[str, Metric]] = {}
-    for target in [catalog.gpu(gpu).target] if gpu else catalog.with_metrics():
-        for metric in catalog.metrics(target):
-            found.setdefault(metric.name, {})[target] = metric
-    return found
 
 
 def _score(query: str, on: dict[str, Metric]) -> float:

@@ -62,16 +62,16 @@ class _Scope:
     def sources(self, query: Node) -> Offered:
         """Unit of every column that the FROM clause of one SELECT offers; names that disagree have none."""
         found = Offered()
-        todo = [query.get("from_table") or {}]
-        while todo:
-            ref = todo.pop()
+        pending = [query.get("from_table") or {}]
+        while pending:
+            ref = pending.pop()
             if ref.get("type") == "BASE_TABLE":
                 name = str(ref["table_name"]).lower()
                 offered = self.outputs(self.ctes[name]) if name in self.ctes else self.units.get(name, {})
             elif ref.get("type") == "SUBQUERY":
                 offered = self.outputs(query_of(ref))
             else:
-                todo += [ref[side] for side in ("left", "right") if isinstance(ref.get(side), dict)]
+                pending += [ref[side] for side in ("left", "right") if isinstance(ref.get(side), dict)]
                 continue
             for name, unit in offered.items():
                 found[name] = unit if found.get(name, unit) == unit else None
