@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import duckdb
-
 from rooflens.analysis.store import Store
 from rooflens.tools.export import export_db
 
