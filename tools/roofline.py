@@ -52,7 +52,7 @@ def compute_roofline(
     by: Literal["kernel", "dispatch"] = "kernel",
     dispatches: Annotated[str | list[int] | None, Field(description='ids: "0,2,5-9"')] = None,
     ceilings: Annotated[dict[str, float], Field(description='by hand: {"hbm.bw": 1390, "valu.f64": 20270}')] = {},  # noqa: B006
-    limit: Annotated[int, Field(ge=1, le=10_000, description="kernels, longest first")] = 3,
+    limit: Annotated[int, Field(ge=1, le=10_000, description="kernels, longest first")] = 2,
     offset: Annotated[int, Field(ge=0)] = 0,
     detail: Literal["summary", "full"] = "summary",
 ) -> RooflineResult:
