@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -82,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace, store: Store) -> int:
+    # What is imported here lives as long as the server: collecting garbage meanwhile only costs start-up time.
+    gc.disable()
     from .serve import serve
 
     return serve(store, http=options.http, read_only=options.read_only)

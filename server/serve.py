@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hmac
 import ipaddress
 import os
@@ -30,6 +31,8 @@ def serve(store: Store, *, http: str | None = None, read_only: bool = False) -> 
             f"Bind 127.0.0.1, or set {TOKEN} to a secret that clients send as a bearer token",
         )
     mcp = build(store, read_only=read_only)
+    gc.freeze()
+    gc.enable()
     later = threading.Timer(_WARM_UP_AFTER_S, warm_up)
     later.start()
     try:
