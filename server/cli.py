@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", parents=[store], help="run the MCP server (stdio by default)")
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP instead of stdio, at /mcp")
-    serve.add_argument("--allow-exec", action="store_true", help="allow tools that run programs here (this version has none)")
+    serve.add_argument("--allow-exec", action="store_true", help="allow tools that run programs (none yet)")
     serve.add_argument(
         "--read-only", action="store_true", help="offer nothing that writes or runs programs; beats --allow-exec"
     )
