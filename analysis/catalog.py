@@ -8,6 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from .families import LAUNCH as LAUNCH
+from .families import Normal as Normal
+from .families import alternatives as alternatives
+from .families import is_counter as is_counter
+from .families import normalizations as normalizations
+from .families import of_family
+from .families import renames as renames
+from .families import spelling as spelling
+from .families import terms as terms
 from .formula import references
 from .problems import BadArgument, near
 from .targets import Fact as Fact
@@ -57,21 +66,35 @@ class Metric(Strict):
     chart: bool = False
     """A figure of the memory chart: whole numbers under aggregation="mean", as rocprof-compute draws it."""
     per: Literal["dispatch", "l2_channel"] = "dispatch"
+    imported_only: bool = False
+    """Read where a profile has its counters, but never asked for: a profiler that lacks one refuses the whole run."""
     labels: dict[str, str] = {}
     description: str
     source: str
 
 
+_VENDORS = ("amd", "nvidia", "cpu")
+
+
 @cache
 def with_metrics() -> tuple[str, ...]:
-    """The targets whose counters the catalogue has metrics for."""
-    return tuple(t for t in targets() if metrics(t))
+    """The targets whose counters the catalogue has metrics for, those of one vendor together."""
+    known = (t for t in targets() if metrics(t))
+    return tuple(sorted(known, key=lambda t: _VENDORS.index(gpu(t).vendor)))
+
+
+def families() -> dict[str, list[str]]:
+    """The families of targets that share formulas -> their targets with metrics."""
+    found: dict[str, list[str]] = {}
+    for target in with_metrics():
+        found.setdefault(gpu(target).family, []).append(target)
+    return found
 
 
 @cache
 def metrics(target: str) -> tuple[Metric, ...]:
     """Every metric of a target, ordered by rocprof-compute id, which counts a table's metrics from 0."""
-    tables = [t for d in _of_family(target) for t in d.get("table", [])]
+    tables = [t for d in of_family(target) for t in d.get("table", [])]
     entries = {m["name"]: (t, m) for t in tables for m in t["metric"]}
     found = []
     for table in tables:
@@ -84,24 +107,6 @@ def metrics(target: str) -> tuple[Metric, ...]:
 def by_name(target: str) -> dict[str, Metric]:
     """The metrics of a target by name."""
     return {m.name: m for m in metrics(target)}
-
-
-@cache
-def terms(target: str) -> dict[str, str]:
-    """Named expressions that formulas of a target may use, in an order in which each needs only earlier ones."""
-    found: dict[str, str] = {}
-    for document in _of_family(target):
-        found |= document.get("terms", {}) | document.get("on", {}).get(target, {}).get("terms", {})
-    return found
-
-
-@cache
-def renames(target: str) -> dict[str, str]:
-    """Counter prefixes of the formulas -> their spelling on this target (TCC_EA_ became TCC_EA0_)."""
-    found: dict[str, str] = {}
-    for document in _of_family(target):
-        found |= document.get("on", {}).get(target, {}).get("rename", {})
-    return found
 
 
 @cache
@@ -128,10 +133,10 @@ def select(target: str, wanted: Iterable[str]) -> list[Metric]:
     return list(chosen.values())
 
 
-def variants(target: str | None = None) -> dict[str, dict[str, Metric]]:
-    """Metric name -> the metric as it stands on each target that has it (or on one target only)."""
+def variants(target: str | None = None, family: str | None = None) -> dict[str, dict[str, Metric]]:
+    """Metric name -> the metric as it stands on each target that has it (or on one target or family only)."""
     found: dict[str, dict[str, Metric]] = {}
-    for here in [gpu(target).target] if target else with_metrics():
+    for here in [gpu(target).target] if target else families()[family] if family else with_metrics():
         for metric in metrics(here):
             found.setdefault(metric.name, {})[here] = metric
     return found
@@ -145,20 +150,28 @@ def known_targets(name: str) -> list[str]:
 @cache
 def parse_all(target: str) -> None:
     """Parse every formula of a target in one call, which is much faster than one by one."""
-    references([f for m in metrics(target) for f in (m.num, m.den or "1")] + list(terms(target).values()))
+    every = [f for stated in alternatives(target).values() for f in stated]
+    references([f for m in metrics(target) for f in (m.num, m.den or "1")] + every)
 
 
 def counters(target: str, metric: Metric) -> list[str]:
-    """The counters that a metric reads on a target, terms resolved and spelled as the target spells them."""
+    """The counters to collect for a metric on a target, terms resolved and spelled as the target spells them."""
+    if metric.imported_only:
+        return []
     parse_all(target)
-    known, found, pending = terms(target), set(), [metric.num, metric.den or "1"]
+    return counters_of(target, [metric.num, metric.den or "1"])
+
+
+def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
+    """The same that any formulas read, such as those of the rooflines."""
+    known, found, pending = terms(target), set[str](), list(formulas)
+    references(pending)
     while pending:
         for name in references([formula := pending.pop()])[formula]:
             if name in known:
                 pending.append(known[name])
-            elif name[0].isupper():
-                prefix = next((p for p in renames(target) if name.startswith(p)), None)
-                found.add(renames(target)[prefix] + name.removeprefix(prefix) if prefix else name)
+            elif is_counter(target, name):
+                found.add(spelling(target, name))
     return sorted(found)
 
 
@@ -224,14 +237,3 @@ def _stated(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[s
     stated = {k: v for k, v in entry.items() if k not in ("gpus", "on", "of")}
     changes: dict[str, Any] = entry.get("on", {}).get(target, {})
     return defaults | stated | changes
-
-
-@cache
-def _documents() -> tuple[dict[str, Any], ...]:
-    files = sorted((_HERE / "metrics").glob("*.toml"))
-    return tuple(tomllib.loads(f.read_text(encoding="utf-8")) for f in files if f.stem != "presets")
-
-
-def _of_family(target: str) -> list[dict[str, Any]]:
-    family = gpu(target).family
-    return [d for d in _documents() if d["family"] == family]

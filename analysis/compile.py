@@ -36,9 +36,14 @@ def dispatch_query(
     norm: str,
     by_kernel: bool,
     quartiles: bool,
+    measured_in: str | None = None,
 ) -> Query:
-    """The query over the wide table: one row per kernel (or one for all) and pair of formulas."""
-    scope = Scope(manifest, has_instances=store.file(manifest, "counter_instances") is not None)
+    """The query over the wide table: one row per kernel (or one for all) and pair of formulas.
+
+    Counters measured in several passes count as in the pass ``measured_in``, else as in the first.
+    """
+    has_instances = store.file(manifest, "counter_instances") is not None
+    scope = Scope(manifest, has_instances=has_instances, measured_in=measured_in)
     pairs = _Pairs(metrics, norm, scope)
     groups: list[str | None] = list(chosen.kernels) if by_kernel else [None]
     sql = ""

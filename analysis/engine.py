@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from . import catalog
 from .catalog import Metric
+from .coherence import pass_of, passes_of
 from .compile import Query, channel_query, dispatch_query
 from .database import connect
 from .derived import NOTHING, Aggregate, Aggregation, Key, finish, peaks, run
@@ -24,12 +25,7 @@ if TYPE_CHECKING:
     import duckdb
 
 Normalization = Literal["per_kernel", "per_wave", "per_cycle", "per_second"]
-NORMALIZATIONS: dict[str, tuple[str, str]] = {
-    "per_kernel": ("1", "kernel"),
-    "per_wave": ("SQ_WAVES", "wave"),
-    "per_cycle": ("gui", "cycle"),
-    "per_second": ("seconds", "s"),
-}
+NORMALIZATIONS = ("per_kernel", "per_wave", "per_cycle", "per_second")
 
 
 @dataclass(frozen=True)
@@ -95,15 +91,18 @@ def evaluate(
     con = connect()
     try:
         selection = choose(con, store, manifest, kernel, dispatches)
-        den, per = NORMALIZATIONS[normalization]
+        normal = _normal(manifest.arch, normalization)
         plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(manifest.arch))
-        found = _evaluate(
-            con, dispatch_query(store, manifest, plain, selection, den, by_kernel, quartiles), per, aggregation
-        )
+        found = []
+        for measured_in, together in _by_pass(con, store, manifest, plain).items():
+            query = dispatch_query(
+                store, manifest, together, selection, normal.den, by_kernel, quartiles, measured_in=measured_in
+            )
+            found += _evaluate(con, query, normal.word, aggregation)
         channels = [m for m in chosen if m.per == "l2_channel"]
         if channels:
-            query = channel_query(store, manifest, channels, selection, den, by_kernel, quartiles)
-            found += _asked_channels(_evaluate(con, query, per, aggregation), wanted)
+            query = channel_query(store, manifest, channels, selection, normal.den, by_kernel, quartiles)
+            found += _asked_channels(_evaluate(con, query, normal.word, aggregation), wanted)
     finally:
         con.close()
     order = {m.name: i for i, m in enumerate(chosen)}
@@ -112,6 +111,31 @@ def evaluate(
         (f for f in found if f.metric.name in order),
         key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)),
     )
+
+
+def _normal(target: str, normalization: Normalization) -> catalog.Normal:
+    """What normalised metrics are divided by; a target without such a divisor has no such metrics."""
+    if normalization == "per_kernel":
+        return catalog.Normal(den="1", word="kernel")
+    known = catalog.normalizations(target)
+    if normalization not in known:
+        raise BadArgument(
+            f"{normalization} means nothing on {target}", fix=f"Use one of {', '.join(['per_kernel', *known])}"
+        )
+    return known[normalization]
+
+
+def _by_pass(
+    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, metrics: list[Metric]
+) -> dict[str | None, list[Metric]]:
+    """The metrics by the pass that holds all of their counters; None: as first measured."""
+    passes, target = passes_of(con, store, manifest), manifest.arch or ""
+    linked = {name for m in metrics if m.uses for name in (m.name, *m.uses.values())}
+    found: dict[str | None, list[Metric]] = {}
+    for metric in metrics:
+        place = pass_of(catalog.counters(target, metric), passes) if passes and metric.name not in linked else None
+        found.setdefault(place, []).append(metric)
+    return found
 
 
 def _with_used(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:

@@ -10,13 +10,13 @@ from .ceilings import Ceilings
 from .collect import TIME, Done
 from .scene import Scene
 from .status import Status
-from .work import Level
+from .work import Level, Words
 
-_VALU, _SALU = "valu_instructions", "salu_instructions"
+_ALL, _VALU, _SALU = "issue", "valu_instructions", "salu_instructions"
+_NEAR = 1e-3
+"""How far below a wall a value may be and still lie on it: counters of different replays differ by as much."""
 _SIMDS = 4
 """Vector units of a compute unit, by which the paper multiplies SQ_INSTS_VALU."""
-_LINEAR_8B = 16.0
-"""Lookups per instruction of the vector copy of doubles, the same in recorded profiles of MI100 to MI350."""
 
 
 def peak_gips(units: float, schedulers: float, ipc: float, ghz: float) -> float:
@@ -39,10 +39,11 @@ def paper_instructions(valu: float, salu: float) -> float:
 
 @dataclass(frozen=True)
 class InstructionPoint:
-    """One kernel at one memory level: wave instructions (VALU and SALU) against bytes and transactions.
+    """One kernel at one memory level: instructions of waves (warps) against bytes and transactions.
 
-    ``gips_paper`` and ``intensity_paper`` follow the paper's scaling, (4 VALU + SALU) / 64, for comparison with
-    published figures only; its "intensity performance" is intensity_paper / seconds.
+    On CDNA they are those of VALU and SALU, on NVIDIA all. ``gips_paper`` and ``intensity_paper`` follow the paper's
+    scaling for AMD, (4 VALU + SALU) / 64, for comparison with published figures only; its "intensity performance" is
+    intensity_paper / seconds.
     """
 
     rank: int
@@ -98,15 +99,15 @@ def points(found: Scene, levels: Sequence[str]) -> tuple[list[InstructionPoint],
 
 
 def _point(rank: int, done: Done, level: Level, view: mixed.View, found: Scene) -> InstructionPoint:
-    counted = all(done.has(name) for name in (_VALU, _SALU))
+    counted = [_ALL] if done.has(_ALL) else []
+    split = [_VALU, _SALU] if counted and done.has(_VALU) and done.has(_SALU) else []
     moved = [name for name in (level.name, f"{level.name}.transactions") if done.has(name)]
-    n, sums = done.over([*([_VALU, _SALU] if counted else []), *moved, TIME])
+    n, sums = done.over([*counted, *split, *moved, TIME])
     time_ns = sums.get(TIME)
-    waves = sums[_VALU] + sums[_SALU] if n and counted else None
-    lanes = found.facts["wave_size"]
-    paper = paper_instructions(sums[_VALU], sums[_SALU]) / lanes if n and counted else None
+    waves = sums[_ALL] if n and counted else None
+    paper = paper_instructions(sums[_VALU], sums[_SALU]) / found.facts["wave_size"] if n and split else None
     traffic, transactions = sums.get(level.name), sums.get(f"{level.name}.transactions")
-    peak, bandwidth = found.ceilings.value("issue"), found.ceilings.value(level.key)
+    peak, bandwidth = found.ceilings.value(_ALL), found.ceilings.value(level.key)
     issue_ns = waves / peak if waves is not None and peak else None
     wait_ns = traffic / bandwidth if traffic is not None and bandwidth else None
     least = max(issue_ns, wait_ns) if issue_ns is not None and wait_ns is not None else None
@@ -149,7 +150,7 @@ def _judge(
 ) -> tuple[Status, str | None]:
     missing = found.collected.missing
     if waves is None:
-        return "not_collected", missing.get(_VALU) or missing.get(_SALU) or "no dispatch has all of its counters"
+        return "not_collected", missing.get(_ALL) or "no dispatch has all of its counters"
     if not time_ns:
         return "not_collected", "time: the dispatches have no usable timing"
     if traffic is None:
@@ -159,9 +160,9 @@ def _judge(
     if least is None:
         return "ok", f"no {ceilings.kind} ceiling issue or {level.key}"
     if least > time_ns:
-        vector = done.over([_VALU, TIME])[1][_VALU] / (ceilings.value("issue") or 1.0)
+        vector = done.over([_VALU, TIME])[1].get(_VALU)
         waiting = traffic / (ceilings.value(level.key) or 1.0)
-        if max(vector, waiting) <= time_ns:
+        if vector is not None and max(vector / (ceilings.value(_ALL) or 1.0), waiting) <= time_ns:
             return "ok", "above the model's peak of one instruction per cycle, as scalar ones issue beside vector ones"
         return "suspect", (
             f"{least / time_ns:.1%} of its ceiling: recorded ceilings are lower bounds, or replays were mixed"
@@ -172,19 +173,21 @@ def _judge(
 def _walls(rank: int, done: Done, found: Scene) -> list[Wall]:
     """The memory wall (lookups per vector memory instruction) and the bank-conflict wall (LDS)."""
     made = []
-    line = found.facts["vl1d_line_bytes"]
+    words = found.formulas.words
+    line = found.facts.get("vl1d_transaction_bytes", found.facts["vl1d_line_bytes"])
     lanes = found.facts["wave_size"]
-    n, sums = done.over(["vmem_instructions", "vl1d.transactions"])
+    looked_up = "vmem_transactions" if done.has("vmem_transactions") else "vl1d.transactions"
+    n, sums = done.over(["vmem_instructions", looked_up])
     if n and sums["vmem_instructions"] > 0:
         walls = {
-            "all lanes on one line": 1.0,
+            f"all lanes on one {words.piece}": 1.0,
             "unit stride, 4 B": lanes * 4 / line,
             "unit stride, 8 B": lanes * 8 / line,
-            "a linear copy of 8 B in recorded profiles": _LINEAR_8B,
-            "a line for each lane": lanes,
+            **found.formulas.marks,
+            f"a {words.piece} for each lane": lanes,
         }
-        value = sums["vl1d.transactions"] / sums["vmem_instructions"]
-        made.append(Wall(rank, done.kernel, "memory", value, walls, _memory_reading(value, walls)))
+        value = sums[looked_up] / sums["vmem_instructions"]
+        made.append(Wall(rank, done.kernel, "memory", value, walls, _memory_reading(value, walls, words)))
     n, sums = done.over(["lds_instructions", "lds.transactions", "lds_access_cycles"])
     if n and sums["lds_instructions"] > 0 and sums["lds_access_cycles"] > 0:
         banks = found.facts["lds_conflict_banks"]
@@ -194,10 +197,11 @@ def _walls(rank: int, done: Done, found: Scene) -> list[Wall]:
     return made
 
 
-def _memory_reading(value: float, walls: Mapping[str, float]) -> str:
-    below = [name for name, mark in walls.items() if mark <= value * (1 + 1e-9)]
-    above = [name for name, mark in walls.items() if mark > value * (1 + 1e-9)]
-    place = f"{value:.3g} lookups per vector memory instruction"
+def _memory_reading(value: float, walls: Mapping[str, float], words: Words) -> str:
+    reached = value * (1 + _NEAR)
+    below = [name for name, mark in walls.items() if mark <= reached]
+    above = [name for name, mark in walls.items() if mark > reached]
+    place = f"{value:.3g} {words.lookup}s per {words.vector_memory}"
     if not below:
         return f"{place}: fewer than one, so counters of different replays do not fit together"
     if not above:

@@ -49,7 +49,7 @@ class View:
 def roof_ns(
     operations: Iterable[Operation], sums: dict[str, float], ceilings: Ceilings, *, at_best: bool = False
 ) -> float | str:
-    """The least time for these operations: types that share a pipe add up, pipes run side by side.
+    """The least time for these operations: types that share a unit add up, units and pipes run side by side.
 
     A text instead names the ceiling that is missing for work that was done. ``at_best`` allows for dual issue.
     """
@@ -60,7 +60,8 @@ def roof_ns(
             return f"no {ceilings.kind} ceiling {operation.key}"
         if done and peak is not None:
             best = peak * operation.dual if at_best else peak
-            pipes[operation.pipe] = pipes.get(operation.pipe, 0.0) + done / best
+            unit = f"{operation.pipe}.{operation.engine}"
+            pipes[unit] = pipes.get(unit, 0.0) + done / best
     return max(pipes.values(), default=0.0)
 
 
@@ -85,7 +86,7 @@ def countable(operations: list[Operation], done: Done, collected: Collected) -> 
     missing = {
         o.name: collected.missing.get(o.name, "no value for this kernel")
         for o in lacking
-        if not (no_matrix and o.pipe == "matrix")
+        if not (o.optional or (no_matrix and o.pipe == "matrix"))
     }
     return known, missing
 

@@ -11,9 +11,10 @@ from .status import Status
 from .work import Level, Operation
 
 _SUSPECT, _IMPOSSIBLE = 1.0, 1.05
+_TRIFLE, _MUCH = 0.01, 0.1
 _CAUSES = "replays were mixed, a clock is wrong, or units are miscounted"
 _CACHED = "the Infinity Cache answers faster than HBM"
-_DUAL = "vector instructions were issued in pairs"
+_DUAL = "instructions were issued in pairs, or the clock was above the one quoted"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ def judge(done: Done, level: Level, tally: Tally, found: Scene) -> tuple[Status,
     if nominal is not None and nominal > _SUSPECT:
         return "suspect", f"{nominal:.1%} of the theoretical ceiling: {_CACHED if level.cache else _DUAL}, or {_CAUSES}"
     reasons = [f"not counted: {', '.join(tally.missing)}"] if tally.missing else []
+    doubts, doubtful = _doubts(tally, done)
+    reasons += doubts
     roof = tally.roof_ns if isinstance(tally.roof_ns, float) else 0.0
     share = max(roof, tally.wait_ns or 0.0) / tally.time_ns
     if share > _SUSPECT:
@@ -66,8 +69,20 @@ def judge(done: Done, level: Level, tally: Tally, found: Scene) -> tuple[Status,
         reasons.append("no such operations: judge by bandwidth")
     elif not tally.traffic:
         reasons.append("no traffic at this level")
-    suspect = bool(tally.missing) or (share > _SUSPECT and nominal is None)
+    suspect = bool(tally.missing) or doubtful or (share > _SUSPECT and nominal is None)
     return ("suspect" if suspect else "ok"), "; ".join(reasons) or None
+
+
+def _doubts(tally: Tally, done: Done) -> tuple[list[str], bool]:
+    """What may be no arithmetic at all, where it is more than a trifle of several kinds; whether it is much."""
+    found, most = [], 0.0
+    for operation in tally.counted if tally.amount and len(tally.counted) > 1 else []:
+        share = done.over([operation.name])[1].get(operation.name, 0.0) / (tally.amount or 1.0)
+        sure = operation.certain and done.over([operation.certain])[1].get(operation.certain)
+        if operation.doubt and not sure and share > _TRIFLE:
+            found.append(f"{share:.1%} of the operations are {operation.doubt}")
+            most = max(most, share)
+    return found, most > _MUCH
 
 
 def _theory_shares(

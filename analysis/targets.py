@@ -75,7 +75,7 @@ class Gpu(Strict):
     """One GPU target: what holds for every product with this instruction set."""
 
     target: str
-    vendor: Literal["amd", "nvidia"]
+    vendor: Literal["amd", "nvidia", "cpu"]
     family: str
     title: str
     products: list[str]

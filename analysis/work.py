@@ -11,6 +11,7 @@ import pydantic
 
 from . import catalog
 from .catalog import Fact
+from .problems import NotFound
 
 _HERE = Path(__file__).parent / "work"
 Kind = Literal["flop", "iop", "inst"]
@@ -71,7 +72,17 @@ class Operation(Bound):
     kind: Kind
     count: str
     dual: float = 1.0
-    """How many times its ceiling the rate can be where two instructions issue in one cycle."""
+    """How many times its ceiling the rate can be: two instructions in one cycle, or a clock above the one quoted."""
+    engine: str = ""
+    """The unit of the pipe that does it, where units of one pipe run side by side."""
+    optional: bool = False
+    """Whether nothing is said of it where its counters were not collected."""
+    note: str = ""
+    """What to know of its counts, said where a kernel has any."""
+    doubt: str = ""
+    """What else its counts may be, said at a point where they weigh."""
+    certain: str = ""
+    """The quantity of ``extra`` that is not zero where there is no such doubt."""
 
     @property
     def pipe(self) -> str:
@@ -91,17 +102,35 @@ class Busy(_Entry):
     cycles: str
 
 
+class Words(pydantic.BaseModel):
+    """What a vendor calls things, for sentences."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    wave: str = "wave"
+    lookup: str = "lookup"
+    piece: str = "line"
+    """What one lookup of the vector L1 is for."""
+    vector_memory: str = "vector memory instruction"
+    units: str = "compute units"
+    instructions: str = ""
+    """What the instructions of the instruction roofline are."""
+
+
 class Family(pydantic.BaseModel):
     """All formulas of a family of targets, as they stand on one of them."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     family: str
+    words: Words = Words()
     facts: dict[str, Fact] = {}
     level: list[Level]
     operation: list[Operation] = []
     ceiling: list[Bound] = []
     busy: list[Busy] = []
+    marks: dict[str, float] = {}
+    """Further marks of the memory wall: lookups per vector memory instruction."""
     extra: dict[str, str] = {}
 
     @property
@@ -116,8 +145,18 @@ class Family(pydantic.BaseModel):
 
 @cache
 def family(name: str, target: str) -> Family:
-    """The formulas of a family with what the target changes (``on.<target>``) applied."""
-    data: dict[str, Any] = tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
+    """The formulas of a family with what the target changes (``on.<target>``) applied.
+
+    Raises NotFound for a family without rooflines.
+    """
+    path = _HERE / f"{name}.toml"
+    if not path.is_file():
+        raise NotFound(
+            f"There are no roofline formulas for {target}",
+            "its counters tell neither bytes nor floating-point operations",
+            "compute_metrics works",
+        )
+    data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     for key in ("level", "operation", "busy"):
         data[key] = [
             {k: v for k, v in entry.items() if k != "on"} | entry.get("on", {}).get(target, {})

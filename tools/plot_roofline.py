@@ -6,11 +6,13 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal
 
+from ..analysis import catalog
 from ..analysis.database import connect
 from ..analysis.plot import roofline
 from ..analysis.plot.style import NAMES, number, ranges
 from ..analysis.problems import BadInput
 from ..analysis.store import Manifest, Store, sql_path
+from ..analysis.work import family
 from .results import Table
 from .roofline import RooflineResult, compute_roofline
 
@@ -52,7 +54,7 @@ def roofline_scene(
         title=f"{what} of {manifest.name}",
         device=f"{result.device}; {_ceilings(result, roofs)}" + (f"; data type {datatype}" if datatype else ""),
         unit=unit,
-        intensity_unit="wave instructions / byte" if unit == "GIPS" else "operations / byte",
+        intensity_unit=f"{_wave(manifest)} instructions / byte" if unit == "GIPS" else "operations / byte",
         roofs=roofs,
         dots=dots,
         kernels=listed,
@@ -91,7 +93,18 @@ def _roofs(result: RooflineResult, unit: str, datatype: str | None) -> list[roof
             if r["unit"] == "GB/s" or word in (r["ceiling"], r["ceiling"].partition(".")[2].removesuffix("_packed"))
         ]  # fmt: skip
         known = kept if any(r["unit"] != "GB/s" for r in kept) else known
+    plain = {r["ceiling"]: r["value"] for r in known}
+    known = [r for r in known if plain.get(r["ceiling"].removesuffix("_packed")) != r["value"] or not _packed(r)]
     return [roofline.Roof(r["ceiling"], r["value"], r["unit"], _origin(r["source"], result)) for r in known]
+
+
+def _packed(row: dict[str, Any]) -> bool:
+    return str(row["ceiling"]).endswith("_packed")
+
+
+def _wave(manifest: Manifest) -> str:
+    target = catalog.gpu(manifest.arch or "")
+    return family(target.family, target.target).words.wave
 
 
 def _ceilings(result: RooflineResult, roofs: list[roofline.Roof]) -> str:

@@ -37,27 +37,25 @@ class RooflineResult(Result):
 
 def compute_roofline(
     store: Store,
-    workload: Annotated[str, Field(description='id, id prefix, name, or "latest"')],
-    kernel: Annotated[str | None, Field(description='regex on the name, or "#1" by time')] = None,
+    workload: Annotated[str, Field(description='id, name or "latest"')],
+    kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
     kind: Annotated[
-        Literal["flop", "instruction"], Field(description="instruction needs no FLOP counters (MI100)")
+        Literal["flop", "instruction"], Field(description="instruction: without FLOP counters (MI100)")
     ] = "flop",
     levels: list[LevelName] = list(LEVELS),  # noqa: B006
-    datatype: Annotated[
-        str | None, Field(description="left out: total; flop, iop, f16, f32, i8, matrix.bf16 ..., all")
-    ] = None,
+    datatype: Annotated[str | None, Field(description="default: total; iop, f16, i8, matrix.bf16, ..., all")] = None,
     ceiling_source: Annotated[
         Literal["empirical", "theoretical"], Field(description="empirical falls back to theory")
     ] = "empirical",
     by: Literal["kernel", "dispatch"] = "kernel",
     dispatches: Annotated[str | list[int] | None, Field(description='ids: "0,2,5-9"')] = None,
-    ceilings: Annotated[dict[str, float], Field(description='by hand: {"hbm.bw": 1390, "valu.f64": 20270}')] = {},  # noqa: B006
-    limit: Annotated[int, Field(ge=1, le=10_000, description="kernels, longest first")] = 2,
+    ceilings: Annotated[dict[str, float], Field(description='by hand: {"hbm.bw": 1390}')] = {},  # noqa: B006
+    limit: Annotated[int, Field(ge=1, le=10_000, description="kernels")] = 2,
     offset: Annotated[int, Field(ge=0)] = 0,
     detail: Literal["summary", "full"] = "summary",
 ) -> RooflineResult:
-    """Hierarchical roofline of a stored workload: intensity, achieved and attainable rate per kernel and memory level,
-    and the bound (memory, compute, latency) with its limiter, from all pipes and levels together."""
+    """Hierarchical roofline: intensity, achieved and attainable rate per kernel and memory level, and what bounds it
+    (memory, compute, latency; the limiter), from all pipes and levels together."""
     manifest = store.resolve(workload)
     con = connect()
     try:
@@ -85,7 +83,7 @@ def compute_roofline(
             points=roofline_tables.instruction_points(points, more),
             pipes=roofline_tables.pipes(views),
             walls=roofline_tables.walls(walls),
-            notes=[roofline_notes.peak_note(found.theory), *about],
+            notes=[roofline_notes.peak_note(found), *about],
             next=roofline_notes.next_calls(manifest, found, views, kind, datatype),
         )
     result = roofline.flop(found, shown, datatype)

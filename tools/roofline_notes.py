@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis import catalog, roofline
-from ..analysis.ceilings import Ceilings
 from ..analysis.mixed import View
 from ..analysis.scene import Scene
 from ..analysis.store import Manifest
 from .results import NextCall
 
-_PACKED = ("valu.f16", "valu.f32")
 
-
-def peak_note(theory: Ceilings) -> str:
-    issue = theory.known.get("issue")
+def peak_note(found: Scene) -> str:
+    issue = found.theory.known.get("issue")
     if issue is None:
         return "The peak of instruction issue is unknown: the profile states no clock."
+    words = found.formulas.words
     return (
-        f"Theoretical peak {issue.value:.2f} GIPS = compute units x schedulers x IPC x clock. Instructions are wave "
-        "instructions (VALU and SALU), which these counters count once per wavefront; columns *_paper scale them as "
-        "Leinhauser et al. do, (4 VALU + SALU) / 64, which recorded counters contradict."
+        f"Theoretical peak {issue.value:.2f} GIPS = {words.units} x schedulers x IPC x clock. Instructions are "
+        f"{words.instructions}."
     )
 
 
@@ -38,10 +35,8 @@ def flop_notes(found: Scene, result: roofline.Roofline) -> list[str]:
         notes.append(
             f"Not counted: {', '.join(parts)}{f' and {more} more' if more > 0 else ''}; totals are lower bounds."
         )
-    if any(r.name in _PACKED for r in result.rates):
-        notes.append(
-            "A packed FP16 or FP32 instruction counts once: code with half2 or float2 does up to twice the FLOP."
-        )
+    done = {r.name for r in result.rates}
+    notes += dict.fromkeys(o.note for o in found.formulas.operation if o.note and o.name in done)
     if any(p.datatype == "flop" and p.operations == 0 for p in result.points):
         notes.append("Kernels without floating point are judged by bandwidth and integer operations (datatype iop).")
     if any(p.status == "impossible" for p in result.points):

@@ -53,6 +53,8 @@ _OPERATIONS: dict[str, str | None] = {
 _WALLS: dict[str, str | None] = dict.fromkeys(("rank", "wall", "value", "walls", "reading"))
 _PIPES = ("hbm", "l2", "vl1d", "lds", "valu", "valu.issue", "matrix")
 _BUSY = ("valu", "matrix", "lds")
+_MORE_BUSY = ("vl1d", "l2", "hbm")
+"""Told on some GPUs only."""
 
 
 def points(made: Sequence[roofline.Point], more: bool) -> Table:
@@ -107,15 +109,16 @@ def _page(columns: dict[str, str | None], rows: list[list[Any]], more: bool) -> 
 
 def pipes(views: list[View]) -> Table:
     """The mixed-pipe view: least times as shares of the run time, busy cycles, and the verdict."""
+    units = [*_BUSY, *(name for name in _MORE_BUSY if any(name in view.busy for view in views))]
     columns: dict[str, str | None] = {"rank": None, "dispatch": None, "time_ns": "ns", "attainable_time_ns": "ns"}
-    columns |= {f"{name}_pct": "%" for name in _PIPES} | {f"{name}_busy_pct": "%" for name in _BUSY}
+    columns |= {f"{name}_pct": "%" for name in _PIPES} | {f"{name}_busy_pct": "%" for name in units}
     columns |= dict.fromkeys(("bound", "limiter", "why"))
     rows = []
     for rank, view in enumerate(views, 1):
         shares = [view.shares[name].value if name in view.shares else None for name in _PIPES]
         most = max((s for s in shares if s is not None), default=None)
         attainable = most * view.time_ns if most is not None and view.time_ns is not None else None
-        busy = [view.busy.get(name) for name in _BUSY]
+        busy = [view.busy.get(name) for name in units]
         figures = [None if share is None else 100 * share for share in [*shares, *busy]]
         rows.append(
             [

@@ -32,13 +32,15 @@ def search_metrics(
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> SearchResult:
     """Find metrics in the catalogue: what they mean, their formula, counters and GPUs. Needs no workload."""
-    variants = catalog.variants(gpu)
-    scored = [(score, i, name) for i, name in enumerate(variants) if (score := _score(query, variants[name]))]
-    scored.sort(key=lambda s: (-s[0], s[1]))
-    rows = [_row(variants[name]) for _, _, name in scored]
-    notes = [] if rows else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, variants)}".strip()]
-    suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [scored[0][2]]},
-                          why="its value in the newest workload")] if scored else []  # fmt: skip
+    every = catalog.variants(gpu)
+    # One row for each family: what bears one name there is computed from other counters here.
+    found = [every] if gpu else [catalog.variants(family=family) for family in catalog.families()]
+    entries = [on for name in every for named in found if (on := named.get(name))]
+    scored = sorted(((_score(query, on), on) for on in entries), key=lambda s: -s[0])
+    rows = [_row(on) for score, on in scored if score]
+    notes = [] if rows else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
+    suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [rows[0][0]]},
+                          why="its value in the newest workload")] if rows else []  # fmt: skip
     return SearchResult(table=table(_COLUMNS, rows, limit=limit, offset=offset), notes=notes, next=suggested)
 
 
@@ -51,7 +53,7 @@ def _score(query: str, on: dict[str, Metric]) -> float:
     ids = {m.id for m in on.values()} | {m.table for m in on.values()} | {str(m.panel) for m in on.values()}
     if word in (metric.name, metric.subsystem) or word in ids:
         return 100.0
-    counters = " ".join(c for target, m in on.items() for c in catalog.counters(target, m)) if "_" in word else ""
+    counters = " ".join(c for target, m in on.items() for c in _counters(target, m)) if "_" in word else ""
     fields = (
         (metric.name, 8.0),
         (metric.title, 6.0),
@@ -74,8 +76,13 @@ def _row(on: dict[str, Metric]) -> list[object]:
     ids = sorted({m.id for m in on.values()})
     where = metric.id if len(ids) == 1 else ", ".join(f"{m.id} ({t})" for t, m in on.items())
     unit = metric.unit + ("/<normalization>" if metric.norm else "")
-    counters = ", ".join(catalog.counters(target, metric))
+    counters = ", ".join(_counters(target, metric))
     return [metric.name, where, unit, metric.better, _formula(metric), counters, ", ".join(on), metric.description]
+
+
+def _counters(target: str, metric: Metric) -> list[str]:
+    """What it reads, asked for or not."""
+    return catalog.counters_of(target, [metric.num, metric.den or "1"])
 
 
 def _formula(metric: Metric) -> str:

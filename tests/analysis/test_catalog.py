@@ -20,7 +20,8 @@ PANELS = {  # metrics per panel without channels, as rocprof-compute 3.3.0 has t
     "gfx942": {2: 32, 3: 55, 5: 12, 6: 20, 7: 18, 10: 36, 11: 27, 12: 14, 13: 10, 14: 20, 15: 26, 16: 39, 17: 50},
     "gfx950": {2: 33, 3: 55, 5: 15, 6: 23, 7: 18, 10: 38, 11: 30, 12: 22, 13: 10, 14: 20, 15: 29, 16: 60, 17: 76},
 }
-EVERY = [(target, metric) for target in CDNA for metric in catalog.metrics(target)]
+TARGETS = (*CDNA, "sm_80", "sm_90", "cpu")
+EVERY = [(target, metric) for target in TARGETS for metric in catalog.metrics(target)]
 
 
 @pytest.mark.parametrize("target", CDNA)
@@ -31,7 +32,12 @@ def test_every_panel_has_as_many_metrics_as_rocprof_compute(target: str) -> None
     assert {p: counts.get(p) for p in PANELS[target]} == PANELS[target]
 
 
-@pytest.mark.parametrize("target", CDNA)
+def test_these_are_the_targets_with_metrics_and_one_family_stands_together() -> None:
+    assert catalog.with_metrics() == TARGETS
+    assert catalog.families() == {"cdna": list(CDNA), "nvidia": ["sm_80", "sm_90"], "cpu": ["cpu"]}
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_names_and_ids_are_unique_on_a_target(target: str) -> None:
     names = [m.name for m in catalog.metrics(target)]
     ids = [m.id for m in catalog.metrics(target) if m.per == "dispatch"]
@@ -54,22 +60,49 @@ def test_percentages_are_named_and_marked_as_such() -> None:
     assert [m.name for _, m in EVERY if m.name.endswith("_pct") != (m.unit == "%")] == []
 
 
-def test_formulas_parse_and_use_only_counters_facts_terms_and_launch_columns() -> None:
-    stated = {
-        fact for target in CDNA for fact in catalog.gpu(target).facts
-    }  # one that a target lacks leaves a figure empty
-    for target in CDNA:
-        facts = stated | {
-            "cu_per_gpu", "simd_per_cu", "se_per_gpu", "wave_size", "max_waves_per_cu", "max_sclk", "max_mclk",
-            "total_l2_chan", "lds_banks_per_cu", "sqc_per_gpu", "pipes_per_gpu", "num_xcd", "num_hbm_channels",
-        }  # fmt: skip
-        known = facts | set(catalog.terms(target)) | {*LAUNCH, "duration_ns"}
-        for metric in catalog.metrics(target):
-            for formula in filter(None, (metric.num, metric.den)):
-                names = references([formula])[formula]
-                assert not [n for n in names if n not in known and not n[0].isupper()], (target, metric.name)
-            for formula in filter(None, (metric.peak, metric.finish)):
-                assert references([formula])[formula] <= facts | {"value", *metric.uses}, (target, metric.name)
+@pytest.mark.parametrize("target", TARGETS)
+def test_formulas_parse_and_use_only_counters_facts_terms_and_launch_columns(target: str) -> None:
+    family = catalog.gpu(target).family  # a fact that one target of it lacks leaves a figure empty there
+    stated = {fact for t in catalog.families()[family] for fact in catalog.gpu(t).facts}
+    profiled = {
+        "cu_per_gpu", "simd_per_cu", "se_per_gpu", "wave_size", "max_waves_per_cu", "max_sclk", "max_mclk",
+        "total_l2_chan",
+        "lds_banks_per_cu", "sqc_per_gpu", "pipes_per_gpu", "num_xcd", "num_hbm_channels", "memory_bus_bits",
+    }  # fmt: skip
+    facts = stated | profiled
+    known = facts | set(catalog.terms(target)) | {*LAUNCH, "duration_ns"}
+    written = [("terms", f) for stated in catalog.alternatives(target).values() for f in stated]
+    written += [(m.name, f) for m in catalog.metrics(target) for f in (m.num, m.den) if f]
+    written += [(name, normal.den) for name, normal in catalog.normalizations(target).items()]
+    for name, formula in written:
+        names = references([formula])[formula]
+        assert not [n for n in names if n not in known and not catalog.is_counter(target, n)], (target, name)
+    for metric in catalog.metrics(target):
+        for formula in filter(None, (metric.peak, metric.finish)):
+            assert references([formula])[formula] <= facts | {"value", *metric.uses}, (target, metric.name)
+
+
+@pytest.mark.parametrize(
+    ("target", "counters", "others"),
+    [
+        ("gfx90a", ["SQ_WAVES", "TCC_HIT[*]", "SQ_IFETCH@SQ_IFETCH_LEVEL"], ["gui", "max_sclk", "vgpr", "duration_ns"]),
+        (
+            "sm_90",
+            ["sm__inst_executed.sum", "launch__waves_per_multiprocessor"],
+            ["warps", "max_sclk", "grid", "wave_size"],
+        ),
+    ],
+)
+def test_the_family_says_which_names_are_counters(target: str, counters: list[str], others: list[str]) -> None:
+    assert [c for c in counters if not catalog.is_counter(target, c)] == []
+    assert [o for o in others if catalog.is_counter(target, o)] == []
+
+
+def test_of_several_expressions_the_first_is_what_profiling_asks_for() -> None:
+    both = catalog.alternatives("sm_90")["stall_wait"]
+    assert len(both) == 3 and catalog.terms("sm_90")["stall_wait"] == both[0]
+    metric = catalog.by_name("sm_90")["latency.stall_wait_pct"]
+    assert catalog.counters("sm_90", metric) == ["smsp__warps_active.sum", "smsp__warps_issue_stalled_wait.sum"]
 
 
 def test_a_formula_guards_no_denominator_itself() -> None:

@@ -74,7 +74,8 @@ def test_every_fact_has_unit_and_source_and_nothing_claims_hardware(key: str) ->
 
 def test_rates_the_hardware_lacks_have_no_ceiling() -> None:
     assert theory("mi100").value("matrix.f64") is None and "matrix.f64" not in theory("mi100").missing
-    assert theory("h200").value("l2.bw") is None, "not published"
+    assert theory("h100").value("l2.bw") is None, "not published"
+    assert theory("h200").value("l2.bw") == pytest.approx(1.710 * 6016), "from the peak that the profiler states"
     with pytest.raises(NotFound, match="mi300x"):
         product("mi300")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis.problems import NotFound, StoreProblem
+from rooflens.analysis.problems import NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.store import Manifest, Store, sql_path, write_table
 
 INGEST = """
@@ -302,3 +302,36 @@ def test_the_place_of_the_store(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Store.locate().root == tmp_path / ".local" / "share" / "rooflens"
+
+
+def test_a_store_for_reading_refuses_to_write(tmp_path: Path) -> None:
+    reading = Store(tmp_path, read_only=True)
+    with pytest.raises(NotAllowed, match="reading only"), reading.draft():
+        pass
+    with pytest.raises(NotAllowed):
+        reading.new_run("run-0")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_of_runs_belong_to_the_store_and_are_closed_to_others(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    folder = store.new_run("run-0")
+    assert folder == store.run_folder("run-0") and folder.stat().st_mode & 0o777 == 0o700
+    assert store.scan() == ([], []), "runs are no workloads and no foreign entries"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreProblem):
+        Store(tmp_path / "file").new_run("run-0")
+
+
+def test_drafts_of_a_killed_process_can_be_removed_at_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store.draft() as mine:
+        child = os.fork()
+        if child == 0:
+            kept = store.draft()
+            kept.__enter__()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert len(list((tmp_path / "tmp").iterdir())) == 2
+        store.discard_drafts(child)
+        assert list((tmp_path / "tmp").iterdir()) == [mine]

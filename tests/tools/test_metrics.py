@@ -108,3 +108,13 @@ def test_search_limits_to_a_gpu_and_spells_its_counters(samples: Store) -> None:
     assert row["gpus"] == "gfx942" and "TCC_EA0_RDREQ_sum" in row["counters"]
     with pytest.raises(NotFound, match="gfx942"):
         search_metrics(samples, "x", gpu="gfx94")
+
+
+def test_search_has_a_row_for_each_family_whose_counters_tell_the_same(samples: Store) -> None:
+    rows = [
+        r for r in records(search_metrics(samples, "l2.hit_rate_pct", limit=60).table) if r["name"] == "l2.hit_rate_pct"
+    ]
+    assert [r["gpus"] for r in rows] == ["gfx908, gfx90a, gfx942, gfx950", "sm_80, sm_90", "cpu"]
+    assert ["TCC_HIT_sum" in r["counters"] for r in rows] == [True, False, False]
+    nvidia = records(search_metrics(samples, "long scoreboard", gpu="sm_90").table)[0]
+    assert nvidia["name"] == "latency.stall_long_scoreboard_pct" and nvidia["gpus"] == "sm_90"

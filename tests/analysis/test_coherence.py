@@ -1,0 +1,53 @@
+"""A ratio takes both counters from one pass where one pass has both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rooflens.analysis.coherence import pass_of
+from rooflens.analysis.engine import evaluate
+from rooflens.analysis.store import Store
+from rooflens.tools.importing import import_profile
+
+HEADER = (
+    "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
+    "Accum_VGPR,SGPR,Wave_Size,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID"
+)
+ROW = '1,1,1,1,1,64,64,0,0,4,4,16,64,"k()",1000,2000,1'
+
+
+def _profile(folder: Path, passes: dict[str, dict[str, int]]) -> Store:
+    for name, counters in passes.items():
+        place = folder / "profile" / name
+        place.mkdir(parents=True)
+        text = f"{HEADER},{','.join(counters)}\n{ROW},{','.join(map(str, counters.values()))}\n"
+        (place / "results_1.csv").write_text(text)
+    store = Store(folder / "store")
+    import_profile(store, str(folder / "profile"), name="x", gpu="gfx90a")
+    return store
+
+
+def test_a_share_of_reads_never_mixes_two_runs(tmp_path: Path) -> None:
+    store = _profile(
+        tmp_path,
+        {
+            "pmc_1": {"TCC_EA_RDREQ_sum": 100, "TCC_HIT_sum": 3, "TCC_MISS_sum": 1},
+            "pmc_2": {"TCC_EA_RDREQ_sum": 200, "TCC_EA_RDREQ_DRAM_sum": 150},
+        },
+    )
+    figures = {f.name: f.value for f in evaluate(store, "x", ["hbm.read_traffic_pct", "l2.hit_rate_pct"])}
+    assert figures == {"hbm.read_traffic_pct": 75, "l2.hit_rate_pct": 75}
+
+
+def test_counters_of_several_passes_are_taken_as_first_measured(tmp_path: Path) -> None:
+    store = _profile(tmp_path, {"pmc_1": {"TCC_EA_RDREQ_sum": 100}, "pmc_2": {"TCC_EA_RDREQ_DRAM_sum": 50}})
+    (figure,) = evaluate(store, "x", ["hbm.read_traffic_pct"])
+    assert figure.value == 50
+
+
+def test_the_first_pass_with_all_counters_is_meant() -> None:
+    passes = {"p1": frozenset({"A", "B"}), "p2": frozenset({"A@p2", "C"}), "p3": frozenset({"A@p3", "C@p3"})}
+    assert pass_of(["A", "C"], passes) == "p2"
+    assert pass_of(["A", "C@LEVEL"], passes) == "p2"
+    assert pass_of(["A", "B"], passes) is None
+    assert pass_of(["B", "C"], passes) is None
