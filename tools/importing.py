@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from ..analysis import catalog
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
 from .collectors.checks import doubts
+from .collectors.merge import Merged
 from .collectors.names import plain_text
 from .collectors.registry import reader_for
 from .collectors.session import WORK, database, readable
@@ -42,33 +44,25 @@ class ImportResult(Result):
 def import_profile(
     store: Store,
     path: Annotated[str, Field(description="folder or file that the profiler wrote")],
-    format: Annotated[str, Field(description="auto, rocprof-compute, rocprof or rocprof-stats")] = "auto",
+    format: Annotated[
+        str, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu or perf")
+    ] = "auto",
     name: Annotated[str | None, Field(description="name to find it by; default: as the profile is called")] = None,
     tags: list[str] | None = None,
     gpu: Annotated[str | None, Field(description="target such as gfx90a, for a profile that does not state it")] = None,
 ) -> ImportResult:
-    """Read a profile taken elsewhere (rocprof-compute or omniperf folder, CSV of rocprof) into the store."""
+    """Read a profile taken elsewhere (rocprof-compute, omniperf, rocprof, rocprofv3, ncu, perf stat) into the store."""
     if gpu is not None and gpu not in catalog.targets():
         raise BadArgument(
             f"Unknown GPU target {gpu!r}", near(gpu, catalog.targets()), f"Known: {', '.join(catalog.targets())}"
         )
-    name = _checked(name, "name") if name is not None else None
-    tags = [_checked(t, "tag") for t in (tags or [])[:_TAG_LIMIT]]
-    source = _existing(path)
-    with readable(source):
-        reader = reader_for(source, format)
-    with store.draft() as folder:
-        work = folder / WORK
-        work.mkdir()
-        with readable(source), database(source, work) as con:
-            manifest, merged = reader.read(con, source, folder)
-            manifest.arch = _target(manifest, gpu)
-            merged.warnings += doubts(con, folder, manifest, merged)
-        shutil.rmtree(work)
-        manifest.name, manifest.tags = name or plain_text(manifest.name, _NAME_LIMIT) or "profile", tags
-        manifest.dispatches, manifest.kernels = merged.dispatches, merged.kernels
-        manifest.counters, manifest.warnings = merged.counters, merged.warnings
-        done = store.publish(folder, manifest)
+    name, tags = checked_labels(name, tags)
+
+    def labelled(manifest: Manifest, merged: Merged) -> None:
+        manifest.arch = _target(manifest, gpu)
+        manifest.name, manifest.tags = name or manifest.name, tags
+
+    done, merged = imported(store, _existing(path), format, labelled)
     incomplete = sum(1 for p in merged.passes if p.unmatched or p.matched < merged.dispatches)
     return ImportResult(
         workload=done.id,
@@ -86,6 +80,35 @@ def import_profile(
         notes=[*merged.notes, *_hints(done)],
         next=_next(done),
     )
+
+
+def imported(
+    store: Store, source: Path, format: str, amend: Callable[[Manifest, Merged], None]
+) -> tuple[Manifest, Merged]:
+    """Read the profile at ``source`` into a new workload.
+
+    ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged.
+    """
+    with readable(source):
+        reader = reader_for(source, format)
+    with store.draft() as folder:
+        work = folder / WORK
+        work.mkdir()
+        with readable(source), database(source, work) as con:
+            manifest, merged = reader.read(con, source, folder)
+            amend(manifest, merged)
+            merged.warnings += doubts(con, folder, manifest, merged)
+        shutil.rmtree(work)
+        manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
+        manifest.dispatches, manifest.kernels = merged.dispatches, merged.kernels
+        manifest.counters, manifest.warnings = merged.counters, merged.warnings
+        return store.publish(folder, manifest), merged
+
+
+def checked_labels(name: str | None, tags: list[str] | None) -> tuple[str | None, list[str]]:
+    """Name and tags as the caller gave them, without spaces around; BadArgument for one that cannot be used."""
+    shown = _checked(name, "name") if name is not None else None
+    return shown, [_checked(t, "tag") for t in (tags or [])[:_TAG_LIMIT]]
 
 
 def _existing(path: str) -> Path:
@@ -130,11 +153,11 @@ def _hints(done: Manifest) -> list[str]:
         hints.append(
             f"The profile does not state its GPU: for metrics import it with gpu= one of {', '.join(fitting)}."
         )
-    if done.counters:
+    if done.counters and done.vendor != "cpu":
         hints.append("Collecting counters runs one kernel at a time: overlap of kernels is not in the durations.")
     if done.arch == "gfx908" and done.dispatches:
         hints.append("On gfx908 profilers report agpr equal to vgpr; the accumulation registers are not additional.")
-    if done.dispatches:
+    if done.dispatches and done.vendor == "amd" and done.format != "rocprofv3":
         hints.append("lds_bytes of profiler CSV files is static LDS only; dynamic LDS is not in it.")
     return hints
 

@@ -10,23 +10,20 @@ from .files import head
 
 _LOOKED_AT = 200
 _SUFFIXES = {  # end of a file's name -> what it is
-    "counter_collection.csv": "counters of rocprofv3 (CSV)",
-    "kernel_trace.csv": "a kernel trace of rocprofv3 (CSV)",
-    "agent_info.csv": "output of rocprofv3 (CSV)",
-    ".ncu-rep": "a report of NVIDIA Nsight Compute",
     ".nsys-rep": "a report of NVIDIA Nsight Systems",
     ".pftrace": "a Perfetto trace",
     ".otf2": "an OTF2 trace",
+    ".db.gz": "a compressed database: unpack it and import that",
+    ".json.gz": "a compressed JSON file: unpack it and import that",
     ".zip": "an archive: unpack it and import what it holds",
     ".tar": "an archive: unpack it and import what it holds",
     ".tar.gz": "an archive: unpack it and import what it holds",
     ".tgz": "an archive: unpack it and import what it holds",
 }
 _STARTS = {  # first bytes of a file -> what it is
-    b"SQLite format 3\x00": "a database (rocpd of rocprofv3, or another SQLite file)",
+    b"SQLite format 3\x00": "a SQLite database without the tables of rocpd",
     b"PERFILE2": "recorded samples of perf",
 }
-_JSON_MARK = b"rocprofiler-sdk-tool"
 
 
 def recognise(path: Path) -> str | None:
@@ -45,8 +42,6 @@ def _kind(file: Path) -> str | None:
         start = head(file, 4096)
     except Problem:
         return None
-    if _JSON_MARK in start:
-        return "JSON output of rocprofv3"
     return next((what for mark, what in _STARTS.items() if start.startswith(mark)), None)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .names import plain_kernel_name, visible_name
+from .pairs import pair, told_filter
 from .staged import Staged
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 # A time such as 8.1097E+14 lost its digits in a spreadsheet; one with 14 digits or more lost nothing that matters.
 _ROUNDED = "'\\d(\\.\\d{0,12})?[eE]\\+?\\d+'"
 _WHOLE = "'\\d+'"
-_KEY_ROLES = ("kernel", "dispatch_id", "device_id", "pid", "grid", "start", "end", "duration")
+_KEY_ROLES = ("process", "kernel", "dispatch_id", "device_id", "pid", "grid", "start", "end", "duration")
 
 
 @dataclass
@@ -30,20 +31,24 @@ class Pass:
     unmatched: int = 0
 
 
-def write_keys(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str]) -> None:
+def write_keys(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str], notes: list[str]) -> None:
     """Tables ``names`` (of kernels), ``keys_<i>`` (rows of pass i), ``pairs_<i>`` (row of the main pass, row of i).
 
     Dispatches pair up by device, kernel, grid and ordinal, in the order of their ids; with several processes also by
-    process, in the order of the process ids, since every process counts its dispatches from the start.
+    process: as the reader numbered them, else in the order of the process ids, since every process counts its
+    dispatches from the start. A pass that lacks some launches of a kernel pairs up by the dispatch ids instead, where
+    all of its launches are found by them.
     """
     _write_names(con, passes, warnings)
-    by_process = all(p.staged.header("pid") for p in passes) and any(_several_processes(p.staged) for p in passes)
+    process = _process(passes)
     for index, item in enumerate(passes):
-        con.execute(f"CREATE OR REPLACE TABLE keys_{index} AS {_keys(item.staged, by_process)}")
-    _number_dispatches(con, passes[0], warnings)
+        con.execute(f"CREATE OR REPLACE TABLE keys_{index} AS {_keys(item.staged, process)}")
+    _number_dispatches(con, passes[0], warnings, notes)
     passes[0].matched = passes[0].staged.rows
+    filtered: dict[tuple[str, int], list[str]] = {}
     for index in range(1, len(passes)):
-        _pair(con, passes, index, warnings)
+        pair(con, passes[0], passes[index], index, warnings, filtered)
+    notes += [told_filter(names, kernels, missing) for (kernels, missing), names in filtered.items()]
 
 
 def _write_names(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: list[str]) -> None:
@@ -66,15 +71,25 @@ def _write_names(con: duckdb.DuckDBPyConnection, passes: list[Pass], warnings: l
         warnings.append("Some dispatches have no kernel name; they are called '(no name)'.")
 
 
-def _keys(staged: Staged, by_process: bool) -> str:
+def _process(passes: list[Pass]) -> str | None:
+    """The role by which the processes of all passes are told apart; None where there is but one process."""
+    if all(p.staged.header("process") for p in passes):
+        return "process"
+    by_id = all(p.staged.header("pid") for p in passes) and any(_several(p.staged, "pid") for p in passes)
+    return "pid" if by_id else None
+
+
+def _keys(staged: Staged, process: str | None) -> str:
     """Row number, identity and duration of every dispatch of one pass; few columns, so it fits in memory."""
     device, given = staged.header("device_id"), staged.header("dispatch_id")
     number = f"coalesce(TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT), 0)" if device else "0"
-    pid = f"dense_rank() OVER (ORDER BY {staged.header('pid')})" if by_process else "1"
+    column = staged.header(process) if process else None
+    pid = (column if process == "process" else f"dense_rank() OVER (ORDER BY {column})") if column else "1"
     inner = (
         f"SELECT row, CAST({pid} AS INT) AS process, {number} AS device_id, n.name_id, n.kernel_id, "
         f"coalesce(TRY_CAST({staged.header('grid') or 'NULL'} AS BIGINT), -1) AS grid, "
-        f"TRY_CAST({given or 'row'} AS BIGINT) AS dispatch_id, {_times(staged)} "
+        f"TRY_CAST({given or 'row'} AS BIGINT) AS dispatch_id, TRY_CAST({given or 'NULL'} AS BIGINT) AS given_id, "
+        f"{_times(staged)} "
         f"FROM {staged.relation(staged.named(*_KEY_ROLES))} "
         f"JOIN names n ON n.text IS NOT DISTINCT FROM {_kernel(staged)}"
     )
@@ -113,35 +128,21 @@ def _kernel(staged: Staged) -> str:
     return staged.named("kernel")[0]
 
 
-def _several_processes(staged: Staged) -> bool:
-    pid = next(c.header for c in staged.columns if c.role == "pid")
-    low, high = staged.bounds.get(pid, (0, 0))
+def _several(staged: Staged, role: str) -> bool:
+    header = next((c.header for c in staged.columns if c.role == role), "")
+    low, high = staged.bounds.get(header, (0, 0))
     return low != high
 
 
-def _number_dispatches(con: duckdb.DuckDBPyConnection, main: Pass, warnings: list[str]) -> None:
+def _number_dispatches(con: duckdb.DuckDBPyConnection, main: Pass, warnings: list[str], notes: list[str]) -> None:
     total, distinct = con.execute("SELECT count(*), count(DISTINCT dispatch_id) FROM keys_0").fetchone() or (0, 0)
-    if total != distinct:
-        con.execute("UPDATE keys_0 SET dispatch_id = row")
-        warnings.append(
-            f"{main.staged.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
-            "so dispatches were numbered from 0 in file order."
-        )
-
-
-def _pair(con: duckdb.DuckDBPyConnection, passes: list[Pass], index: int, warnings: list[str]) -> None:
-    main, item = passes[0], passes[index]
-    both_grids = main.staged.header("grid") and item.staged.header("grid")
-    key = "process, device_id, kernel_id, grid, nth" if both_grids else "process, device_id, kernel_id, ordinal"
-    con.execute(
-        f"CREATE OR REPLACE TABLE pairs_{index} AS SELECT k.row AS main_row, o.row, o.duration_ns "
-        f"FROM keys_0 k JOIN keys_{index} o USING ({key})"
+    if total == distinct:
+        return
+    con.execute("UPDATE keys_0 SET dispatch_id = row")
+    if _several(main.staged, "process"):
+        notes.append("Every process numbers its dispatches from the start, so they were numbered anew, from 0.")
+        return
+    warnings.append(
+        f"{main.staged.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
+        "so dispatches were numbered from 0 in file order."
     )
-    (item.matched,) = con.execute(f"SELECT count(*) FROM pairs_{index}").fetchone() or (0,)
-    item.unmatched = item.staged.rows - item.matched
-    missing = main.staged.rows - item.matched
-    if item.unmatched or missing:
-        warnings.append(
-            f"Pass {item.staged.name}: {item.matched} dispatches matched by device, kernel, grid and ordinal, "
-            f"{item.unmatched} only in this pass (left out), {missing} of the main pass without it (NULL)."
-        )

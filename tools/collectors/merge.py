@@ -17,6 +17,7 @@ _LAUNCH = {  # column of the table dispatches -> SQL type
     "pid": "BIGINT", "queue_id": "BIGINT", "grid": "BIGINT", "workgroup_size": "INT", "vgpr": "INT", "agpr": "INT",
     "sgpr": "INT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT",
 }  # fmt: skip
+_REGISTERS = ("vgpr", "agpr", "sgpr")
 _LARGEST = {"INT": 2**31 - 1, "BIGINT": 2**63 - 1}
 
 
@@ -39,8 +40,9 @@ def write_tables(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
     (device, kernel, grid, ordinal); how many were is recorded in each Pass and told in the warnings.
     """
     warnings: list[str] = []
-    write_keys(con, passes, warnings)
-    write_table(con, _dispatches(passes[0], warnings), folder / "dispatches.parquet")
+    notes: list[str] = []
+    write_keys(con, passes, warnings, notes)
+    write_table(con, _dispatches(passes, warnings), folder / "dispatches.parquet")
     no_time, total, kernels = con.execute(
         "SELECT count(*) FILTER (duration_ns IS NULL), count(*), count(DISTINCT kernel_id) FROM keys_0"
     ).fetchone() or (0, 0, 0)
@@ -54,7 +56,8 @@ def write_tables(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
     write_passes(con, passes, folder)
     for item in passes:
         item.staged.parquet.unlink(missing_ok=True)
-    return Merged(total, kernels, columns, passes, [*(w for p in passes for w in p.staged.warnings), *warnings])
+    told = [*(w for p in passes for w in p.staged.warnings), *warnings]
+    return Merged(total, kernels, columns, passes, told, notes)
 
 
 def write_passes(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Path) -> None:
@@ -81,23 +84,37 @@ def write_passes(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
     write_table(con, "FROM pass_rows", folder / "passes.parquet")
 
 
-def _dispatches(main: Pass, warnings: list[str]) -> str:
-    picks = []
+def _dispatches(passes: list[Pass], warnings: list[str]) -> str:
+    """The launches of the main pass; registers that it does not state (a trace before ROCm 7.0) come from another."""
+    main = passes[0]
+    picks, joins = [], ""
     for name, kind in _LAUNCH.items():
         header = main.staged.header(name)
-        picks.append(f"TRY_CAST({header or 'NULL'} AS {kind}) AS {name}")
+        lender = _lender(passes, name) if name in _REGISTERS else 0
+        if lender:
+            lent = passes[lender].staged.header(name) or ""
+            rows = passes[lender].staged.relation([lent])
+            known = f"SELECT main_row, {lent} AS {name} FROM {rows} JOIN pairs_{lender} USING (row)"
+            joins += f" LEFT JOIN ({known}) {name}_lent ON {name}_lent.main_row = launch.row"
+        picks.append(f"TRY_CAST({f'{name}_lent.{name}' if lender else header or 'NULL'} AS {kind}) AS {name}")
         low, high = main.staged.bounds.get((header or "").strip('"'), (0, 0))
         if low < 0 or high > _LARGEST[kind]:
             warnings.append(
                 f"{main.staged.source.name}: {name} ranges from {low:g} to {high:g}, which no launch can have; "
                 "what does not fit is NULL."
             )
-    rows = f"SELECT row, {', '.join(picks)} FROM {main.staged.relation(main.staged.named(*_LAUNCH))}"
+    rows = f"SELECT row, {', '.join(picks)} FROM {main.staged.relation(main.staged.named(*_LAUNCH))} launch{joins}"
     return (
         "SELECT k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
         "launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns "
         f"FROM ({rows}) launch JOIN keys_0 k USING (row) JOIN names n USING (name_id) ORDER BY row"
     )
+
+
+def _lender(passes: list[Pass], name: str) -> int:
+    """The first pass that has values of a column which the main one lacks; 0 where it has them itself, or none has."""
+    held = [(p.staged.header(name) or "").strip('"') in p.staged.bounds for p in passes]
+    return held.index(True) if True in held else 0
 
 
 def _write_instances(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Path, per_xcd: int) -> None:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 from ...analysis.problems import BadArgument, BadInput, near
 from . import rocprof, rocprof_compute, rocprof_stats
 from .foreign import recognise
+from .ncu import read as ncu
+from .perf import read as perf
+from .rocprofv3 import read as rocprofv3
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,7 +34,7 @@ class Reader(Protocol):
         ...
 
 
-READERS: tuple[Reader, ...] = (rocprof_compute, rocprof, rocprof_stats)
+READERS: tuple[Reader, ...] = (rocprof_compute, rocprof, rocprofv3, rocprof_stats, ncu, perf)
 
 
 def reader_for(path: Path, format: str) -> Reader:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 FORMAT = "rocprof"
 TITLE = "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)"
-_PASS_FOLDER = re.compile(r"pmc_(\d+)")
+_PASS_FOLDER = re.compile(r"timing|(?:pmc|pass)_(\d+)")
 _MAIN = "results.csv"
 _LOOKED_AT = 200
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a file, or a folder with one or with one per pass (pmc_1, pmc_2, ...)."""
+    """Whether ``path`` is such a file, or a folder with one or with one per pass (timing, pmc_1 or pass_1, ...)."""
     return bool(_files(path))
 
 
@@ -87,7 +87,10 @@ def _files(path: Path) -> list[Path]:
         )
     if found:
         return found
-    folders = {int(m[1]): p for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and is_inside(p, path)}
+    # The run without counters comes first: its durations are the workload's.
+    folders = {
+        int(m[1] or 0): p for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and is_inside(p, path)
+    }
     return [f for _, p in sorted(folders.items()) if p.is_dir() for f in _files(p)]
 
 
@@ -122,7 +125,11 @@ def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: Pass, notes: list[s
 
 
 def _pass_name(file: Path, files: list[Path]) -> str:
-    return file.parent.name if len(files) > 1 else file.name.split(".")[0]
+    """The folder of the pass; rocprofv2 makes one of its own (pmc_1) inside that of a run."""
+    if len(files) == 1:
+        return file.name.split(".")[0]
+    outer = file.parent.parent.name
+    return outer if _PASS_FOLDER.fullmatch(outer) else file.parent.name
 
 
 def _name(path: Path, file: Path) -> str:

@@ -43,49 +43,61 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     file = _file(path)
     if file is None:
         raise BadInput(f"{path.name} holds no kernel statistics", "it has no columns Name, Calls and TotalDurationNs")
-    staged = stage(con, file, out / WORK, "kernel_stats", _classify)
-    con.execute(f"CREATE OR REPLACE TABLE stats AS {_stats(staged)}")
+    return read_files(con, [file], out)
+
+
+def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> tuple[Manifest, Merged]:
+    """Read the statistics of one run, a file for every process, into the table kernel_stats; calls and times add up."""
+    parts = [
+        stage(con, file, out / WORK, f"kernel_stats_{i}" if i else "kernel_stats", _classify)
+        for i, file in enumerate(files)
+    ]
+    con.execute(f"CREATE OR REPLACE TABLE stats AS {_stats(parts)}")
     kernels, calls, api = con.execute(
         f"SELECT count(*), sum(calls), count(*) FILTER (regexp_matches(kernel, '{_API}')) FROM stats"
     ).fetchone() or (0, 0, 0)
     if api == kernels:
         raise BadInput(
-            f"{file.name} states API calls, not kernels",
+            f"{files[0].name} states API calls, not kernels",
             "its names are functions of the HIP or HSA runtime",
             "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)",
         )
     write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
-    whole = Pass(staged, {})
-    staged.rows = 0
-    write_passes(con, [whole], out)
+    passes = [Pass(staged, {}) for staged in parts]
+    for staged in parts:
+        staged.rows = 0
+    write_passes(con, passes, out)
     note = (
         f"This profile holds totals of {kernels} kernels over {calls} calls, no single dispatches and no counters: "
         "kernels can be ranked by time (table kernel_stats), but metrics, rooflines and diagnoses have no data."
     )
-    stem = file.name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
+    stem = files[0].name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
     manifest = Manifest(
-        name=stem if stem not in ("results", "kernel_stats") else file.parent.name,
+        name=stem if stem not in ("results", "kernel_stats") else files[0].parent.name,
         format=FORMAT,
         vendor="amd",
-        tool="rocprofv3" if any(c.role == "std_ns" for c in staged.columns) else "rocprof",
+        tool="rocprofv3" if any(c.role == "std_ns" for c in parts[0].columns) else "rocprof",
     )
-    return manifest, Merged(0, kernels, [], [whole], list(staged.warnings), [note])
+    return manifest, Merged(0, kernels, [], passes, [w for s in parts for w in s.warnings], [note])
 
 
-def _stats(staged: Staged) -> str:
-    """One row per kernel; rows of one kernel under several spellings are added up."""
-    have = {c.role: sql_name(c.header) for c in staged.columns}
-    kernel = plain_kernel_name(visible_name(have["kernel"]))
-
-    def reduced(function: str, role: str) -> str:
-        return f"TRY_CAST({function}({have[role]}) AS BIGINT)" if role in have else "NULL::BIGINT"
-
-    spread = f"CASE WHEN count(*) = 1 THEN any_value({have['std_ns']}) END" if "std_ns" in have else "NULL::DOUBLE"
+def _stats(parts: list[Staged]) -> str:
+    """One row per kernel; rows of one kernel, of several processes or under several spellings, are added up."""
+    rows = " UNION ALL ".join(f"({_named(staged)})" for staged in parts)
     return (
-        f"SELECT {kernel} AS kernel, {reduced('sum', 'calls')} AS calls, {reduced('sum', 'total_ns')} AS total_ns, "
-        f"sum({have['total_ns']}) / nullif(sum({have['calls']}), 0) AS mean_ns, {reduced('min', 'min_ns')} AS min_ns, "
-        f"{reduced('max', 'max_ns')} AS max_ns, {spread} AS std_ns FROM {staged.all} GROUP BY 1"
+        "SELECT kernel, TRY_CAST(sum(calls) AS BIGINT) AS calls, TRY_CAST(sum(total_ns) AS BIGINT) AS total_ns, "
+        "sum(total_ns) / nullif(sum(calls), 0) AS mean_ns, TRY_CAST(min(min_ns) AS BIGINT) AS min_ns, "
+        "TRY_CAST(max(max_ns) AS BIGINT) AS max_ns, CASE WHEN count(*) = 1 THEN any_value(std_ns) END AS std_ns "
+        f"FROM ({rows}) GROUP BY kernel"
     )
+
+
+def _named(staged: Staged) -> str:
+    have = {c.role: sql_name(c.header) for c in staged.columns}
+    picks = ", ".join(
+        f"{have.get(role, 'NULL::DOUBLE')} AS {role}" for role in ("calls", "total_ns", "min_ns", "max_ns", "std_ns")
+    )
+    return f"SELECT {plain_kernel_name(visible_name(have['kernel']))} AS kernel, {picks} FROM {staged.all}"
 
 
 def _classify(headers: list[str]) -> list[Column]:

@@ -21,6 +21,19 @@ STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage"
         ("results.csv", f"{V1},SQ_WAVES", "rocprof"),
         ("rocprof_counters.csv", f"{V1},SQ_WAVES,DispatchNs,BeginNs,EndNs,CompleteNs", "rocprof"),
         ("results.stats.csv", STATS, "rocprof-stats"),
+        ("4711_kernel_stats.csv", STATS, "rocprofv3"),
+        ("4711_counter_collection.csv", "Correlation_Id,Counter_Name", "rocprofv3"),
+        ("counter_collection.csv", "", "rocprofv3"),
+        ("node_kernel_trace.csv", "Kind,Agent_Id,Kernel_Name", "rocprofv3"),
+        ("4711_agent_info.csv", "Node_Id", "rocprofv3"),
+        ("node01_4711_results.db", "", "rocprofv3"),
+        ("anything.json", '{"rocprofiler-sdk-tool": [{', "rocprofv3"),
+        ("report.ncu-rep", "", "ncu"),
+        ("page.csv", '"ID","Process ID","Kernel Name"', "ncu"),
+        ("raw.csv", '==PROF== Connected to process 5\n"ID","Process ID","Kernel Name"', "ncu"),
+        ("stat.txt", " Performance counter stats for 'true':", "perf"),
+        ("stat.csv", "# started on Fri\n\n1.01,msec,task-clock,1010391,100.00,0.561,CPUs utilized", "perf"),
+        ("stat.json", '{"counter-value" : "1.0", "unit" : "", "event" : "cycles"}', "perf"),
     ],
 )
 @pytest.mark.parametrize("named", ["file", "folder"])
@@ -33,13 +46,10 @@ def test_auto_finds_the_reader_of_a_file_and_of_its_folder(tmp_path, file, heade
 @pytest.mark.parametrize(
     ("file", "content", "what"),
     [
-        ("4711_counter_collection.csv", b'"Correlation_Id","Counter_Name"\n', "counters of rocprofv3"),
-        ("counter_collection.csv", b"", "counters of rocprofv3"),
-        ("node_kernel_trace.csv", b'"Kind","Agent_Id","Kernel_Name"\n', "kernel trace of rocprofv3"),
-        ("4711_agent_info.csv", b'"Node_Id"\n', "rocprofv3"),
-        ("results.json", b'{"rocprofiler-sdk-tool": [{', "JSON output of rocprofv3"),
-        ("report.ncu-rep", b"NVR\x00", "Nsight Compute"),
         ("perf.data", b"PERFILE2\x68", "perf"),
+        ("run.nsys-rep", b"NSYS", "Nsight Systems"),
+        ("results.pftrace", b"\x0a", "Perfetto"),
+        ("4711_results.db.gz", b"\x1f\x8b\x08\x00", "unpack it"),
         ("workload.tar.gz", b"\x1f\x8b\x08\x00", "archive"),
     ],
 )
@@ -54,18 +64,21 @@ def test_known_formats_without_a_reader_are_named_plainly(tmp_path, file, conten
     assert "cannot read that format yet" in found.value.text and "rocprof-compute" in found.value.text
 
 
-def test_a_database_is_recognised_by_its_first_bytes(tmp_path):
-    con = sqlite3.connect(tmp_path / "4711_results.db")
-    con.execute("CREATE TABLE rocpd_string (id INT)")
-    con.close()
-    with pytest.raises(BadInput, match="database .rocpd"):
+def test_a_database_is_recognised_by_its_tables(tmp_path):
+    con = sqlite3.connect(tmp_path / "mine.db")
+    con.execute("CREATE TABLE notes (id INT)")
+    con.commit()
+    with pytest.raises(BadInput, match="a SQLite database without the tables of rocpd"):
         reader_for(tmp_path, "auto")
+    con.execute("CREATE TABLE rocpd_kernel_dispatch_0000 (id INT)")
+    con.execute("CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch_0000")
+    con.close()
+    assert reader_for(tmp_path, "auto").FORMAT == "rocprofv3"
 
 
-@pytest.mark.parametrize("name", ["default_names", "kernel_trace", "two_process", "defaults_csv", "api_trace"])
-def test_recorded_output_of_rocprofv3_is_named_plainly(shared, name):
-    with pytest.raises(BadInput, match="cannot read that format yet"):
-        reader_for(shared / "rocprofv3" / name, "auto")
+@pytest.mark.parametrize("name", ["default_names", "kernel_trace", "two_process", "defaults_csv", "hip_trace"])
+def test_recorded_output_of_rocprofv3_has_its_reader(shared, name):
+    assert reader_for(shared / "rocprofv3" / name, "auto").FORMAT == "rocprofv3"
 
 
 def test_what_is_no_profile_gets_the_list_of_formats(tmp_path):

@@ -1,0 +1,157 @@
+"""One process of one run as staged Parquet: its launches and its counter values, whatever file they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.store import sql_path, write_table
+from .agents import Agent
+
+if TYPE_CHECKING:
+    import duckdb
+
+LAUNCH = {  # column of staged launches -> SQL type; key numbers the launches of a file, in the order of their ids
+    "key": "BIGINT", "pid": "BIGINT", "dispatch_id": "BIGINT", "kernel": "VARCHAR", "device": "INT",
+    "queue_id": "BIGINT", "grid": "BIGINT", "workgroup_size": "BIGINT", "lds_bytes": "BIGINT",
+    "scratch_bytes": "BIGINT", "vgpr": "BIGINT", "agpr": "BIGINT", "sgpr": "BIGINT", "start_ns": "BIGINT",
+    "end_ns": "BIGINT",
+}  # fmt: skip
+_SPOOLED = 8_000_000
+
+
+@dataclass
+class Recording:
+    """What one process did in one run of the profiler."""
+
+    source: Path
+    kind: str
+    """rocpd, json or csv."""
+    label: str
+    """Name of the pass, or an empty text."""
+    above: tuple[str, ...]
+    """Folders above the pass's, below the folder that was imported."""
+    launches: Path
+    """Parquet with the columns LAUNCH of every process of the source."""
+    keys: tuple[int, int]
+    """First and last key of this process."""
+    rows: int
+    values: list[Path] = field(default_factory=list)
+    """Parquet files (key, counter, value) of every process of the source; values of one counter add up."""
+    counters: tuple[str, ...] = ()
+    host: str | None = None
+    rank: int | None = None
+    pid: int | None = None
+    command: str | None = None
+    session: str | None = None
+    """Identity of the run that the database states, so that a copy is noticed."""
+    span: tuple[int, int] | None = None
+    """From when to when the process, or else its kernels, ran; ns on the clock of its host."""
+    kernels: dict[tuple[str, int | None], int] = field(default_factory=dict)
+    """Kernel and grid -> launches."""
+    agents: list[Agent] = field(default_factory=list)
+    devices: tuple[int, ...] = ()
+    """Numbers of the agents that its launches name."""
+    lds_is_static: bool = False
+
+    def select(self, columns: str = "*") -> str:
+        """SQL for the launches of this process."""
+        low, high = self.keys
+        return f"SELECT {columns} FROM {relation([self.launches])} WHERE key BETWEEN {low} AND {high}"
+
+    def overlaps(self, other: Recording) -> bool:
+        """Whether the two ran at the same time, as far as one can tell: clocks of two hosts do not compare."""
+        if self.span is None or other.span is None or self.host != other.host:
+            return True
+        return self.span[0] <= other.span[1] and other.span[0] <= self.span[1]
+
+
+def relation(files: Iterable[Path]) -> str:
+    """A FROM item over Parquet files, their rows in the order of the files."""
+    return f"read_parquet([{', '.join(sql_path(f) for f in files)}], hive_partitioning = false)"
+
+
+def describe(con: duckdb.DuckDBPyConnection, recording: Recording) -> Recording:
+    """Fill in what the launches themselves tell: kernels, devices and, where no better is known, the time span."""
+    found = con.execute(
+        f"SELECT kernel, grid, count(*) FROM ({recording.select('kernel, grid')}) GROUP BY ALL"
+    ).fetchall()
+    recording.kernels = {(kernel, grid): n for kernel, grid, n in found}
+    devices, start, end = con.execute(
+        f"SELECT list(DISTINCT device ORDER BY device), min(start_ns) FILTER (start_ns > 0), max(end_ns) "
+        f"FROM ({recording.select('device, start_ns, end_ns')})"
+    ).fetchone() or (None, None, None)
+    recording.devices = tuple(d for d in devices or () if d is not None)
+    if recording.span is None and start is not None and end is not None and end > start:
+        recording.span = (start, end)
+    return recording
+
+
+class Spool:
+    """Rows from a Python source into numbered Parquet files, a bounded number of them in memory."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path, columns: Sequence[tuple[str, str]]) -> None:
+        self.con, self.stem, self.columns = con, stem, columns
+        self.files: list[Path] = []
+        self._held: list[list[Any]] = []
+        self._cells = 0
+
+    def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Take a batch of rows, one value a column; None is NULL."""
+        if not rows:
+            return
+        columns = zip(*rows, strict=True)
+        self._held.append([_array(kind, column) for (_, kind), column in zip(self.columns, columns, strict=True)])
+        self._cells += len(rows) * len(self.columns)
+        if self._cells >= _SPOOLED:
+            self._flush()
+
+    def close(self) -> list[Path]:
+        """The files written; there is at least one, perhaps without rows."""
+        if self._held or not self.files:
+            self._flush()
+        return self.files
+
+    def _flush(self) -> None:
+        """Write what is held; the database takes whole columns, which is far faster than single rows."""
+        held = self._held or [[_array(kind, ()) for _, kind in self.columns]]
+        arrays = {name: _joined(parts) for (name, _), parts in zip(self.columns, zip(*held, strict=True), strict=True)}
+        file = self.stem.with_name(f"{self.stem.name}_{len(self.files)}.parquet")
+        picks = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in self.columns)
+        with self.con.cursor() as con:  # its own, since a result of the other may not have been read to its end
+            con.register("spooled", arrays)
+            write_table(con, f"SELECT {picks} FROM spooled", file)
+        self.files.append(file)
+        self._held, self._cells = [], 0
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    import numpy
+
+    masked: Any = numpy.ma
+    return masked.concatenate(parts) if any(masked.is_masked(p) for p in parts) else numpy.concatenate(parts)
+
+
+def _array(kind: str, column: Sequence[Any]) -> Any:
+    """The values of a column as numpy takes them fastest; only a column with a None is looked at one by one."""
+    import numpy
+
+    if kind == "VARCHAR":
+        return numpy.array(column, dtype=object)
+    number = numpy.float64 if kind == "DOUBLE" else numpy.int64
+    try:
+        return numpy.array(column, dtype=number)
+    except TypeError:
+        empty = [v is None for v in column]
+        return numpy.ma.masked_array(numpy.array([v or 0 for v in column], dtype=number), mask=empty)
+
+
+def counter_list(con: duckdb.DuckDBPyConnection, files: Sequence[Path], keys: tuple[int, int]) -> tuple[str, ...]:
+    """The counters that the values of a range of keys belong to, sorted."""
+    if not files:
+        return ()
+    low, high = keys
+    found = con.execute(f"SELECT DISTINCT counter FROM {relation(files)} WHERE key BETWEEN {low} AND {high}").fetchall()
+    return tuple(sorted(name for (name,) in found))
