@@ -6,6 +6,7 @@ Layout, relative to the store's root::
     tmp/<uuid>/                      a draft being written; swept when its owner is dead
     workload=<id>/manifest.json      what was profiled, with the size of every file
     workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, ceilings, kernel_stats
+    runs/<run_id>/                   what profiling and benchmarks are doing (tools/jobs); readable by the owner alone
 
 Many processes may share a store: no lock, no server. A folder is either complete or absent.
 """
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from .problems import NotFound, StoreProblem, near
+from .problems import NotAllowed, NotFound, StoreProblem, near
 
 if TYPE_CHECKING:
     import duckdb
@@ -75,8 +76,10 @@ class Manifest(pydantic.BaseModel):
 class Store:
     """A store at ``root``; every method opens what it needs and keeps nothing open."""
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, *, read_only: bool = False) -> None:
         self.root = Path(root).expanduser().absolute()
+        self.read_only = read_only
+        """Whether everything that writes refuses to."""
 
     @staticmethod
     def locate(explicit: str | Path | None = None) -> Store:
@@ -156,26 +159,41 @@ class Store:
         name = f"{table}.parquet"
         return self.root / f"{_PREFIX}{manifest.id}" / name if name in manifest.files else None
 
+    @property
+    def runs(self) -> Path:
+        """The folder of runs, which may not exist yet."""
+        return self.root / "runs"
+
+    def run_folder(self, run_id: str) -> Path:
+        """The folder of one run."""
+        return self.runs / run_id
+
     # -- writing -----------------------------------------------------------------------------
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
         """A fresh folder to write tables into; it is removed unless ``publish`` moved it away."""
         with _disk(self.root):
-            self.root.mkdir(parents=True, exist_ok=True)
+            self._founded()
             (self.root / "tmp").mkdir(exist_ok=True)
-            marker = self.root / "format.json"
-            if not marker.exists():
-                _write_atomically(marker, json.dumps({"layout": LAYOUT}))
             self._sweep()
             folder = self.root / "tmp" / uuid.uuid4().hex
             folder.mkdir()
-            (folder / "owner").write_text(f"{socket.gethostname()} {os.getpid()}")
+            (folder / "owner").write_text(_owner(os.getpid()))
         try:
             with _disk(self.root):
                 yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def new_run(self, run_id: str) -> Path:
+        """Make the folder of a run, closed to other users: what programs print may be private."""
+        with _disk(self.root):
+            self._founded()
+            self.runs.mkdir(mode=0o700, exist_ok=True)
+            folder = self.run_folder(run_id)
+            folder.mkdir(mode=0o700)
+        return folder
 
     def publish(self, folder: Path, manifest: Manifest) -> Manifest:
         """Make a draft visible as a workload: fsync every file, write the manifest, rename.
@@ -189,7 +207,7 @@ class Store:
                 _fsync(folder / name)
             while True:
                 now = time.time_ns()
-                done = manifest.model_copy(update={"id": _new_id(now), "created_ns": now, "files": files})
+                done = manifest.model_copy(update={"id": new_id(now), "created_ns": now, "files": files})
                 (folder / "manifest.json").write_text(done.model_dump_json(indent=1))
                 _fsync(folder / "manifest.json")
                 _fsync(folder)
@@ -201,6 +219,26 @@ class Store:
                     raise
                 _fsync(self.root)
                 return done
+
+    def discard_drafts(self, pid: int) -> None:
+        """Remove what a process of this machine was writing when it was killed."""
+        for owner in self.root.glob("tmp/*/owner"):
+            try:
+                if owner.read_text() == _owner(pid):
+                    shutil.rmtree(owner.parent, ignore_errors=True)
+            except OSError:
+                continue
+
+    def _founded(self) -> None:
+        """Make the store where there is none; NotAllowed where it may only be read."""
+        if self.read_only:
+            raise NotAllowed(
+                f"The store {self.root} is open for reading only", fix="Start the server without --read-only"
+            )
+        self.root.mkdir(parents=True, exist_ok=True)
+        marker = self.root / "format.json"
+        if not marker.exists():
+            write_atomically(marker, json.dumps({"layout": LAYOUT}))
 
     def _sweep(self) -> None:
         """Remove drafts that are older than a day and whose writer is gone."""
@@ -245,6 +283,13 @@ def write_problem(path: Path, error: Exception) -> StoreProblem | None:
     return None
 
 
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the content of a small file in one step: a reader sees the old or the new, never a part."""
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
 def sql_path(path: Path) -> str:
     """``path`` as a SQL literal for DuckDB's readers: characters of a glob pattern stand for themselves."""
     return sql_literal("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
@@ -286,7 +331,7 @@ def _read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _new_id(now_ns: int) -> str:
+def new_id(now_ns: int) -> str:
     """16 characters, sortable by time: 10 of milliseconds, 6 random (a ULID's alphabet)."""
     ms, digits = now_ns // 1_000_000, []
     for _ in range(10):
@@ -295,18 +340,16 @@ def _new_id(now_ns: int) -> str:
     return "".join(reversed(digits)) + "".join(secrets.choice(_ALPHABET) for _ in range(6))
 
 
+def _owner(pid: int) -> str:
+    return f"{socket.gethostname()} {pid}"
+
+
 def _fsync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    draft.write_text(text)
-    draft.replace(path)
 
 
 @contextmanager

@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .. import __version__
 from ..analysis.problems import BadArgument, Problem
 from ..analysis.store import Store
+from ..tools.results import Result
 
 OK, REFUSED, USAGE = 0, 1, 2
 
@@ -53,13 +55,21 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", parents=[store], help="run the MCP server (stdio by default)")
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP instead of stdio, at /mcp")
-    serve.add_argument("--allow-exec", action="store_true", help="allow tools that run programs (none yet)")
+    serve.add_argument(
+        "--allow-exec",
+        action="store_true",
+        help="allow profile_command and other tools that run programs on this machine, as you",
+    )
     serve.add_argument(
         "--read-only", action="store_true", help="offer nothing that writes or runs programs; beats --allow-exec"
     )
     serve.set_defaults(run=_serve)
 
-    call = commands.add_parser("call", parents=[store], help="call one tool and print its result as JSON")
+    call = commands.add_parser(
+        "call",
+        parents=[store],
+        help="call one tool and print its result as JSON; waits for a run that it starts (Ctrl-C cancels it)",
+    )
     call.add_argument("--full", action="store_true", help="lift the cap on the answer's size")
     call.add_argument("tool")
     call.add_argument(
@@ -87,12 +97,11 @@ def _serve(options: argparse.Namespace, store: Store) -> int:
     gc.disable()
     from .serve import serve
 
-    return serve(store, http=options.http, read_only=options.read_only)
+    return serve(store, http=options.http, read_only=options.read_only, allow_exec=options.allow_exec)
 
 
 def _call(options: argparse.Namespace, store: Store) -> int:
     from . import render
-    from .toolbox import answer
 
     text = sys.stdin.read() if options.arguments == "-" else options.arguments
     try:
@@ -106,12 +115,39 @@ def _call(options: argparse.Namespace, store: Store) -> int:
     if not isinstance(arguments, dict):
         print('The arguments must be a JSON object, such as \'{"workload": "latest"}\'', file=sys.stderr)
         return USAGE
-    found = answer(store, options.tool, arguments)
+    found = _finished(store, options.tool, arguments)
     if isinstance(found, Problem):
         raise found
     result = found if options.full else render.capped(found, options.tool, arguments)
     print(json.dumps(render.structured(result), ensure_ascii=False))
+    if problem := getattr(found, "problem", None):
+        print(render.clean(problem), file=sys.stderr)
+        return REFUSED
     return OK
+
+
+def _finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
+    """A tool's answer; a run that it started is waited for, since nothing may outlive this process."""
+    from ..tools.jobs import launch
+    from ..tools.jobs.record import FINAL
+    from ..tools.runs import LONGEST_WAIT_S, RunResult
+    from .toolbox import answer
+
+    try:
+        found = answer(store, tool, arguments)
+        while launch.started() and isinstance(found, RunResult) and found.state not in FINAL:
+            print(found.progress, file=sys.stderr)
+            found = answer(store, "get_run", {"run_id": found.run_id, "wait_s": LONGEST_WAIT_S})
+        return found
+    except KeyboardInterrupt:
+        stopped = launch.started()
+        for run_id in stopped:
+            answer(store, "cancel_run", {"run_id": run_id})
+        if not stopped:
+            raise
+        return answer(store, "get_run", {"run_id": stopped[-1], "wait_s": LONGEST_WAIT_S})
+    finally:
+        launch.stop_all()
 
 
 def _tools(options: argparse.Namespace, store: Store) -> int:

@@ -6,20 +6,21 @@ from typing import Any
 
 import pydantic
 
-_SILENT = ("title", "minimum", "maximum")
+_SILENT = ("title", "minimum", "maximum", "exclusiveMinimum")
 """Generated titles say nothing; a number out of range is refused with the range when it happens."""
+_NULL = {"type": "null"}
 
 
 def parameters(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The input schema: no generated titles, and optional values as a list of types."""
+    """The input schema: no generated titles, optional values without null, unknown names refused but not mentioned."""
     compact: dict[str, Any] = _compact(model.model_json_schema())
+    compact.pop("additionalProperties", None)
     return compact
 
 
-def output(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The output schema: which fields are always there; a model reads the rest from the result itself."""
-    always = [name for name, field in model.model_fields.items() if field.is_required()]
-    return {"type": "object", "required": always}
+def output() -> dict[str, Any]:
+    """The output schema: an object; a model reads its fields from the result itself."""
+    return {"type": "object"}
 
 
 def _compact(schema: Any) -> Any:
@@ -28,10 +29,15 @@ def _compact(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     found = {k: _compact(v) for k, v in schema.items() if not (k in _SILENT and not isinstance(v, dict))}
-    choices = found.get("anyOf")
-    if choices and all(set(c) == {"type"} for c in choices):
+    choices = [c for c in found.get("anyOf", []) if c != _NULL]
+    if len(choices) == 1:
+        # An optional value is left out rather than given as null, which is accepted as well.
         del found["anyOf"]
-        found["type"] = [c["type"] for c in choices]
+        found |= choices[0]
+    elif choices and all(set(c) <= {"type", "items"} for c in choices):
+        # Of several types at most one has items, so that they can stand beside each other.
+        del found["anyOf"]
+        found |= {k: v for c in choices for k, v in c.items()} | {"type": [c["type"] for c in choices]}
     if found.get("default", ...) is None:
         del found["default"]
     return found

@@ -6,6 +6,7 @@ import gc
 import hmac
 import ipaddress
 import os
+import signal
 import threading
 from typing import Any
 
@@ -13,14 +14,17 @@ from mcp.server.mcpserver import MCPServer
 
 from ..analysis.problems import BadArgument, NotAllowed
 from ..analysis.store import Store
+from ..tools.jobs.launch import stop_all
 from .app import build, warm_up
 
 TOKEN = "ROOFLENS_TOKEN"
+_PATIENCE_S = 2
+"""Seconds that calls have left when the server is told to end: one that waits for a run would hold it up."""
 _WARM_UP_AFTER_S = 2.0
 """After a client has connected and listed the tools, so that its start is not slowed down."""
 
 
-def serve(store: Store, *, http: str | None = None, read_only: bool = False) -> int:
+def serve(store: Store, *, http: str | None = None, read_only: bool = False, allow_exec: bool = False) -> int:
     """Serve until the client goes away (stdio) or the process is stopped (HTTP)."""
     address = _address(http) if http else None
     token = os.environ.get(TOKEN)
@@ -30,7 +34,7 @@ def serve(store: Store, *, http: str | None = None, read_only: bool = False) -> 
             "anyone there could read the store",
             f"Bind 127.0.0.1, or set {TOKEN} to a secret that clients send as a bearer token",
         )
-    mcp = build(store, read_only=read_only)
+    mcp = build(store, read_only=read_only, allow_exec=allow_exec)
     gc.freeze()
     gc.enable()
     later = threading.Timer(_WARM_UP_AFTER_S, warm_up)
@@ -39,8 +43,11 @@ def serve(store: Store, *, http: str | None = None, read_only: bool = False) -> 
         if address:
             _serve_http(mcp, *address, token)
         else:
+            # An interrupt would only be noticed with the next line of input. Runs end with this process in any case.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             mcp.run("stdio")
     finally:
+        stop_all()
         # The interpreter must not end while the thread is inside DuckDB.
         later.cancel()
         later.join()
@@ -58,7 +65,13 @@ def _serve_http(mcp: MCPServer[Any], host: str, port: int, token: str | None) ->
         allowed_origins=[f"http://{n}:{port}" for n in names],
     )
     app = mcp.streamable_http_app(transport_security=security, host=host)
-    uvicorn.run(_guarded(app, token) if token else app, host=host.strip("[]"), port=port, log_level="warning")
+    uvicorn.run(
+        _guarded(app, token) if token else app,
+        host=host.strip("[]"),
+        port=port,
+        log_level="warning",
+        timeout_graceful_shutdown=_PATIENCE_S,
+    )
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -18,10 +18,13 @@ from ..tools.devices import list_devices
 from ..tools.importing import import_profile
 from ..tools.metrics import compute_metrics
 from ..tools.occupancy import compute_occupancy
+from ..tools.planning import plan_profile
 from ..tools.plot import plot
+from ..tools.profiling import profile_command
 from ..tools.query import query_counters
 from ..tools.results import Result
 from ..tools.roofline import compute_roofline
+from ..tools.runs import cancel_run, get_run
 from ..tools.search import search_metrics
 from ..tools.workloads import list_workloads
 
@@ -32,6 +35,10 @@ class Tool:
 
     function: Callable[..., Result]
     writes: bool = False
+    executes: bool = False
+    """Whether it runs, or ends, programs of the caller's choice: such a tool needs leave to exist."""
+    waits: bool = False
+    """Whether it waits (``wait_s``) for a run, which get_run can do as well."""
 
     @property
     def name(self) -> str:
@@ -68,6 +75,10 @@ class Tool:
 
 TOOLS = (
     Tool(list_devices),
+    Tool(plan_profile),
+    Tool(profile_command, writes=True, executes=True, waits=True),
+    Tool(get_run, waits=True),
+    Tool(cancel_run, writes=True, executes=True),
     Tool(import_profile, writes=True),
     Tool(list_workloads),
     Tool(search_metrics),
@@ -79,24 +90,33 @@ TOOLS = (
 )
 
 
-def tools(*, read_only: bool = False) -> tuple[Tool, ...]:
-    """The tools offered; a read-only server has none that writes to the store."""
-    return tuple(t for t in TOOLS if not (read_only and t.writes))
+def tools(*, read_only: bool = False, allow_exec: bool = True) -> tuple[Tool, ...]:
+    """The tools offered: none that executes without leave, none that writes or executes when ``read_only``.
+
+    get_run is always there: another process that shares the store may have started a run.
+    """
+    return tuple(
+        t for t in TOOLS if not (read_only and (t.writes or t.executes)) and not (t.executes and not allow_exec)
+    )
 
 
-def call(store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False) -> Result:
+def call(
+    store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
+) -> Result:
     """Call one tool. Raises Problem for everything the caller can mend."""
-    known = {t.name: t for t in tools(read_only=read_only)}
+    known = {t.name: t for t in tools(read_only=read_only, allow_exec=allow_exec)}
     if name not in known:
         raise NotFound(f"There is no tool {name!r}", near(name, known), f"Tools: {', '.join(known)}")
     result = known[name].function(store, **known[name].validated(arguments))
     return result.model_copy(update={"next": [c for c in result.next if c.tool in known]})
 
 
-def answer(store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False) -> Result | Problem:
+def answer(
+    store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
+) -> Result | Problem:
     """The one error seam: a Problem comes back as a value; any other exception is a bug, logged to stderr."""
     try:
-        return call(store, name, arguments, read_only=read_only)
+        return call(store, name, arguments, read_only=read_only, allow_exec=allow_exec)
     except Problem as problem:
         return problem
     except Exception:  # noqa: BLE001 - the seam: nothing of a bug may reach the client

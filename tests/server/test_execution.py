@@ -1,0 +1,324 @@
+"""Tools that run programs: who gets them, and what becomes of a run when its client, server or caller goes away."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp import StdioServerParameters
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from rooflens.analysis.store import Store
+from rooflens.server import app
+from rooflens.tests.perf_stand_in import install
+
+FAMILY = """
+import os, subprocess, sys, time
+pids = [os.getpid(), subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid]
+pids.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True).pid)
+open(sys.argv[1] + ".new", "w").write(" ".join(map(str, pids)))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(60)
+"""
+EXECUTING = {"profile_command", "cancel_run"}
+INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Of a server that finds the stand-in for perf and has locks of its own."""
+    (runtime := tmp_path / "runtime").mkdir(mode=0o700)
+    path = f"{install(tmp_path / 'bin')}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "XDG_RUNTIME_DIR": str(runtime)}
+
+
+@pytest.fixture
+def server(store: Store, environment: dict[str, str]) -> StdioServerParameters:
+    arguments = ["-m", "rooflens", "serve", "--allow-exec", "--store", str(store.root)]
+    return StdioServerParameters(command=sys.executable, args=arguments, env=environment)
+
+
+def _request(code: str, *arguments: str, **more: object) -> dict[str, object]:
+    command = [sys.executable, "-c", code, *arguments]
+    return {"command": command, "gpu": "cpu", "metrics": ["task-clock"], **more}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("flags", "there"),
+    [
+        ({}, {"get_run"}),
+        ({"allow_exec": True}, EXECUTING | {"get_run"}),
+        ({"allow_exec": True, "read_only": True}, {"get_run"}),
+    ],
+)
+async def test_tools_that_execute_exist_only_with_leave(store: Store, flags: dict[str, bool], there: set[str]) -> None:
+    async with Client(app.build(store, **flags)) as client:
+        listed = {t.name: t for t in (await client.list_tools()).tools}
+        assert (EXECUTING | {"get_run"}) & set(listed) == there
+        assert ("profile_command" in (client.instructions or "")) == ("profile_command" in there)
+        assert len(client.instructions or "") < 1_500
+        for name in EXECUTING & set(listed):
+            hints = listed[name].annotations
+            assert hints and hints.destructive_hint and hints.open_world_hint and hints.read_only_hint is False
+        hints = listed["get_run"].annotations
+        assert hints and hints.read_only_hint and not hints.open_world_hint
+        if "profile_command" not in there:
+            refused = await client.call_tool("profile_command", {"command": ["true"]})
+            assert refused.is_error and not store.runs.exists()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_profiles_a_command_and_sees_progress(server: StdioServerParameters, mode: str) -> None:
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def progress(value: float, total: float | None, message: str | None) -> None:
+        told.append((value, total, message))
+
+    async with Client(server, mode=mode) as client:
+        request = _request("import time; time.sleep(0.3)", repeats=2)
+        done = await client.call_tool("profile_command", request, progress_callback=progress)
+        answer = done.structured_content
+        assert not done.is_error and answer["state"] == "done" and answer["kernels"]["rows"]
+        found = await client.call_tool("query_counters", {"sql": "SELECT count(*) FROM dispatches"})
+        assert found.structured_content["table"]["rows"] == [[2]]
+    assert any("run 2 of 2" in (message or "") for _, _, message in told)
+    values = [value for value, _, _ in told]
+    assert values == sorted(set(values)) and all(total == 2 for _, total, _ in told)
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_call_stops_waiting_and_cancel_run_ends_the_run(
+    server: StdioServerParameters, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    async with Client(server) as client:
+        with anyio.move_on_after(15) as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "profile_command", _request(FAMILY, str(pids)))
+                while not pids.exists():
+                    await anyio.sleep(0.02)
+                group.cancel_scope.cancel()
+        assert not scope.cancelled_caught
+        standing = await client.call_tool("get_run", {"run_id": "latest"})
+        assert standing.structured_content["state"] == "running" and _alive(pids)
+        ended = await client.call_tool("cancel_run", {"run_id": standing.structured_content["run_id"]})
+        assert ended.structured_content["state"] == "cancelled" and not _alive(pids)
+
+
+@pytest.mark.anyio
+async def test_another_server_on_the_same_store_sees_and_ends_a_run(
+    server: StdioServerParameters, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    async with Client(server) as one, Client(server) as other:
+        begun = await one.call_tool("profile_command", _request(FAMILY, str(pids), wait_s=0))
+        run = begun.structured_content["run_id"]
+        while not pids.exists():
+            await anyio.sleep(0.02)
+        queued = await other.call_tool("profile_command", _request("pass", wait_s=0.5))
+        assert queued.structured_content["state"] == "queued", "one run at a time, whichever server started it"
+        assert (await other.call_tool("cancel_run", {"run_id": run})).structured_content["state"] == "cancelled"
+        assert not _alive(pids)
+        last = await one.call_tool("get_run", {"run_id": queued.structured_content["run_id"], "wait_s": 15})
+        assert last.structured_content["state"] == "done"
+
+
+@pytest.mark.anyio
+async def test_calls_that_wait_hold_no_threads(server: StdioServerParameters) -> None:
+    async with Client(server) as client:
+        begun = await client.call_tool("profile_command", _request("import time; time.sleep(60)", wait_s=0))
+        run = {"run_id": begun.structured_content["run_id"]}
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(client.call_tool, "get_run", {**run, "wait_s": 45})
+            await anyio.sleep(0.5)
+            start = anyio.current_time()
+            await client.call_tool("list_workloads", {})
+            assert anyio.current_time() - start < 3, "fifty waiting calls must not block the others"
+            await client.call_tool("cancel_run", run)
+
+
+@pytest.mark.anyio
+async def test_a_failure_reaches_the_client_in_words_without_a_traceback(server: StdioServerParameters) -> None:
+    async with Client(server) as client:
+        failed = await client.call_tool("profile_command", _request("import sys; sys.exit('\x1b[31mno data')"))
+        refused = await client.call_tool("profile_command", {"command": ["-x"]})
+    assert failed.structured_content["state"] == "failed"
+    assert failed.structured_content["output"].endswith("no data") and "\x1b" not in failed.content[0].text
+    assert "Traceback" not in failed.content[0].text
+    assert refused.is_error and "begins with a dash" in refused.content[0].text
+
+
+@pytest.fixture
+def serving(server: StdioServerParameters, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A server in the middle of a run with children and grandchildren, and the file with their numbers."""
+    pids = tmp_path / "pids"
+    process = subprocess.Popen(
+        [server.command, *server.args], env=server.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    arguments = {"name": "profile_command", "arguments": _request(FAMILY, str(pids))}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": arguments},
+    ]
+    assert process.stdin
+    for message in messages:
+        process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+    _until(pids.exists)
+    yield process, pids
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe:
+            pipe.close()
+
+
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGKILL", "SIGINT", "closed input"])
+def test_nothing_outlives_the_server(serving: tuple[subprocess.Popen[str], Path], store: Store, end: str) -> None:
+    process, pids = serving
+    assert len(_alive(pids)) == 3
+    if end == "closed input":
+        assert process.stdin
+        process.stdin.close()
+    else:
+        process.send_signal(getattr(signal, end))
+    start = time.monotonic()
+    process.wait(10)
+    _until(lambda: not _alive(pids), within_s=5)
+    assert time.monotonic() - start < 6
+    run = next(store.runs.iterdir())
+    _until(lambda: json.loads((run / "state.json").read_text())["state"] == "failed")
+    supervisor = json.loads((run / "state.json").read_text())["supervisor"]["pid"]
+    _until(lambda: not Path(f"/proc/{supervisor}").exists())
+
+
+@pytest.mark.anyio
+async def test_a_server_on_http_ends_its_runs_although_a_client_still_waits(
+    store: Store, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    arguments = ["serve", "--allow-exec", "--http", f"127.0.0.1:{port}", "--store", str(store.root)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rooflens", *arguments],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    pids = tmp_path / "pids"
+    try:
+        await anyio.to_thread.run_sync(_until, lambda: _listens(port))
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client, anyio.create_task_group() as group:
+            group.start_soon(_called, client, _request(FAMILY, str(pids)))
+            await anyio.to_thread.run_sync(_until, pids.exists)
+            process.terminate()
+            await anyio.to_thread.run_sync(process.wait, 10)
+            group.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(_until, lambda: not _alive(pids))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _call(store: Store, environment: dict[str, str], request: dict[str, object]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "rooflens", "--store", str(store.root), "call", "profile_command", "-"]
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdin
+    process.stdin.write(json.dumps(request))
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def test_a_call_from_the_command_line_waits_for_its_run(store: Store, environment: dict[str, str]) -> None:
+    process = _call(store, environment, _request("import time; time.sleep(0.5)", wait_s=0))
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert json.loads(out)["state"] == "done" and json.loads(out)["workload"]
+
+
+def test_a_failed_run_is_exit_status_1_with_the_result_and_the_reason(
+    store: Store, environment: dict[str, str]
+) -> None:
+    process = _call(store, environment, _request("raise SystemExit(4)"))
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert json.loads(out)["state"] == "failed" and "status 4" in err
+
+
+def test_an_interrupt_cancels_the_run_of_a_call(store: Store, environment: dict[str, str], tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    process = _call(store, environment, _request(FAMILY, str(pids)))
+    _until(pids.exists)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 1 and not _alive(pids)
+    assert json.loads(out)["state"] == "cancelled" and "Traceback" not in err
+
+
+def test_a_killed_call_leaves_nothing_running(store: Store, environment: dict[str, str], tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    process = _call(store, environment, _request(FAMILY, str(pids)))
+    _until(pids.exists)
+    process.kill()
+    process.communicate()
+    _until(lambda: not _alive(pids), within_s=5)
+
+
+async def _called(client: Client, request: dict[str, object]) -> None:
+    """A call whose server ends meanwhile."""
+    with suppress(MCPError):
+        await client.call_tool("profile_command", request)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _alive(pids: Path) -> list[int]:
+    """Those of a family that still run."""
+    found = []
+    for pid in map(int, pids.read_text().split()):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def _until(found: object, within_s: float = 15.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not found():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.02)

@@ -1,0 +1,48 @@
+"""What a profiled process did, before it is written in one format or another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .launches import Launch
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One launch with its times (ns) and, where counted, its counters."""
+
+    number: int
+    launch: Launch
+    start: int
+    end: int
+    values: dict[str, float] | None
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of a run."""
+
+    pid: int
+    ppid: int
+    host: str
+    command: list[str]
+    target: str
+    init: int
+    fini: int
+    prefix: str
+    launches: list[Counted]
+    environment: dict[str, str]
+    tracing: bool
+    counters: list[str]
+
+    @property
+    def counted(self) -> list[Counted]:
+        return [c for c in self.launches if c.values is not None]
+
+    @property
+    def symbols(self) -> list[Launch]:
+        """The kernels, one launch of each as an example; ids count from 1 in this order."""
+        return list({c.launch.kernel: c.launch for c in self.launches}.values())
+
+    def symbol_id(self, launched: Launch) -> int:
+        return [s.kernel for s in self.symbols].index(launched.kernel) + 1

@@ -1,0 +1,225 @@
+"""Stand-in for AMD's rocprofv3, for tests: arguments and job files as strictly as that version takes them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import library
+from .extra import Refused
+from .options import JOB_KEYS, TRACES, VERSIONS, parser
+from .setting import Setting
+
+Options = dict[str, Any]
+
+
+def main(setting: Setting, argv: list[str]) -> int:
+    """Parse, merge the job file, and run the program once per job; the exit status of the last that failed."""
+    own, app = argv, []
+    if "--" in argv:
+        own, app = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    given = parser(setting.version).parse_args(own)
+    if getattr(given, "version", False):
+        print(_version_text(setting))
+        return 0
+    if given.list_avail if hasattr(given, "list_avail") else given.list_metrics:
+        print(library.listing(setting.target), end="")
+        return 0
+    jobs = _jobs(given.input) if given.input else [{}]
+    groups = given.pmc if setting.version > (1, 0, 0) and getattr(given, "pmc", None) else None
+    if groups and (len(groups) > 1 or len(jobs) > 1 or jobs[0].get("pmc")):
+        given.pmc = None
+        shared = _merge(given, jobs[0])
+        plans = [{**shared, "pmc": group, "sub_directory": "pass_"} for group in groups]
+        plans += [_merge(given, job) for job in jobs if job.get("pmc")]
+        return _several(setting, plans, app)
+    if groups:
+        given.pmc = groups[0]
+    if len(jobs) == 1:
+        options = _merge(given, jobs[0])
+        return _run(setting, options, app, number=1 if options.get("pmc") else None, alone=True)
+    if setting.version > (1, 0, 0):
+        # The mid-2026 script makes passes of jobs with counters only; a job without is dropped without a word.
+        jobs = [job for job in jobs if job.get("pmc")]
+    return _several(setting, [_merge(given, job) for job in jobs], app)
+
+
+def _several(setting: Setting, plans: list[Options], app: list[str]) -> int:
+    worst = 0
+    for number, options in enumerate(plans, 1):
+        worst = _run(setting, options, app, number=number, alone=False) or worst
+    return worst
+
+
+def _run(setting: Setting, options: Options, app: list[str], *, number: int | None, alone: bool) -> int:
+    """One application run: the environment that the script hands to the library, then the program."""
+    if not app:
+        _fatal(setting, "No application provided")
+    traces = [t for t in TRACES if options.get(t)]
+    for group, members in _GROUPS.items():
+        if options.get(group):
+            traces += [m for m in members if options.get(m) is not False]
+    if not traces and not options.get("pmc") and not options.get("pmc_groups"):
+        for option in ("stats", "summary", "summary_per_domain", "summary_groups", "summary_output_file"):
+            if options.get(option):
+                _fatal(setting, f"No tracing options were enabled for --{option.replace('_', '-')} option.")
+    env = dict(os.environ)
+    folder = Path(options.get("output_directory") or Path.cwd())
+    if number is not None and options.get("sub_directory"):
+        folder = folder / f"{options['sub_directory']}{number}"
+    env["ROCPROF_OUTPUT_PATH"] = str(folder)
+    if options.get("output_file"):
+        env["ROCPROF_OUTPUT_FILE_NAME"] = options["output_file"]
+    formats = options.get("output_format") or (["rocpd"] if setting.version >= (1, 0, 0) else ["csv"])
+    inherited = env.get("ROCPROF_OUTPUT_FORMAT")
+    env["ROCPROF_OUTPUT_FORMAT"] = ",".join([inherited, *formats] if inherited else formats)
+    for trace in traces:
+        env[f"ROCPROF_{trace.upper()}"] = "1"
+    _optional(env, options)
+    if options.get("pmc"):
+        env["ROCPROF_COUNTER_COLLECTION"] = "1"
+        env["ROCPROF_COUNTERS"] = f"pmc: {' '.join(options['pmc'])}"
+    if options.get("pmc_groups"):
+        if options.get("pmc"):
+            _fatal(setting, "Cannot specify both --pmc and (input file) pmc_groups")
+        env["ROCPROF_COUNTER_GROUPS"] = "\n".join(f"pmc: {' '.join(group)}" for group in options["pmc_groups"])
+        env["ROCPROF_COUNTER_GROUPS_INTERVAL"] = str(options.get("pmc_group_interval") or 1)
+    if options.get("kernel_replay_beta_enabled") and options.get("replay_mode") != "application":
+        if not options.get("pmc") and not options.get("pmc_groups"):
+            _fatal(setting, "kernel replay needs counters")
+        env["ROCPROF_KERNEL_REPLAY"] = "1"
+    elif options.get("replay_mode") == "kernel":
+        _fatal(setting, "--replay-mode kernel is a beta: it needs --kernel-replay-beta-enabled")
+    try:
+        status = library.profile(setting, env, app)
+    except Refused as error:
+        _fatal(setting, str(error))
+    except FileNotFoundError as error:
+        if alone:
+            raise
+        _fatal(setting, str(error))
+    if alone:
+        # With one job the script replaces itself by the program: its fate is the program's.
+        if status < 0:
+            signal.signal(-status, signal.SIG_DFL)
+            os.kill(os.getpid(), -status)
+        return status
+    if status:
+        how = f"died with {signal.Signals(-status)!r}" if status < 0 else f"returned non-zero exit status {status}"
+        error = subprocess.CalledProcessError(status, app)
+        _fatal(setting, f"Command '{error.cmd}' {how}.")
+    return status
+
+
+_GROUPS = {
+    "sys_trace": TRACES,
+    "runtime_trace": ("hip_runtime_trace", "marker_trace", "kernel_trace", "memory_copy_trace"),
+    "hip_trace": ("hip_runtime_trace", "hip_compiler_trace"),
+    "hsa_trace": ("hsa_core_trace", "hsa_amd_trace", "hsa_image_trace", "hsa_finalizer_trace"),
+}
+
+
+def _optional(env: dict[str, str], options: Options) -> None:
+    words = {
+        "kernel_include_regex": "ROCPROF_KERNEL_FILTER_INCLUDE_REGEX",
+        "kernel_exclude_regex": "ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX",
+    }
+    for option, variable in words.items():
+        if options.get(option):
+            env[variable] = options[option]
+    if options.get("kernel_iteration_range"):
+        env["ROCPROF_KERNEL_FILTER_RANGE"] = ", ".join(options["kernel_iteration_range"])
+    for option in ("stats", "truncate_kernels"):
+        if options.get(option):
+            env[f"ROCPROF_{option.upper()}"] = "1"
+    if options.get("mangled_kernels"):
+        env["ROCPROF_DEMANGLE_KERNELS"] = "0"
+    if options.get("extra_counters") is not None:
+        env["ROCPROF_EXTRA_COUNTERS_CONTENTS"] = Path(options["extra_counters"]).read_text(encoding="utf-8")
+
+
+def _jobs(path: str) -> list[Options]:
+    """The jobs of an input file, by its extension."""
+    source = Path(path)
+    if source.suffix == ".txt":
+        lines = [line.split("#")[0].strip() for line in source.read_text(encoding="utf-8").splitlines()]
+        groups = [line.replace("pmc:", "").split() for line in lines if "pmc:" in line]
+        return [{"pmc": group, "sub_directory": "pmc_"} for group in groups]
+    if source.suffix in (".yaml", ".yml"):
+        try:
+            import yaml
+        except ImportError as error:
+            sys.exit(f"Fatal error: {error}\n\nYAML package is not installed. Use JSON or text format")
+        content = yaml.safe_load(source.read_text(encoding="utf-8"))
+    elif source.suffix == ".json":
+        try:
+            content = json.loads(source.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            sys.exit(f"Fatal error: {error}")
+    else:
+        sys.exit(f"Fatal error: Input file '{path}' does not have a recognized extension (.txt, .json, .yaml, .yml)")
+    if not isinstance(content, dict) or set(content) != {"jobs"} or not content["jobs"]:
+        sys.exit(f"Fatal error: 'jobs' of {path}: the stand-in takes a map with a list of jobs and nothing else")
+    for job in content["jobs"]:
+        _check_job(job)
+        job["sub_directory"] = "pass_"
+    return list(content["jobs"])
+
+
+def _check_job(job: Any) -> None:
+    if not isinstance(job, dict):
+        sys.exit("Fatal error: a job is no map")
+    if unknown := set(job) - JOB_KEYS:
+        sys.exit(f"Fatal error: keys of a job that rocprofv3 would ignore: {', '.join(sorted(unknown))}")
+    for key, value in job.items():
+        kinds: tuple[type, ...] = (bool,)
+        if key == "pmc_groups":
+            if not (isinstance(value, list) and all(isinstance(g, list) for g in value)):
+                sys.exit(f"Fatal error: {key} of a job is no list of lists: {value!r}")
+            continue
+        if key in ("pmc", "output_format", "preload"):
+            kinds = (list,)
+        elif key == "kernel_iteration_range":
+            kinds = (str, list)
+        elif key.startswith(("kernel_", "output_", "log_", "extra_", "pc_")):
+            kinds = (str, int)
+        elif key == "pmc_group_interval":
+            kinds = (int,)
+        if not isinstance(value, kinds) or (list in kinds and any(not isinstance(v, str) for v in value)):
+            sys.exit(f"Fatal error: {key} of a job has the wrong type: {value!r}")
+
+
+def _merge(given: argparse.Namespace, job: Options) -> Options:
+    """Command line and job as one; the same key with two values is an error, as in the real script."""
+    options: Options = {}
+    named = {k: v for k, v in vars(given).items() if v is not None}
+    for key in {**named, **job}:
+        if key in named and job.get(key) is not None and named[key] != job[key]:
+            raise RuntimeError(f"conflicting value for {key} : {named[key]} vs {job[key]}")
+        options[key] = named.get(key, job.get(key))
+    if isinstance(options.get("kernel_iteration_range"), str):
+        options["kernel_iteration_range"] = [options["kernel_iteration_range"]]
+    return options
+
+
+def _version_text(setting: Setting) -> str:
+    facts = {
+        "version": setting.version_text,
+        "git_revision": "",
+        "library_arch": "x86_64-linux-gnu",
+        "system_name": "Linux",
+        "rocm_version": VERSIONS[setting.version_text],
+    }
+    return "\n".join(f"    {key:>16}: {value}" for key, value in facts.items())
+
+
+def _fatal(setting: Setting, message: str) -> NoReturn:
+    start = "[rocprofv3] Fatal error" if setting.version > (1, 0, 0) else "Fatal error"
+    sys.stderr.write(f"{start}: {message}\n")
+    sys.exit(1)

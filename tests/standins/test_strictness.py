@@ -1,0 +1,300 @@
+"""The stand-ins refuse what the real programs refuse, version by version; otherwise tests with them prove little."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rooflens.tests.standins import application
+from rooflens.tests.standins.install import install
+from rooflens.tests.standins.options import VERSIONS
+from rooflens.tests.standins.setting import VARIABLE
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+TRUE = ["/bin/true"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """``run(version, *arguments, env={})`` starts that rocprofv3 in the test's folder."""
+
+    def start(version: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        folder = tmp_path / "rocm" / version
+        if not folder.exists():
+            install(folder, version=version)
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCPROF")}
+        return subprocess.run(
+            [str(folder / "bin" / "rocprofv3"), *arguments],
+            cwd=tmp_path, env={**clean, **env}, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+
+    return start
+
+
+def jobs(folder: Path, *jobs: dict[str, Any]) -> str:
+    path = folder / "jobs.json"
+    path.write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
+    return str(path)
+
+
+def counters(folder: Path, pattern: str = "**/*counter_collection.csv") -> set[str]:
+    return {row["Counter_Name"] for file in folder.glob(pattern) for row in csv.DictReader(file.open())}
+
+
+@pytest.mark.parametrize(
+    ("option", "since"),
+    [
+        (["--pmc", "SQ_WAVES"], "0.5.0"),
+        (["--extra-counters", "x.yaml"], "0.5.0"),
+        (["--version"], "1.0.0"),
+        (["-f", "csv", "--kernel-trace"], "1.0.0"),
+        (["--output-format", "rocpd", "--kernel-trace"], "1.0.0"),
+        (["--disable-signal-handlers", "--kernel-trace"], "1.0.0"),
+        (["--process-sync", "--kernel-trace"], "1.3.2"),
+    ],
+)
+def test_an_option_is_unknown_before_its_version(run: Run, option: list[str], since: str) -> None:
+    order = list(VERSIONS)
+    before = order[order.index(since) - 1]
+    assert run(before, *option, "--", *TRUE).returncode == 2
+    if option[0] != "--extra-counters":
+        assert run(since, *option, "--", *TRUE).returncode == 0
+
+
+def test_abbreviations_end_with_1_0(run: Run) -> None:
+    assert run("0.6.0", "--kernel-tr", "--", *TRUE).returncode == 0
+    assert run("1.0.0", "--kernel-tr", "--", *TRUE).returncode == 2
+
+
+def test_no_program_without_the_two_dashes(run: Run) -> None:
+    assert run("1.0.0", "--kernel-trace", "/bin/true").returncode == 2
+    assert "No application provided" in run("1.0.0", "--kernel-trace").stderr
+
+
+def test_the_last_pmc_wins_up_to_1_0_and_each_is_a_pass_later(run: Run, tmp_path: Path) -> None:
+    line = ["--pmc", "SQ_WAVES", "--pmc", "GRBM_COUNT", "--output-format", "csv", "-d"]
+    run("1.0.0", *line, "old", "--", *TRUE)
+    run("1.3.2", *line, "new", "--", *TRUE)
+    assert counters(tmp_path / "old") == {"GRBM_COUNT"}
+    assert counters(tmp_path / "new", "pass_1/**/*counter_collection.csv") == {"SQ_WAVES"}
+    assert counters(tmp_path / "new", "pass_2/**/*counter_collection.csv") == {"GRBM_COUNT"}
+
+
+def test_stats_alone_is_fatal(run: Run) -> None:
+    done = run("1.0.0", "--stats", "--", *TRUE)
+    assert done.returncode == 1 and "No tracing options were enabled" in done.stderr
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_jobs_make_passes(run: Run, tmp_path: Path, version: str) -> None:
+    one = jobs(tmp_path, {"pmc": ["SQ_WAVES"]}, {"pmc": ["GRBM_COUNT"]})
+    done = run(version, "-i", one, "-d", "out", "--output-format", "csv", "--", *TRUE)
+    assert done.returncode == 0, done.stderr
+    assert counters(tmp_path / "out" / "pass_1") == {"SQ_WAVES"}
+    assert counters(tmp_path / "out" / "pass_2") == {"GRBM_COUNT"}
+
+
+def test_one_job_with_counters_is_pass_1_and_one_without_is_no_pass(run: Run, tmp_path: Path) -> None:
+    assert run("1.0.0", "-i", jobs(tmp_path, {"pmc": ["SQ_WAVES"]}), "-d", "a", "--", *TRUE).returncode == 0
+    assert run("1.0.0", "-i", jobs(tmp_path, {"kernel_trace": True}), "-d", "b", "--", *TRUE).returncode == 0
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["pass_1"]
+    assert not (tmp_path / "b" / "pass_1").exists() and list((tmp_path / "b").rglob("*_results.db"))
+
+
+def test_a_key_with_two_values_is_an_error(run: Run, tmp_path: Path) -> None:
+    one = jobs(tmp_path, {"pmc": ["SQ_WAVES"], "output_directory": "other"})
+    assert "conflicting value for output_directory" in run("1.0.0", "-i", one, "-d", "out", "--", *TRUE).stderr
+    again = run("1.0.0", "-i", one, "--", *TRUE, ROCPROF_OUTPUT_PATH="elsewhere")
+    assert "conflicting value for output_directory" in again.stderr
+
+
+def test_a_key_that_would_be_ignored_is_refused(run: Run, tmp_path: Path) -> None:
+    done = run("1.0.0", "-i", jobs(tmp_path, {"pmc": ["SQ_WAVES"], "kernel_regex": "x"}), "--", *TRUE)
+    assert done.returncode == 1 and "kernel_regex" in done.stderr
+
+
+def test_too_many_counters_abort_and_since_2026_end(run: Run, tmp_path: Path) -> None:
+    three = ["TD_TD_BUSY_sum", "TD_TC_STALL_sum", "TD_LOAD_WAVEFRONT_sum"]
+    log = tmp_path / "log"
+    app = [sys.executable, application.__file__, "--log", str(log), "--sleep", "20"]
+    assert run("1.0.0", "--pmc", *three, "--", *app).returncode == -signal.SIGABRT
+    several = jobs(tmp_path, {"pmc": ["SQ_WAVES"]}, {"pmc": three})
+    assert run("1.0.0", "-i", several, "--", *TRUE).returncode == 1
+    assert run("1.3.2", "--pmc", *three, "--", *app).returncode == 1
+    assert run("1.0.0", "--pmc", *three[:2], "TD_TD_BUSY", "--", *TRUE).returncode == 0
+
+
+def test_an_unknown_counter_is_left_out_with_a_warning(run: Run, tmp_path: Path) -> None:
+    done = run("1.0.0", "--pmc", "SQ_WAVES", "TCC_EA0_RDREQ_sum", "-f", "csv", "-d", "out", "--", *TRUE)
+    assert "Unable to find all counters" in done.stderr
+    assert counters(tmp_path / "out") == {"SQ_WAVES"}
+
+
+def test_extra_counters_in_the_layout_of_the_version(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "flat.yaml").write_text(
+        "W_ACCUM:\n  architectures:\n    gfx90a/gfx942:\n      expression: accumulate(SQ_LEVEL_WAVES, HIGH_RES)\n"
+        "  description: 'waves, summed over time'\n"
+    )
+    (tmp_path / "nested.yaml").write_text(
+        'rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n  - name: HIT_3\n    description: ""\n'
+        "    properties: []\n    definitions:\n    - architectures:\n      - gfx90a\n"
+        "      expression: select(TCC_HIT,[DIMENSION_XCC=[0],DIMENSION_INSTANCE=[3]])\n"
+    )
+    rest = ["--output-format", "csv", "-d", "out", "--", *TRUE]
+    assert run("0.6.0", "--pmc", "W_ACCUM", "-E", "flat.yaml", *rest).returncode == 0
+    assert counters(tmp_path / "out") == {"W_ACCUM"}
+    assert run("1.0.0", "--pmc", "HIT_3", "-E", "nested.yaml", *rest).returncode == 0
+    assert counters(tmp_path / "out") == {"W_ACCUM", "HIT_3"}
+    assert run("1.0.0", "--pmc", "W_ACCUM", "-E", "flat.yaml", *rest).returncode == 1
+    assert run("0.6.0", "--pmc", "HIT_3", "-E", "nested.yaml", *rest).returncode == 1
+
+
+def test_an_accumulation_takes_two_registers(run: Run, tmp_path: Path) -> None:
+    one = {"name": "L", "description": "", "properties": [], "definitions": [
+        {"architectures": ["gfx90a"], "expression": "reduce(accumulate(SQ_LEVEL_WAVES, HIGH_RES), sum)"}]}  # fmt: skip
+    (tmp_path / "e.yaml").write_text(json.dumps({"rocprofiler-sdk": {"counters-schema-version": 1, "counters": [one]}}))
+    six = ["SQ_WAVES", "SQ_INSTS", "SQ_INSTS_VALU", "SQ_INSTS_SALU", "SQ_INSTS_LDS", "SQ_INSTS_SMEM"]
+    assert run("1.3.2", "--pmc", *six, "L", "-E", "e.yaml", "--", *TRUE).returncode == 0
+    assert run("1.3.2", "--pmc", *six, "SQ_IFETCH", "L", "-E", "e.yaml", "--", *TRUE).returncode == 1
+
+
+def test_filters_count_iterations_of_each_matching_kernel(run: Run, tmp_path: Path) -> None:
+    one = {"pmc": ["SQ_WAVES"], "kernel_include_regex": "copy|Copy", "kernel_iteration_range": "[2-3]"}
+    run("1.0.0", "-i", jobs(tmp_path, one), "-d", "out", "--output-format", "csv", "--", *TRUE)
+    (file,) = (tmp_path / "out").rglob("*counter_collection.csv")
+    assert sorted(int(row["Dispatch_Id"]) for row in csv.DictReader(file.open())) == [3, 5]
+
+
+def test_each_process_and_rank_has_files_of_its_own(run: Run, tmp_path: Path) -> None:
+    app = [sys.executable, application.__file__, "--fork"]
+    line = ["--kernel-trace", "--output-format", "csv", "-d", "out", "-o", "r%rank%_%pid%", "--", *app]
+    assert run("1.0.0", *line, OMPI_COMM_WORLD_RANK="3", OMPI_COMM_WORLD_SIZE="4").returncode == 0
+    names = [p.name for p in (tmp_path / "out").glob("*kernel_trace.csv")]
+    assert len(names) == 2 and all(name.startswith("r3_") for name in names)
+    odd = run("1.0.0", "--kernel-trace", "-o", "%odd%", "--", *TRUE)
+    assert odd.returncode == 1 and "%odd%" in odd.stderr
+
+
+def test_the_program_is_run_and_its_status_is_told(run: Run, tmp_path: Path) -> None:
+    app = [sys.executable, application.__file__, "--status", "4", "--log", str(tmp_path / "log")]
+    assert run("1.0.0", "--kernel-trace", "--", *app, "--say", "$(id)").returncode == 4
+    assert '"$(id)"' in (tmp_path / "log").read_text()
+    two = run("1.0.0", "-i", jobs(tmp_path, {"pmc": ["SQ_WAVES"]}, {"pmc": ["GRBM_COUNT"]}), "--", *app)
+    assert two.returncode == 1 and "returned non-zero exit status 4" in two.stderr
+
+
+def test_the_formats_tell_the_same(run: Run, tmp_path: Path) -> None:
+    line = ["--pmc", "TCC_HIT_sum", "GRBM_COUNT", "--kernel-trace", "-f", "csv", "json", "rocpd", "-d", "o", "-o", "x"]
+    assert run("1.3.2", *line, "--", *TRUE).returncode == 0
+    out = tmp_path / "o"
+    rows = csv.DictReader((out / "x_counter_collection.csv").open())
+    from_csv = {(int(r["Dispatch_Id"]), r["Counter_Name"]): float(r["Counter_Value"]) for r in rows}
+    (tool,) = json.loads((out / "x_results.json").read_text())["rocprofiler-sdk-tool"]
+    names = {c["id"]["handle"]: c["name"] for c in tool["counters"]}
+    from_json: dict[tuple[int, str], float] = {}
+    for record in tool["callback_records"]["counter_collection"]:
+        dispatch = record["dispatch_data"]["dispatch_info"]["dispatch_id"]
+        for one in record["records"]:
+            key = (dispatch, names[one["counter_id"]["handle"]])
+            from_json[key] = from_json.get(key, 0) + one["value"]
+    with closing(sqlite3.connect(out / "x_results.db")) as con:
+        found = con.execute("SELECT dispatch_id, counter_name, value FROM counters_collection").fetchall()
+    assert len(from_csv) == 12
+    assert from_json == from_csv == {(d, n): v for d, n, v in found}
+
+
+def test_the_database_has_the_columns_of_the_real_one(run: Run, tmp_path: Path, shared: Path) -> None:
+    run("1.3.2", "--kernel-trace", "-d", "o", "-o", "x", "--", *TRUE)
+    real = next((shared / "rocprofv3" / "kernel_trace").glob("*.db"))
+
+    def shape(file: Path) -> dict[str, list[str]]:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as con:
+            views = [n for (n,) in con.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+            return {v: [d[0] for d in con.execute(f'SELECT * FROM "{v}" LIMIT 0').description] for v in views}
+
+    mine, theirs = shape(tmp_path / "o" / "x_results.db"), shape(real)
+    assert {"kernels", "counters_collection", "rocpd_info_process", "rocpd_pmc_event"} <= set(mine)
+    assert {name: theirs[name] for name in mine} == mine
+
+
+def test_the_csv_has_the_columns_of_the_real_one(run: Run, tmp_path: Path, shared: Path) -> None:
+    run("1.3.2", "--kernel-trace", "--stats", "-f", "csv", "-d", "o", "-o", "x", "--", *TRUE)
+    for kind in ("kernel_trace", "kernel_stats", "agent_info"):
+        real = next((shared / "rocprofv3" / "kernel_trace").glob(f"*_{kind}.csv"))
+        assert (tmp_path / "o" / f"x_{kind}.csv").read_text().splitlines()[0] == real.read_text().splitlines()[0]
+
+
+@pytest.mark.parametrize(("trouble", "status"), [("exit", 3), ("no_output", 0), ("truncated", 0), ("zeros", 0)])
+def test_trouble_comes_on_request_and_where_asked(run: Run, tmp_path: Path, trouble: str, status: int) -> None:
+    line = ["--pmc", "SQ_WAVES", "-f", "csv", "-o", "x"]
+    assert run("1.0.0", *line, "-d", "good", "--", *TRUE, **{VARIABLE: f"{trouble}@bad"}).returncode == 0
+    assert run("1.0.0", *line, "-d", "bad", "--", *TRUE, **{VARIABLE: f"{trouble}@bad"}).returncode == status
+    good = (tmp_path / "good" / "x_counter_collection.csv").read_text()
+    bad = tmp_path / "bad" / "x_counter_collection.csv"
+    assert (bad.read_text() if bad.exists() else None) != good or trouble == "exit"
+
+
+def legacy(tmp_path: Path, program: str, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    programs = install(tmp_path / "rocm")
+    (tmp_path / "in.txt").write_text(text)
+    env = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin"}
+    line = [program, "-i", "in.txt", *arguments, *TRUE]
+    return subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_rocprof_merges_its_groups_into_one_table(tmp_path: Path) -> None:
+    text = "pmc: SQ_WAVES TCC_HIT[0]\npmc: SQ_LEVEL_WAVES SQ_ACCUM_PREV_HIRES\nrange: 0:3\nkernel: vecCopy\n"
+    done = legacy(tmp_path, "rocprof", text, "-o", "out.csv", "--timestamp", "on")
+    assert done.returncode == 0, done.stdout
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert [row["Index"] for row in rows] == ["0", "2"]
+    assert rows[0]["SQ_WAVES"] == "16384" and rows[0]["SQ_ACCUM_PREV_HIRES"] == "44799316"
+    assert int(rows[0]["EndNs"]) - int(rows[0]["BeginNs"]) == 20480
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("pmc: SQ_WAVES\n", ["-o", "out.txt"]),
+        ("pmc: TD_TD_BUSY_sum TD_TC_STALL_sum TD_LOAD_WAVEFRONT_sum\n", ["-o", "out.csv"]),
+        ("pmc: NO_SUCH\n", ["-o", "out.csv"]),
+        ("counters: SQ_WAVES\n", ["-o", "out.csv"]),
+        ("pmc: SQ_WAVES\n", ["-o", "out.csv", "--timestamp", "yes"]),
+        ("pmc: SQ_WAVES\n", ["-o", "out.csv", "--kernel-trace"]),
+    ],
+)
+def test_rocprof_refuses(tmp_path: Path, text: str, arguments: list[str]) -> None:
+    assert legacy(tmp_path, "rocprof", text, *arguments).returncode == 1
+
+
+def test_rocprofv2_has_a_folder_per_group(tmp_path: Path) -> None:
+    done = legacy(tmp_path, "rocprofv2", "pmc: SQ_WAVES\npmc: GRBM_COUNT\n", "-d", "out", "-o", "x")
+    assert done.returncode == 0, done.stdout
+    for folder, counter in (("pmc_1", "SQ_WAVES"), ("pmc_2", "GRBM_COUNT")):
+        rows = list(csv.DictReader((tmp_path / "out" / folder / "results_x.csv").open()))
+        assert len(rows) == 6 and float(rows[0][counter]) > 0
+    assert legacy(tmp_path, "rocprofv2", "pmc: SQ_WAVES\n", "--no-such", "x").returncode == 1
+
+
+def test_kernels_are_replayed_where_that_is_known(run: Run, tmp_path: Path) -> None:
+    groups = jobs(tmp_path, {"pmc_groups": [["TD_TD_BUSY_sum", "TD_TC_STALL_sum"], ["TD_LOAD_WAVEFRONT_sum"]]})
+    line = ["-i", groups, "--replay-mode", "kernel", "-f", "csv", "-d", "out"]
+    assert run("1.3.2", *line, "--", *TRUE).returncode == 2
+    assert run("1.4.0", *line, "--", *TRUE).returncode == 1
+    assert run("1.4.0", *line, "--kernel-replay-beta-enabled", "true", "--", *TRUE).returncode == 0
+    assert len(counters(tmp_path / "out")) == 3
+    # Without replay the groups take turns between launches.
+    assert run("1.4.0", "-i", groups, "-f", "csv", "-d", "turns", "--", *TRUE).returncode == 0
+    (file,) = (tmp_path / "turns").rglob("*counter_collection.csv")
+    names = {int(row["Dispatch_Id"]): row["Counter_Name"] for row in csv.DictReader(file.open())}
+    assert names[1] == "TD_TC_STALL_sum" and names[2] == "TD_LOAD_WAVEFRONT_sum"

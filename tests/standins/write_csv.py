@@ -1,0 +1,123 @@
+"""CSV of rocprofv3, with the columns of each version."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from . import devices
+from .result import Counted, Process
+
+Version = tuple[int, int, int]
+
+
+def write(base: Path, process: Process, version: Version, *, stats: bool) -> list[Path]:
+    """The files of one process; their names begin with ``base``."""
+    agents = [devices.cpu(), devices.gpu(process.target)]
+    files = [_table(base, "agent_info", agents)]
+    if process.tracing and process.launches:
+        # Rows come in the order of arrival: here queue by queue, latest queue first.
+        arrived = sorted(process.launches, key=lambda c: (-c.launch.queue, c.number))
+        files.append(_table(base, "kernel_trace", [_trace(process, c, version) for c in arrived]))
+        if stats:
+            files.append(_table(base, "kernel_stats", _stats(process.launches)))
+    if process.counted:
+        rows = [
+            _count(process, c, name, value, version)
+            for c in reversed(process.counted)
+            for name, value in (c.values or {}).items()
+        ]
+        files.append(_table(base, "counter_collection", rows))
+    return files
+
+
+def _table(base: Path, kind: str, rows: Iterable[dict[str, Any]]) -> Path:
+    """All text quoted, numbers bare, as the real files have it."""
+    rows = list(rows)
+    path = base.with_name(f"{base.name}_{kind}.csv")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(rows[0])
+        body = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        body.writerows(row.values() for row in rows)
+    return path
+
+
+def _agent(version: Version) -> str | int:
+    return "Agent 1" if version >= (1, 0, 0) else 1
+
+
+class _Bare(float):
+    """A number printed as the C++ streams of the real program print it."""
+
+    def __repr__(self) -> str:
+        return "0.00000000e+00" if self == 0 else f"{float(self):.6f}"
+
+    __str__ = __repr__
+
+
+def _count(process: Process, c: Counted, name: str, value: float, version: Version) -> dict[str, Any]:
+    """Columns of counter_collection.csv; ROCm 6.2 had no times, 6.2 and 6.3 no kernel id and accumulation registers."""
+    launched = c.launch
+    row: dict[str, Any] = {
+        "Correlation_Id": c.number, "Dispatch_Id": c.number, "Agent_Id": _agent(version), "Queue_Id": launched.queue,
+        "Process_Id": process.pid, "Thread_Id": process.pid, "Grid_Size": launched.items,
+        "Kernel_Id": process.symbol_id(launched), "Kernel_Name": launched.kernel,
+        "Workgroup_Size": launched.group_size, "LDS_Block_Size": _block(launched.static_lds),
+        "Scratch_Size": launched.scratch, "VGPR_Count": launched.vgpr, "Accum_VGPR_Count": launched.agpr,
+        "SGPR_Count": launched.sgpr, "Counter_Name": name,
+        "Counter_Value": int(value) if version < (0, 6, 0) else _Bare(value),
+        "Start_Timestamp": c.start, "End_Timestamp": c.end,
+    }  # fmt: skip
+    if version < (0, 6, 0):
+        del row["Accum_VGPR_Count"], row["Kernel_Id"]
+    if version < (0, 5, 0):
+        del row["Start_Timestamp"], row["End_Timestamp"]
+    return row
+
+
+def _trace(process: Process, c: Counted, version: Version) -> dict[str, Any]:
+    """Columns of kernel_trace.csv: segment sizes where registers are now until 6.4, neither thread nor id in 6.2."""
+    launched = c.launch
+    row: dict[str, Any] = {
+        "Kind": "KERNEL_DISPATCH", "Agent_Id": _agent(version), "Queue_Id": launched.queue,
+        "Stream_Id": launched.stream, "Thread_Id": process.pid, "Dispatch_Id": c.number,
+        "Kernel_Id": process.symbol_id(launched), "Kernel_Name": launched.kernel, "Correlation_Id": c.number,
+        "Start_Timestamp": c.start, "End_Timestamp": c.end,
+    }  # fmt: skip
+    if version >= (1, 0, 0):
+        row |= {
+            "LDS_Block_Size": _block(launched.static_lds), "Scratch_Size": launched.scratch,
+            "VGPR_Count": launched.vgpr, "Accum_VGPR_Count": launched.agpr, "SGPR_Count": launched.sgpr,
+        }  # fmt: skip
+    else:
+        del row["Stream_Id"]
+        row |= {"Private_Segment_Size": launched.scratch, "Group_Segment_Size": launched.lds}
+        if version < (0, 5, 0):
+            del row["Thread_Id"], row["Dispatch_Id"]
+    for name, sizes in (("Workgroup_Size", launched.workgroup), ("Grid_Size", launched.grid)):
+        row |= {f"{name}_{axis}": size for axis, size in zip("XYZ", sizes, strict=True)}
+    return row
+
+
+def _block(size: int) -> int:
+    """LDS of the code object, rounded up to the allocation unit."""
+    return -(-size // 512) * 512
+
+
+def _stats(launches: list[Counted]) -> list[dict[str, Any]]:
+    times: dict[str, list[int]] = {}
+    for c in launches:
+        times.setdefault(c.launch.kernel, []).append(c.end - c.start)
+    total = sum(map(sum, times.values()))
+    rows = [
+        {
+            "Name": name, "Calls": len(t), "TotalDurationNs": sum(t), "AverageNs": _Bare(sum(t) / len(t)),
+            "Percentage": _Bare(100 * sum(t) / total), "MinNs": min(t), "MaxNs": max(t),
+            "StdDev": _Bare(statistics.stdev(t) if len(t) > 1 else 0.0),
+        }
+        for name, t in times.items()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: -row["TotalDurationNs"])

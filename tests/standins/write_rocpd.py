@@ -1,0 +1,179 @@
+"""rocpd, the SQLite database of rocprofv3: tables with the run's guid in their names, views without."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from . import devices
+from .launches import block_of, event_of, split
+from .result import Process
+
+# Columns after id and guid, in the order of schema 3.0.1. The type is INTEGER or follows ":"; "!" means NOT NULL.
+_TABLES = {
+    "string": "string:TEXT!",
+    "info_node": "hash! machine_id:TEXT! system_name:TEXT hostname:TEXT release:TEXT version:TEXT "
+    "hardware_name:TEXT domain_name:TEXT",
+    "info_process": "nid! ppid pid! init fini start end command:TEXT environment:JSONB! extdata:JSONB!",
+    "info_thread": "nid! ppid pid! tid! name:TEXT start end extdata:JSONB!",
+    "info_agent": "nid! pid! type:TEXT absolute_index logical_index type_index uuid name:TEXT model_name:TEXT "
+    "vendor_name:TEXT product_name:TEXT user_name:TEXT extdata:JSONB!",
+    "info_queue": "nid! pid! name:TEXT extdata:JSONB!",
+    "info_stream": "nid! pid! name:TEXT extdata:JSONB!",
+    "info_pmc": "nid! pid! agent_id target_arch:TEXT event_code instance_id name:TEXT! symbol:TEXT! description:TEXT "
+    "long_description:TEXT component:TEXT units:TEXT value_type:TEXT block:TEXT expression:TEXT is_constant "
+    "is_derived extdata:JSONB!",
+    "info_code_object": "nid! pid! agent_id uri:TEXT load_base load_size load_delta storage_type:TEXT extdata:JSONB!",
+    "info_kernel_symbol": "nid! pid! code_object_id! kernel_name:TEXT display_name:TEXT kernel_object "
+    "kernarg_segment_size kernarg_segment_alignment group_segment_size private_segment_size sgpr_count "
+    "arch_vgpr_count accum_vgpr_count extdata:JSONB!",
+    "track": "nid! pid tid name_id extdata:JSONB!",
+    "event": "category_id stack_id parent_stack_id correlation_id call_stack:JSONB! line_info:JSONB! extdata:JSONB!",
+    "arg": "event_id! position! type:TEXT! name:TEXT! value:TEXT extdata:JSONB!",
+    "pmc_event": "event_id pmc_id! value:REAL extdata:JSONB",
+    "region": "nid! pid! tid! start! end! name_id! event_id extdata:JSONB!",
+    "sample": "track_id! timestamp! event_id extdata:JSONB!",
+    "kernel_dispatch": "nid! pid! tid agent_id! kernel_id! dispatch_id! queue_id! stream_id! start! end! "
+    "private_segment_size group_segment_size workgroup_size_x! workgroup_size_y! workgroup_size_z! grid_size_x! "
+    "grid_size_y! grid_size_z! region_name_id event_id extdata:JSONB!",
+    "memory_copy": "nid! pid! tid start! end! name_id! dst_agent_id dst_address src_agent_id src_address size! "
+    "queue_id stream_id region_name_id event_id extdata:JSONB!",
+    "memory_allocate": "nid! pid! tid agent_id type:TEXT level:TEXT start! end! address size! queue_id stream_id "
+    "event_id extdata:JSONB!",
+}
+_VIEWS = """
+CREATE VIEW processes AS SELECT p.nid, n.machine_id, n.system_name, n.hostname, n.release AS system_release,
+  n.version AS system_version, p.guid, p.ppid, p.pid, p.init, p.start, p."end", p.fini, p.command
+  FROM rocpd_info_process p JOIN rocpd_info_node n ON n.id = p.nid AND n.guid = p.guid;
+CREATE VIEW kernels AS SELECT k.id, k.guid, t.tid, c.string AS category, r.string AS region, s.display_name AS name,
+  k.nid, p.pid, a.absolute_index AS agent_abs_index, a.logical_index AS agent_log_index,
+  a.type_index AS agent_type_index, a.type AS agent_type, s.code_object_id, k.kernel_id, k.dispatch_id, k.stream_id,
+  k.queue_id, q.name AS queue, st.name AS stream, k.start, k."end", k."end" - k.start AS duration,
+  k.grid_size_x AS grid_x, k.grid_size_y AS grid_y, k.grid_size_z AS grid_z, k.workgroup_size_x AS workgroup_x,
+  k.workgroup_size_y AS workgroup_y, k.workgroup_size_z AS workgroup_z, k.group_segment_size AS lds_size,
+  k.private_segment_size AS scratch_size, s.arch_vgpr_count AS vgpr_count, s.accum_vgpr_count, s.sgpr_count,
+  s.group_segment_size AS static_lds_size, s.private_segment_size AS static_scratch_size, e.stack_id,
+  e.parent_stack_id, e.correlation_id AS corr_id
+  FROM rocpd_kernel_dispatch k JOIN rocpd_info_agent a ON a.id = k.agent_id JOIN rocpd_event e ON e.id = k.event_id
+  JOIN rocpd_string r ON r.id = k.region_name_id JOIN rocpd_info_kernel_symbol s ON s.id = k.kernel_id
+  LEFT JOIN rocpd_string c ON c.id = e.category_id LEFT JOIN rocpd_info_stream st ON st.id = k.stream_id
+  LEFT JOIN rocpd_info_queue q ON q.id = k.queue_id JOIN rocpd_info_process p ON p.id = k.pid
+  JOIN rocpd_info_thread t ON t.id = k.tid;
+CREATE VIEW counters_collection AS SELECT MIN(v.id) AS id, v.guid, k.dispatch_id, k.kernel_id, e.id AS event_id,
+  e.correlation_id, e.stack_id, e.parent_stack_id, p.pid, t.tid, k.agent_id, a.absolute_index AS agent_abs_index,
+  a.logical_index AS agent_log_index, a.type_index AS agent_type_index, a.type AS agent_type, k.queue_id,
+  k.grid_size_x, k.grid_size_y, k.grid_size_z, k.grid_size_x * k.grid_size_y * k.grid_size_z AS grid_size,
+  s.display_name AS kernel_name, r.string AS kernel_region, k.workgroup_size_x, k.workgroup_size_y,
+  k.workgroup_size_z, k.workgroup_size_x * k.workgroup_size_y * k.workgroup_size_z AS workgroup_size,
+  k.group_segment_size AS lds_block_size, k.private_segment_size AS scratch_size, s.arch_vgpr_count AS vgpr_count,
+  s.accum_vgpr_count, s.sgpr_count, i.name AS counter_name, i.symbol AS counter_symbol, i.component, i.description,
+  i.block, i.expression, i.value_type, i.id AS counter_id, SUM(v.value) AS value, k.start, k."end", i.is_constant,
+  i.is_derived, k."end" - k.start AS duration, c.string AS category, k.nid, e.extdata, s.code_object_id
+  FROM rocpd_pmc_event v JOIN rocpd_info_pmc i ON i.id = v.pmc_id JOIN rocpd_event e ON e.id = v.event_id
+  JOIN rocpd_kernel_dispatch k ON k.event_id = v.event_id JOIN rocpd_info_agent a ON a.id = k.agent_id
+  JOIN rocpd_info_kernel_symbol s ON s.id = k.kernel_id JOIN rocpd_info_process p ON p.id = k.pid
+  JOIN rocpd_info_thread t ON t.id = k.tid LEFT JOIN rocpd_string r ON r.id = k.region_name_id
+  LEFT JOIN rocpd_string c ON c.id = e.category_id
+  GROUP BY v.guid, k.dispatch_id, i.name, k.agent_id;
+"""
+_NODE = 884468036
+
+
+def write(base: Path, process: Process) -> Path:
+    """``base``_results.db of one process."""
+    path = base.with_name(f"{base.name}_results.db")
+    path.unlink(missing_ok=True)
+    guid = str(uuid.uuid4())
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute("PRAGMA journal_mode = OFF")
+        con.execute("PRAGMA synchronous = OFF")
+        con.executescript("BEGIN;" + "".join(_schema(guid)) + _VIEWS + "COMMIT;")
+        _fill(con, guid, process)
+    return path
+
+
+def _schema(guid: str) -> Iterator[str]:
+    suffix = guid.replace("-", "_")
+    meta = f'"rocpd_metadata_{suffix}"'
+    key = "id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"
+    yield f"CREATE TABLE {meta} ({key}, tag TEXT NOT NULL, value TEXT NOT NULL);"
+    facts = {"schema_version": "3.0.1", "schema_version_major": "3", "uuid": f"_{suffix}", "guid": guid}
+    for tag, value in facts.items():
+        yield f"INSERT INTO {meta} (tag, value) VALUES ('{tag}', '{value}');"
+    yield f"CREATE VIEW rocpd_metadata AS SELECT * FROM {meta};"
+    for table, columns in _TABLES.items():
+        parts = [key, f"guid TEXT DEFAULT '{guid}' NOT NULL"]
+        for column in columns.split():
+            name, _, kind = column.rstrip("!").partition(":")
+            default = " DEFAULT '{}'" if kind == "JSONB" else ""
+            parts.append(f'"{name}" {kind or "INTEGER"}{default}{" NOT NULL" if column.endswith("!") else ""}')
+        yield f'CREATE TABLE "rocpd_{table}_{suffix}" ({", ".join(parts)});'
+        yield f'CREATE VIEW "rocpd_{table}" AS SELECT * FROM "rocpd_{table}_{suffix}";'
+
+
+def _fill(con: sqlite3.Connection, guid: str, process: Process) -> None:
+    suffix = guid.replace("-", "_")
+
+    def add(table: str, **values: Any) -> None:
+        names = ", ".join(f'"{name}"' for name in values)
+        marks = ", ".join("?" * len(values))
+        con.execute(f'INSERT INTO "rocpd_{table}_{suffix}" ({names}) VALUES ({marks})', list(values.values()))
+
+    own = {"nid": _NODE, "pid": process.pid}
+    add("string", id=1, string="")
+    add("string", id=2, string="KERNEL_DISPATCH")
+    add("info_node", id=_NODE, hash=1, machine_id="0" * 32, system_name="Linux", hostname=process.host)
+    # The real program stores the whole environment of the profiled process here.
+    add(
+        "info_process", id=process.pid, **own, ppid=process.ppid, init=process.init, fini=process.fini,
+        start=process.init, end=process.fini, command=" ".join(process.command),
+        environment=json.dumps(process.environment),
+    )  # fmt: skip
+    add("info_thread", id=process.pid, **own, ppid=process.ppid, tid=process.pid)
+    for index, row in enumerate((devices.cpu(), devices.gpu(process.target))):
+        facts: dict[str, Any] = {name.lower(): value for name, value in row.items()}
+        facts["mem_banks"] = devices.banks(process.target) if index else []
+        add(
+            "info_agent", id=index, **own, type=row["Agent_Type"], absolute_index=index, logical_index=index,
+            type_index=0, uuid=row["Device_Id"], name=row["Name"], model_name=row["Model_Name"],
+            vendor_name=row["Vendor_Name"], product_name=row["Product_Name"], user_name=row["Product_Name"],
+            extdata=json.dumps(facts),
+        )  # fmt: skip
+    add("info_code_object", id=1, **own, agent_id=1, uri="file:///app", load_base=0, load_size=4096, load_delta=0)
+    for number, symbol in enumerate(process.symbols, 1):
+        add(
+            "info_kernel_symbol", id=number, **own, code_object_id=1, kernel_name=symbol.mangled,
+            display_name=symbol.kernel, group_segment_size=symbol.static_lds, private_segment_size=symbol.scratch,
+            sgpr_count=symbol.sgpr, arch_vgpr_count=symbol.vgpr, accum_vgpr_count=symbol.agpr,
+        )  # fmt: skip
+    for queue in sorted({c.launch.queue for c in process.launches}):
+        add("info_queue", id=queue, **own, name=f"Queue {queue - 1}")
+    for stream in sorted({c.launch.stream for c in process.launches}):
+        add("info_stream", id=stream, **own, name=f"Stream {stream}")
+    for number, name in enumerate(process.counters, 1):
+        add(
+            "info_pmc", id=number, **own, agent_id=1, target_arch="GPU", name=name, symbol=name, description="",
+            component="rocm", value_type="ABS", block=block_of(event_of(name)), is_constant=0, is_derived=0,
+        )  # fmt: skip
+    for event, c in enumerate(process.launches if process.tracing else process.counted, 1):
+        launched = c.launch
+        axes = {
+            f"{what}_size_{axis}": size
+            for what, sizes in (("workgroup", launched.workgroup), ("grid", launched.grid))
+            for axis, size in zip("xyz", sizes, strict=True)
+        }
+        add("event", id=event, category_id=2, stack_id=c.number, parent_stack_id=c.number, correlation_id=0)
+        add(
+            "kernel_dispatch", **own, tid=process.pid, agent_id=1, kernel_id=process.symbol_id(launched),
+            dispatch_id=c.number, queue_id=launched.queue, stream_id=launched.stream, start=c.start, end=c.end,
+            private_segment_size=launched.scratch, group_segment_size=launched.lds, **axes, region_name_id=1,
+            event_id=event,
+        )  # fmt: skip
+        for name, value in (c.values or {}).items():
+            for share in split(value, 4):
+                add("pmc_event", event_id=event, pmc_id=process.counters.index(name) + 1, value=share)
