@@ -1,0 +1,69 @@
+"""The example program compiles for AMD and NVIDIA without warnings, to the instructions it is meant to show."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import SOURCES
+
+DECLARED = Path(__file__).resolve().parent / "declared_hip"
+FILES = sorted(path.name for path in SOURCES.glob("*.cu"))
+
+
+def amd_assembly(target: str, file: str, folder: Path) -> str:
+    compiler = shutil.which("clang-22")
+    if compiler is None:
+        pytest.skip("needs clang-22 with the AMDGPU back end")
+    out = folder / "device.s"
+    words = [compiler, "-x", "hip", f"--offload-arch={target}", "--cuda-device-only", "-S", "-std=c++20", "-O3"]
+    words += ["-Wall", "-Wextra", "-Werror", "-D__HIP_PLATFORM_AMD__", "-nogpuinc", "-nogpulib"]
+    words += ["-include", "__clang_hip_runtime_wrapper.h", f"-I{DECLARED}", str(SOURCES / file), "-o", str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return out.read_text()
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_device_code_compiles_for_the_mi300(tmp_path: Path, file: str) -> None:
+    assert "amdgcn-amd-amdhsa--gfx942" in amd_assembly("gfx942", file, tmp_path)
+
+
+@pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx942", "gfx950"])
+def test_amd_code_holds_the_instructions_that_the_kernels_are_named_for(tmp_path: Path, target: str) -> None:
+    assert "v_mfma_f32_16x16x16" in amd_assembly(target, "matrix_unit.cu", tmp_path)
+    kernels = amd_assembly(target, "arithmetic.cu", tmp_path)
+    assert re.search(r"v_(pk_)?fma(c)?_f32", kernels)
+    assert "v_fma_f64" in kernels or "v_fmac_f64" in kernels
+    assert "v_pk_fma_f16" in kernels
+    scratch = dict(re.findall(r"\.amdhsa_kernel (\w+)\n\s+.*\n\s+\.amdhsa_private_segment_fixed_size (\d+)", kernels))
+    spilled = {name for name, size in scratch.items() if int(size) > 0}
+    assert len(spilled) == 1
+    assert "spill_local" in spilled.pop()
+
+
+def test_the_code_of_the_instruction_fetch_kernel_is_larger_than_the_caches(tmp_path: Path) -> None:
+    assembly = amd_assembly("gfx942", "control.cu", tmp_path)
+    body = assembly[assembly.index("icache_heavy") :]
+    size = re.search(r"codeLenInByte = (\d+)", body)
+    assert size is not None
+    assert int(size[1]) > 2 * 64 * 1024  # the instruction cache of a pair of compute units has 64 KiB
+
+
+@pytest.mark.parametrize("file", ["matrix_unit.cu", "shared.cu", "arithmetic.cu"])
+def test_device_code_compiles_for_hopper(tmp_path: Path, file: str) -> None:
+    compiler = shutil.which("nvcc")
+    if compiler is None:
+        pytest.skip("needs nvcc (CUDA 12 or newer)")
+    words = [compiler, "-std=c++20", "-O3", "-arch=sm_90", "-Werror", "all-warnings", "-Xptxas", "-v"]
+    words += ["-cubin", str(SOURCES / file), "-o", str(tmp_path / "device.cubin")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    functions = re.findall(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores", done.stderr, re.DOTALL)
+    spilled = {name for name, size in functions if int(size) > 0}
+    expected = {"spill_local"} if file == "arithmetic.cu" else set()
+    assert {re.sub(r"^_Z\d+|P.*$", "", name) for name in spilled} == expected

@@ -1,0 +1,61 @@
+"""A recording of the example program on an H200: what rooflens computes from counters is what the program states."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rooflens.analysis.store import Store
+from rooflens.tools.importing import import_profile
+from rooflens.tools.query import query_counters
+
+ROOT = Path(__file__).resolve().parents[1]
+STATED = {
+    row["kernel"]: row
+    for row in csv.DictReader((ROOT / "tests" / "data" / "h200_kernels.csv").read_text().splitlines())
+}
+STREAMING = (
+    "matrix_add_row", "stencil_naive_1", "stencil_tiled_1", "yax_problem", "yax_solution", "stream_add", "stream_mul",
+    "stream_triad", "stream_fma", "fma_sweep_20", "fma_sweep_256", "transpose_lds", "transpose_padded", "hbm_copy",
+    "reduce_sum",
+)  # fmt: skip
+# Operations that the statement does not count, or that are no counted instruction.
+FLOP = {
+    "nbody_naive": 17 / 18,  # the reciprocal square root runs on the special function unit
+    "nbody_tiled": 17 / 18,
+    "l2_resident": 1.25,  # the sum of each four loads
+}
+
+# Integer divisions of their addresses are computed in floating point, so that they have operations without a meaning.
+DIVIDING = ("transpose_lds", "transpose_padded", "latency_chase")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    store = Store(tmp_path_factory.mktemp("h200"))
+    import_profile(store, str(ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    sql = (
+        'SELECT m.kernel, m.value AS flop, c."dram__bytes_read.sum" + c."dram__bytes_write.sum" AS hbm_bytes '
+        "FROM metrics m JOIN counters c USING (workload, kernel) WHERE m.metric = 'dispatch.flop'"
+    )
+    found = {}
+    for kernel, flop, hbm_bytes in query_counters(store, sql, limit=1000).table.rows:
+        function = str(kernel).replace("void ", "").replace("(int)", "").split("(")[0]
+        found[function] = {"flop": flop, "hbm_bytes": hbm_bytes}
+    return found
+
+
+@pytest.mark.parametrize("kernel", [k for k in STATED if k not in DIVIDING])
+def test_floating_point_operations_are_those_of_the_source(kernel: str, measured: dict[str, dict[str, Any]]) -> None:
+    row = STATED[kernel]
+    assert measured[row["function"]]["flop"] == pytest.approx(
+        FLOP.get(kernel, 1.0) * float(row["flop"]), rel=0.02, abs=1.0
+    )
+
+
+@pytest.mark.parametrize("kernel", STREAMING)
+def test_bytes_of_hbm_are_those_of_the_arrays(kernel: str, measured: dict[str, dict[str, Any]]) -> None:
+    row = STATED[kernel]
+    assert measured[row["function"]]["hbm_bytes"] == pytest.approx(float(row["bytes"]), rel=0.02)
