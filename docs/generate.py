@@ -26,7 +26,7 @@ def metrics() -> str:
         "# Metrics\n",
         "Source: `analysis/metrics/*.toml`. The value of a dispatch is the formula; several dispatches give "
         "sum(numerator) / sum(denominator). `<norm>` is the chosen normalisation: launches, waves, busy cycles or "
-        "seconds. Ids are those of rocprof-compute 3.3; where targets differ, each is named.\n",
+        "seconds. Ids of the AMD targets are those of rocprof-compute 3.3; where targets differ, each is named.\n",
     ]
     targets = catalog.with_metrics()
     lines += [
@@ -34,16 +34,22 @@ def metrics() -> str:
         "|---|" + "---|" * len(targets),
         "| metrics | " + " | ".join(str(len(catalog.metrics(t))) for t in targets) + " |\n",
     ]
-    variants = catalog.variants()
+    for family, members in catalog.families().items():
+        lines += _family(family, members)
+    return "\n".join(lines) + "\n"
+
+
+def _family(family: str, targets: list[str]) -> list[str]:
+    """The metrics of the targets that count alike."""
+    lines = [f"\n# {family}: {', '.join(targets)}\n"]
     table = None
-    order = sorted(variants.values(), key=lambda v: _position(next(iter(v.values()))))
-    for on in order:
+    for on in sorted(catalog.variants(family=family).values(), key=lambda v: _position(next(iter(v.values())))):
         first = next(iter(on.values()))
         if first.table != table:
             table = first.table
             lines += [f"\n## {first.table} {first.table_title}\n", f"Source: {first.source}\n"]
         lines += _entry(on, targets)
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _position(metric: catalog.Metric) -> list[int]:

@@ -66,12 +66,13 @@ def add_resources(mcp: MCPServer[Any], store: Store) -> None:
 
 
 def metric_index() -> str:
-    """One line per metric name: ids, unit, title, targets."""
+    """One line per metric name and family of targets: ids, unit, title, targets."""
     lines = []
-    for name, variants in catalog.variants().items():
-        metric = next(iter(variants.values()))
-        ids = "/".join(dict.fromkeys(m.id for m in variants.values()))
-        lines.append(f"{name} | {ids} | {metric.unit} | {metric.title} | {' '.join(variants)}")
+    for family in catalog.families():
+        for name, variants in catalog.variants(family=family).items():
+            metric = next(iter(variants.values()))
+            ids = "/".join(dict.fromkeys(m.id for m in variants.values()))
+            lines.append(f"{name} | {ids} | {metric.unit} | {metric.title} | {' '.join(variants)}")
     return "name | id | unit | title | gpus\n" + "\n".join(lines)
 
 

@@ -32,24 +32,24 @@ class MetricsResult(Result):
 
 def compute_metrics(
     store: Store,
-    workload: Annotated[str, Field(description='id, id prefix, name or "latest"')],
+    workload: Annotated[str, Field(description='id, name or "latest"')],
     metrics: Annotated[
         list[str],
-        Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets (overview) or *"),
+        Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets or *"),
     ] = ["overview"],  # noqa: B006
     kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
-    by_kernel: Annotated[bool, Field(description="one row per kernel and metric instead of one per metric")] = False,
+    by_kernel: Annotated[bool, Field(description="a row per kernel and metric")] = False,
     dispatches: Annotated[list[int] | str | None, Field(description='[0, 2] or "0,2,5-9"')] = None,
     normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
     aggregation: Annotated[
-        Literal["sum_ratio", "mean"], Field(description="sum(num)/sum(den), or the mean of per-dispatch ratios")
+        Literal["sum_ratio", "mean"], Field(description="mean: of the ratios of dispatches")
     ] = "sum_ratio",
     detail: Annotated[Literal["summary", "full"], Field(description="full adds q1, median, q3, std")] = "summary",
     limit: Annotated[int, Field(ge=1, le=100_000)] = 60,
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> MetricsResult:
-    """Hardware metrics of a stored workload (bandwidths, hit rates, utilisation, stalls, instruction mix, ...), with
-    unit, peak, status and the reason where a figure is missing or doubtful. Start with the preset "overview"."""
+    """Hardware metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
+    reason where a figure is missing or doubtful. Start with the preset "overview"."""
     manifest = store.resolve(workload)
     figures = engine.evaluate(
         store,

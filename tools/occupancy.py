@@ -62,19 +62,17 @@ class OccupancyResult(Result):
 
 def compute_occupancy(
     store: Store,
-    gpu: Annotated[str | None, Field(description="gfx90a, sm_90, ...; of a code object's several: which")] = None,
-    vgprs: Annotated[int | None, Field(description="architectural VGPRs per work-item (registers per thread)")] = None,
-    agprs: Annotated[int, Field(description="accumulation VGPRs")] = 0,
+    gpu: Annotated[str | None, Field(description="gfx90a, sm_90, ...")] = None,
+    vgprs: Annotated[int | None, Field(description="architectural, per work-item")] = None,
+    agprs: Annotated[int, Field(description="accumulation")] = 0,
     sgprs: Annotated[int, Field(description="per wave")] = 0,
-    lds_bytes: Annotated[int, Field(description="static LDS (shared memory) per work-group")] = 0,
-    dynamic_lds_bytes: Annotated[int, Field(description="LDS added at launch; for every source")] = 0,
+    lds_bytes: Annotated[int, Field(description="static, per work-group")] = 0,
+    dynamic_lds_bytes: Annotated[int, Field(description="added at launch")] = 0,
     workgroup_size: int | None = None,
     workload: Annotated[str | None, Field(description='id, name or "latest"')] = None,
     kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
-    code_object: Annotated[str | None, Field(description="path of an AMD .hsaco, .o, library or program")] = None,
-    mode: Annotated[
-        Literal["hardware", "compiler"], Field(description="compiler: clang's remark, without whole work-groups")
-    ] = "hardware",
+    code_object: Annotated[str | None, Field(description="AMD .hsaco, .o, library or program")] = None,
+    mode: Annotated[Literal["hardware", "compiler"], Field(description="compiler: as clang's remark")] = "hardware",
     model: Annotated[Literal["exact", "simplified"], Field(description="simplified: the EmPRiSM formula")] = "exact",
     limit: Annotated[int, Field(ge=1, le=100_000)] = 20,
     offset: Annotated[int, Field(ge=0)] = 0,

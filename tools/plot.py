@@ -49,24 +49,22 @@ class PlotResult(Result):
 def plot(
     store: Store,
     kind: Kind,
-    workload: Annotated[str, Field(description='id, id prefix, name or "latest"')],
-    candidate: Annotated[str | None, Field(description="compare: the workload after the change")] = None,
+    workload: Annotated[str, Field(description='id, name or "latest"')],
+    candidate: Annotated[str | None, Field(description="compare: after the change")] = None,
     kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
-    datatype: Annotated[str | None, Field(description="roofline: f16, f64, matrix.f32, iop, all, ...")] = None,
+    datatype: Annotated[str | None, Field(description="as for compute_roofline")] = None,
     roofline_kind: Annotated[
-        Literal["flop", "instruction"] | None, Field(description="instruction where the GPU counts no FLOP")
+        Literal["flop", "instruction"] | None, Field(description="as kind of compute_roofline")
     ] = None,
     ceiling_source: Annotated[
-        Literal["empirical", "theoretical"], Field(description="empirical falls back to theory and says so")
+        Literal["empirical", "theoretical"], Field(description="of compute_roofline")
     ] = "empirical",
-    ceilings: Annotated[
-        dict[str, float] | None, Field(description='roofline: measured ceilings by hand: {"hbm.bw": 1390}')
-    ] = None,
-    kernels: Annotated[int, Field(ge=1, le=12, description="roofline: the longest kernels")] = 5,
-    width_px: Annotated[int, Field(ge=480, le=4000, description="resolution; the layout is that of 800")] = 800,
+    ceilings: dict[str, float] | None = None,
+    kernels: Annotated[int, Field(ge=1, le=12)] = 5,
+    width_px: Annotated[int, Field(ge=480, le=4000)] = 800,
 ) -> PlotResult:
-    """Draw a picture of a stored workload as PNG and SVG: its roofline, percent of peak by subsystem (speed_of_light),
-    two workloads side by side (compare, with candidate), or occupancy against registers, LDS and work-group size."""
+    """Draw a workload as PNG and SVG: its roofline, percent of peak by subsystem (speed_of_light), two workloads side
+    by side (compare, with candidate), or occupancy against registers, LDS and work-group size."""
     manifest = store.resolve(workload)
     if (candidate is None) == (kind == "compare"):
         fix = "Give candidate, the workload after the change" if candidate is None else "Leave it out, or use compare"

@@ -67,7 +67,7 @@ class WorkloadsResult(Result):
 
 def list_workloads(
     store: Store,
-    workload: Annotated[str | None, Field(description='id, id prefix, name, "latest"; none: all')] = None,
+    workload: Annotated[str | None, Field(description='id, name or "latest"; none: all')] = None,
     limit: Annotated[int, Field(ge=1, le=100_000)] = 20,
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> WorkloadsResult:
