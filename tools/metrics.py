@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ..analysis import catalog, engine
+from ..analysis.coherence import scattered
+from ..analysis.database import connect
 from ..analysis.store import Manifest, Store
 from .results import NextCall, Result, Table, table
 
@@ -71,7 +73,7 @@ def compute_metrics(
         normalization=normalization,
         aggregation=aggregation,
         table=table(columns, rows, limit=limit, offset=offset),
-        notes=_notes(manifest, figures),
+        notes=[*_notes(manifest, figures), *_scattered(store, manifest, figures)],
         next=_next(manifest, figures, by_kernel),
     )
 
@@ -100,6 +102,19 @@ def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
     if any("no usable timing" in w for w in manifest.warnings):
         notes.append("The profile has no usable timing for some dispatches; their rates are empty.")
     return notes
+
+
+def _scattered(store: Store, manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
+    """Which of the figures combine several runs of the program, whose work and time can differ."""
+    con = connect()
+    try:
+        names = scattered(con, store, manifest, {f.name: f.metric for f in figures if f.value is not None}.values())
+    finally:
+        con.close()
+    if not names:
+        return []
+    shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+    return [f"{len(names)} figures combine counters of different passes, whose runs can differ: {shown}."]
 
 
 def _next(manifest: Manifest, figures: list[engine.Figure], by_kernel: bool) -> list[NextCall]:

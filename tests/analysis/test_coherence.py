@@ -8,6 +8,7 @@ from rooflens.analysis.coherence import pass_of
 from rooflens.analysis.engine import evaluate
 from rooflens.analysis.store import Store
 from rooflens.tools.importing import import_profile
+from rooflens.tools.metrics import compute_metrics
 
 HEADER = (
     "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
@@ -51,3 +52,11 @@ def test_the_first_pass_with_all_counters_is_meant() -> None:
     assert pass_of(["A", "C@LEVEL"], passes) == "p2"
     assert pass_of(["A", "B"], passes) is None
     assert pass_of(["B", "C"], passes) is None
+
+
+def test_figures_that_combine_passes_are_named(tmp_path: Path) -> None:
+    store = _profile(tmp_path, {"pmc_1": {"TCC_HIT_sum": 3}, "pmc_2": {"TCC_MISS_sum": 1, "SQ_WAVES": 1}})
+    named = compute_metrics(store, "x", ["l2.hit_rate_pct", "dispatch.waves"])
+    (note,) = [n for n in named.notes if "different passes" in n]
+    assert note.startswith("1 figures combine") and note.endswith("l2.hit_rate_pct.")
+    assert not any("different passes" in n for n in compute_metrics(store, "x", ["dispatch.waves"]).notes)
