@@ -142,8 +142,9 @@ def _achieved(store: Store, manifest: Manifest, kernel: str | None) -> tuple[dic
 def _about_registers(arch: str, rows: list[Any], dynamic: int, format: str) -> list[str]:
     """What the profile's columns leave open."""
     notes = []
-    if "rocpd" not in format and arch.startswith("gfx") and not dynamic:
-        notes.append("Profiler CSV files hold static LDS only; give dynamic_lds_bytes where the launch adds LDS.")
+    if arch.startswith("gfx") and not dynamic:
+        which = "CSV files of rocprofv3 from ROCm 7.0 on" if format == "rocprofv3" else "Profiler CSV files"
+        notes.append(f"{which} hold static LDS only; give dynamic_lds_bytes where the launch adds LDS.")
     if any(row[2] is None for row in rows) and arch in _UNIFIED:
         notes.append("The profile has no column of accumulation registers; with any, occupancy may be lower.")
     if arch == "gfx950" and (halved := sum(bool(row[1] and not row[2]) for row in rows)):

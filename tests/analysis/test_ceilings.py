@@ -66,9 +66,9 @@ def test_theory_reproduces_the_data_sheet(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", PRINTED)
-def test_every_fact_has_unit_and_source_and_nothing_claims_hardware(key: str) -> None:
+def test_every_fact_has_unit_and_source_and_only_what_ran_claims_hardware(key: str) -> None:
     found = product(key)
-    assert not found.validated_on_hardware
+    assert found.validated_on_hardware == (key == "h200"), "the recording of the example program is of one H200"
     assert all(fact.unit and len(fact.source) > 15 and fact.value > 0 for fact in found.facts.values())
 
 

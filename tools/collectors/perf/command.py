@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 from ....analysis.problems import BadArgument, Problem
@@ -86,4 +87,6 @@ def _step(request: Request, features: Features, program: str, out: str, name: st
     # With a decimal comma a number would fall apart into two fields.
     form = ["-x", ",", "-o", f"{out}/{name}/stat.csv"] if features.times_as_events else ["-o", f"{out}/{name}/stat.txt"]
     argv = (program, "stat", *form, "-e", ",".join(counters), "--", *request.command)
-    return Step(name, argv, counters, env={"LC_NUMERIC": "C"}, unset=("LC_ALL",))
+    # Its machine-readable forms do not say what was run; the reader takes it from this file.
+    files = {f"{name}/command.txt": shlex.join(request.command) + "\n"}
+    return Step(name, argv, counters, files, env={"LC_NUMERIC": "C"}, unset=("LC_ALL",))
