@@ -38,6 +38,16 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
+class SweepPoint:
+    """What was reached at one intensity (operations per byte of device memory): a point of the measured roof."""
+
+    name: str
+    intensity: float
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
 class Ceilings:
     """A set of ceilings of one kind for one device; ``missing`` says in words why some have no value."""
 
@@ -46,6 +56,7 @@ class Ceilings:
     known: dict[str, Ceiling]
     missing: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    sweep: tuple[SweepPoint, ...] = ()
 
     def value(self, name: str) -> float | None:
         """One ceiling in its unit, or None."""

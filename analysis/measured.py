@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from . import catalog
+from . import benchmarked, catalog
 from .ceilings import Ceiling, Ceilings, Source, of_workload
 from .problems import BadArgument, near
 from .store import Manifest, Store, sql_path
@@ -21,14 +21,20 @@ _STALE_DAYS = 90
 
 
 def empirical(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) -> Ceilings | None:
-    """The measured ceilings of a workload's device: those that came with it, else those of the same product.
+    """The measured ceilings of a workload's device: its own by run_peak_benchmarks, those that came with the workload,
+    else those of the same product.
 
     Of several devices in one file, device 0 is taken, as profilers and benchmarks number GPUs differently. Ceilings
     of another machine or an old measurement are used with a note; those of another product never.
     """
+    ours = benchmarked.of_device(con, store, manifest, list(_names(manifest)))
+    if ours and ours.exact:
+        return _with_likes(_aged(ours, manifest), manifest)
     others = [m for m in reversed(store.scan()[0]) if m.id != manifest.id and _same_product(m, manifest)]
     others.sort(key=lambda m: m.host is None or m.host != manifest.host)
     for candidate in [manifest, *others]:
+        if ours and candidate.id != manifest.id:
+            return _with_likes(_aged(ours, manifest), manifest)
         path = store.file(candidate, "ceilings")
         if path is None:
             continue
@@ -52,7 +58,7 @@ def empirical(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) 
             f"{candidate.device or candidate.arch} ({candidate.arch}), device {device if device is not None else '?'}"
         )
         return _with_likes(Ceilings("empirical", title, known, {}, notes), manifest)
-    return None
+    return _with_likes(_aged(ours, manifest), manifest) if ours else None
 
 
 def given(manifest: Manifest, values: Mapping[str, float], known: Ceilings | None) -> Ceilings:
@@ -104,6 +110,18 @@ def choose(
     return replace(theory, notes=[note, *theory.notes]), theory
 
 
+def _aged(ours: benchmarked.Benchmarked, manifest: Manifest) -> Ceilings:
+    """The benchmarks' ceilings, with a note where they are old."""
+    notes = [*ours.ceilings.notes, *_stale(_age_days(ours.measured_at, manifest))]
+    return replace(ours.ceilings, notes=notes)
+
+
+def _stale(age: float | None) -> list[str]:
+    if age is None or age <= _STALE_DAYS:
+        return []
+    return [f"The ceilings are STALE: measured {age:.0f} days apart from this workload."]
+
+
 def _names(manifest: Manifest) -> dict[str, str]:
     """Every ceiling's name and unit for a workload's target."""
     formulas = family(catalog.gpu(manifest.arch or "").family, manifest.arch or "")
@@ -149,9 +167,7 @@ def _origin(manifest: Manifest, candidate: Manifest, devices: list[int], row: tu
         same = candidate.host is not None and candidate.host == manifest.host
         where = "of the same machine" if same else "of ANOTHER device of the same product"
         notes.append(f"The ceilings are {where}: they came with workload {candidate.id}, not with this one.")
-        age = _age_days(str(at or ""), manifest)
-        if age is not None and age > _STALE_DAYS:
-            notes.append(f"The ceilings are STALE: measured {age:.0f} days apart from this workload.")
+        notes += _stale(_age_days(str(at or ""), manifest))
     return notes
 
 

@@ -35,7 +35,7 @@ def draw(scene: Scene) -> Page:
     origins = list(dict.fromkeys(r.origin for r in scene.roofs))
     sources = [f"{f'[{roofs.mark(i)}] ' if len(origins) > 1 else ''}{origin}" for i, origin in enumerate(origins)]
     below = wrapped([*scene.statements, *(["Ceilings: " + "; ".join(sources)] if sources else [])], WIDTH - 40)
-    table = LINE * (len(scene.kernels) + 1) + 18
+    table = LINE * (len(scene.kernels) + 1) + 18 if scene.kernels else 0
     made = page(TOP + AXES_HEIGHT + 58 + table + LINE * len(below) + 8)
     made.text(
         LEFT,
@@ -55,6 +55,7 @@ def draw(scene: Scene) -> Page:
     roofs.compute(made, axes, frame, bandwidths, peaks, origins, len(shapes))
     marks = points.points(made, axes, frame, scene)
     roofs.tracks(axes, frame, scene)
+    roofs.sweeps(axes, frame, scene)
     roofs.memory(made, axes, frame, bandwidths, peaks, marks, origins)
     _legend(axes, scene, shapes)
     y = _kernels(made, scene, TOP + AXES_HEIGHT + 58)
@@ -106,7 +107,9 @@ def _legend(axes: Axes, scene: Scene, shapes: list[str]) -> None:
 
 
 def _kernels(made: Page, scene: Scene, y: float) -> float:
-    """The list of kernels by number."""
+    """The list of kernels by number, if there are any; returns where it ends."""
+    if not scene.kernels:
+        return y - LINE
     columns = (20, 44, 500, 566)
     for x, head in zip(columns, ("#", "kernel (size of a point: share of time)", "time", "limit"), strict=True):
         made.text(x, y, head, weight="bold", kind="kernel")

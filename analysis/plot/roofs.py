@@ -122,6 +122,17 @@ def tracks(axes: Axes, frame: Frame, scene: Scene) -> None:
             )  # fmt: skip
 
 
+def sweeps(axes: Axes, frame: Frame, scene: Scene) -> None:
+    """The roofs that were measured: a cross for each intensity, joined; what lies outside of the axes is left out."""
+    for i, line in enumerate(scene.sweeps):
+        inside = [(x, y) for x, y in line if frame.x0 <= x <= frame.x1 and frame.y0 <= y <= frame.y1]
+        if inside:
+            axes.plot(
+                [x for x, _ in inside], [y for _, y in inside], color=FAINT, linewidth=0.9, linestyle="solid",
+                marker="x", markersize=4, zorder=1.5, gid=f"sweep-{i}",
+            )  # fmt: skip
+
+
 def mark(index: int) -> str:
     """The letter of a footnote."""
     return chr(ord("a") + index)

@@ -59,6 +59,8 @@ class Scene:
     dots: Sequence[Dot]
     kernels: Sequence[Kernel]
     statements: Sequence[str]
+    sweeps: Sequence[Sequence[tuple[float, float]]] = ()
+    """Measured roofs: the rates reached at rising intensities."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ def limits(scene: Scene, bandwidths: list[Roof], peaks: list[Roof]) -> Frame:
     dots = [(d.intensity, d.performance) for d in scene.dots if d.drawn]
     xs = [x for x, _ in dots if x is not None]
     ys = [y for _, y in dots if y is not None]
+    xs += [x for line in scene.sweeps for x, _ in line]
+    ys += [y for line in scene.sweeps for _, y in line]
     xs += [p.value / b.value for p in (peaks[:1] + peaks[-1:]) for b in (bandwidths[:1] + bandwidths[-1:])]
     x0, x1 = _padded(min(xs, default=0.1) / 5, max(xs, default=100.0) * 3)
     ys += [p.value for p in peaks] or [b.value * x1 / 10 for b in bandwidths]

@@ -1,0 +1,81 @@
+"""Samples of a GPU's clock and temperature while something runs on it."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from . import nvml
+from .runtime import Device
+
+Read = Callable[[], tuple[float | None, float | None]]
+_EVERY_S = 0.01
+
+
+def reader(device: Device, sysfs: Path = Path("/sys")) -> Read | None:
+    """A function that reads clock (MHz) and temperature (°C) of the device now, or None where nothing tells them."""
+    if not device.pci:
+        return None
+    return nvml.sampler(device.pci) if device.vendor == "nvidia" else _amd(sysfs, device.pci)
+
+
+@dataclass
+class Clocks:
+    """Samples while its with block runs; without a reader there are none."""
+
+    read: Read | None
+    _clocks: list[float] = field(default_factory=list)
+    _degrees: list[float] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Clocks:
+        if self.read is not None:
+            self._thread = threading.Thread(target=self._sample, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(1.0)
+
+    @property
+    def mhz(self) -> float | None:
+        """The median clock."""
+        return statistics.median(self._clocks) if self._clocks else None
+
+    @property
+    def celsius(self) -> float | None:
+        """The highest temperature."""
+        return max(self._degrees, default=None)
+
+    def _sample(self) -> None:
+        assert self.read is not None
+        while not self._over.is_set():
+            clock, degrees = self.read()
+            if clock is not None:
+                self._clocks.append(clock)
+            if degrees is not None:
+                self._degrees.append(degrees)
+            time.sleep(_EVERY_S)
+
+
+def _amd(sysfs: Path, pci: str) -> Read | None:
+    """The amdgpu driver's hwmon files: freq1_input in Hz, temp1_input in thousandths of a degree."""
+    folder = next(iter((sysfs / "bus/pci/devices" / pci.lower() / "hwmon").glob("hwmon*")), None)
+    if folder is None:
+        return None
+    return lambda: (_number(folder / "freq1_input", 1e6), _number(folder / "temp1_input", 1e3))
+
+
+def _number(path: Path, unit: float) -> float | None:
+    try:
+        return int(path.read_text()) / unit
+    except (OSError, ValueError):
+        return None
