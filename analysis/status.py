@@ -11,6 +11,8 @@ Status = Literal["ok", "suspect", "impossible", "not_collected", "not_supported"
 _SUSPECT_PCT = 100.0
 _IMPOSSIBLE_PCT = 105.0
 _TOLERANCE_PCT = 1.0
+NOTHING_THERE = "the denominator is zero"
+"""How the reason begins where a ratio has nothing to relate to: a kernel without loads has no hit rate."""
 
 
 def judge(
@@ -42,5 +44,5 @@ def _why_empty(metric: Metric, found: Aggregate | None) -> str:
     if found.total and found.untimed == found.total:
         return "the dispatches have no usable timing"
     if found.zero:
-        return f"the denominator is zero in {found.zero} of {found.total} dispatches: nothing to relate to"
+        return f"{NOTHING_THERE} in {found.zero} of {found.total} dispatches: nothing to relate to"
     return "its counters hold no value for these dispatches"

@@ -1,0 +1,99 @@
+"""Ranks the rules of one kernel: which holds, how much it weighs, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..mixed import SATURATED
+from ..rules import Rule
+
+State = Literal["holds", "fails", "unknown"]
+REACHED = 100 * SATURATED["empirical"]
+"""From this load on a unit is the limit, and waiting is its consequence."""
+CONFIDENT = 0.5
+"""A verdict below this may be overturned by counters that are missing."""
+_BEST, _SUPPORT, _CONTRADICTION, _NARROW = 0.95, 0.05, 0.15, 0.15
+_CLOSE = 0.85
+"""A rival this near in severity makes the verdict a close one."""
+_WEAK = 0.4
+"""What a wait or a near limit of no weight loses against one that explains everything."""
+_UNDECIDED, _EACH_MORE = 0.45, 0.95
+LAST = 2
+_IMPOSSIBLE = 105.0
+"""A load above this (status.py) is a wrong counter or clock: it decides nothing."""
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """One rule on one kernel. ``tier`` 0 explains, 1 is a limit that is reached, 2 a wait or a limit that is near."""
+
+    rule: Rule
+    state: State
+    severity: float
+    tier: int
+    supports: dict[str, bool | None]
+    against: dict[str, bool | None]
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Sorts the most telling first."""
+        return (LAST + 1 if self.rule.kind == "sign" else self.tier, -self.severity)
+
+
+def weigh(rule: Rule, values: dict[str, float | None]) -> Weighed:
+    """One rule's state from the values of its expressions; a severity that cannot be computed leaves it unknown."""
+    when, severity = values[rule.when], values[rule.severity]
+    state: State = "fails" if when == 0 else "unknown" if when is None or severity is None else "holds"
+    if state == "holds" and (severity or 0.0) > _IMPOSSIBLE:
+        state = "unknown"
+    tier = {"cause": 0, "limit": 1}.get(rule.kind, LAST)
+    if state == "holds" and rule.kind == "limit" and (severity or 0.0) < REACHED:
+        tier = LAST
+    return Weighed(rule, state, severity or 0.0, tier, _truths(rule.supports, values), _truths(rule.against, values))
+
+
+def best(weighed: list[Weighed]) -> Weighed | None:
+    """The rule that gives the verdict: a cause before a limit that is reached before all else, then by severity."""
+    holding = [w for w in weighed if w.state == "holds" and w.rule.kind != "sign"]
+    return min(holding, key=lambda w: w.order) if holding else None
+
+
+def doubts(weighed: list[Weighed], chosen: Weighed | None) -> list[Weighed]:
+    """The rules whose counters are missing and that could have gone before the chosen one."""
+    last = chosen.tier if chosen else LAST
+    return [w for w in weighed if w.state == "unknown" and w.rule.kind != "sign" and w.tier <= last]
+
+
+def confidence(weighed: list[Weighed], chosen: Weighed | None) -> float:
+    """How sure the verdict is, 0 to 1.
+
+    With every rule decided that could overturn it: 0.95, less for absent support, contradicting evidence, a limit
+    near or just reached, a wait that explains only part of the time and a close rival, but at least 0.5. With n of them
+    undecided: 0.45 x 0.95^(n - 1). What is missing counts like what speaks against, so taking a counter away never
+    raises it.
+    """
+    if chosen is None:
+        return 0.0
+    if n := len(doubts(weighed, chosen)):
+        return _UNDECIDED * _EACH_MORE ** (n - 1)
+    found = _BEST
+    found -= _SUPPORT * sum(held is not True for held in chosen.supports.values())
+    found -= _CONTRADICTION * sum(held is not False for held in chosen.against.values())
+    rivals = [
+        w.severity
+        for w in weighed
+        if w.state == "holds" and w.tier == chosen.tier and w.rule.kind != "sign"
+        and w.rule.subsystem != chosen.rule.subsystem
+    ]  # fmt: skip
+    if max(rivals, default=0.0) >= _CLOSE * chosen.severity:
+        found -= _NARROW
+    if chosen.tier == LAST:
+        found -= _WEAK * (1 - min(chosen.severity, 100.0) / 100)
+    if chosen.rule.kind == "limit" and chosen.severity < REACHED / _CLOSE:
+        found -= _NARROW
+    return max(CONFIDENT, found)
+
+
+def _truths(expressions: list[str], values: dict[str, float | None]) -> dict[str, bool | None]:
+    return {e: None if values[e] is None else bool(values[e]) for e in expressions}

@@ -1,0 +1,211 @@
+"""The diagnosis against kernels whose bottleneck is known, and against profiles from which counters were taken away."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.diagnosis import score
+from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
+from rooflens.analysis.problems import BadInput
+from rooflens.analysis.store import Manifest, Store
+from rooflens.tools.importing import import_profile
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "server" / "samples"
+RECORDING = SAMPLES / "h200_kernels" / "kernels.csv.gz"
+LABELS = {
+    row["function"]: row["limit"].split("|")
+    for row in csv.DictReader((ROOT / "tests" / "data" / "h200_kernels.csv").read_text().splitlines())
+}
+# Kernels of PyTorch 2.11 and of the CUDA libraries under it, each operation once on an H200 (Nsight Compute 2025.3.1,
+# set full, 20 November 2026), with the columns that metrics read. The labels are what the operation must be limited by.
+FRAMEWORKS = list(csv.DictReader((ROOT / "tests" / "data" / "h200_frameworks.csv").read_text().splitlines()))
+
+
+def function(kernel: str) -> str:
+    return kernel.replace("void ", "").replace("(int)", "").split("(")[0]
+
+
+def diagnosed(store: Store, manifest: Manifest) -> dict[str, Diagnosis]:
+    return {function(d.kernel): d for d in diagnose(store, manifest)[0]}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("diagnosis"))
+    import_profile(store, str(RECORDING), name="h200")
+    import_profile(store, str(ROOT / "tests" / "data" / "h200_frameworks.csv.gz"), name="frameworks")
+    for name in ("yax_before", "yax_after", "matmul_fp64", "clover"):
+        import_profile(store, str(SAMPLES / name), name=name)
+    return store
+
+
+@pytest.fixture(scope="module")
+def h200(store: Store) -> dict[str, Diagnosis]:
+    return diagnosed(store, store.resolve("h200"))
+
+
+@pytest.fixture(scope="module")
+def recorded(store: Store, shared: Path) -> Store:
+    """The store with profiles of the shared folder added."""
+    import_profile(store, str(shared / "ncu" / "h200_labelled_raw.csv"), name="labelled")
+    for case, model in (("vcopy", "MI100"), ("vcopy", "MI200"), ("mixbench", "MI200"), ("mixbench", "MI100")):
+        import_profile(store, str(shared / "workloads" / case / model), name=f"{case}_{model}")
+    for case, model in (("join_type_grid", "MI300A_A1"), ("ipblocks_SQ", "MI200"), ("multikernel", "MI200")):
+        import_profile(store, str(shared / "workloads" / case / model), name=f"{case}_{model}")
+    return store
+
+
+@pytest.mark.parametrize("kernel", LABELS)
+def test_kernels_of_the_example_program_get_the_right_subsystem_first(kernel: str, h200: dict[str, Diagnosis]) -> None:
+    verdict = h200[kernel].verdict
+    assert verdict.subsystem in LABELS[kernel]
+    assert verdict.confidence >= score.CONFIDENT, "every counter is there"
+
+
+@pytest.mark.parametrize("row", FRAMEWORKS, ids=lambda r: r["kernel"])
+def test_kernels_of_frameworks_get_a_right_subsystem_first(row: dict[str, str], store: Store) -> None:
+    (one,) = diagnose(store, store.resolve("frameworks"), kernel=row["kernel"])[0]
+    assert one.verdict.subsystem in row["limit"].split("|"), one.verdict
+
+
+def test_labelled_kernels_get_the_right_subsystem_first(recorded: Store, shared: Path) -> None:
+    found = diagnosed(recorded, recorded.resolve("labelled"))
+    rows = list(csv.DictReader((shared / "ncu" / "labels.csv").read_text().splitlines()))
+    assert len(rows) == 17
+    for row in rows:
+        verdict = found[row["kernel"]].verdict
+        assert verdict.subsystem in row["acceptable_labels"].split("|"), row["kernel"]
+        assert verdict.confidence >= score.CONFIDENT, row["kernel"]
+
+
+@pytest.mark.parametrize("workload", ["vcopy_MI100", "vcopy_MI200", "join_type_grid_MI300A_A1"])
+def test_a_vector_copy_on_amd_is_bound_by_memory(workload: str, recorded: Store) -> None:
+    (one,) = diagnose(recorded, recorded.resolve(workload))[0]
+    assert (one.verdict.subsystem, one.verdict.bound) == ("hbm", "memory")
+    assert one.verdict.confidence >= score.CONFIDENT
+
+
+@pytest.mark.parametrize("workload", ["mixbench_MI100", "mixbench_MI200"])
+def test_mixbench_moves_from_memory_to_arithmetic_with_its_intensity(workload: str, recorded: Store) -> None:
+    found = diagnose(recorded, recorded.resolve(workload))[0]
+    assert all(d.verdict.subsystem == "valu" for d in found[:30]), "most operations per byte"
+    assert sum(d.verdict.subsystem == "hbm" for d in found) >= 20
+
+
+def test_yax_waits_in_the_vector_l1_and_says_that_this_is_not_certain(store: Store) -> None:
+    (one,) = diagnose(store, store.resolve("yax_before"))[0]
+    assert one.verdict.subsystem == "vl1d"
+    assert one.verdict.confidence < score.CONFIDENT, "no counter of the SQ is in the print"
+    assert {s for r in one.next_counters for s in r.decides} >= {"occupancy", "valu", "latency"}
+    assert all(r.passes >= 1 and r.metrics for r in one.next_counters)
+
+
+def test_low_intensity_alone_is_no_memory_bound(store: Store) -> None:
+    found = diagnosed(store, store.resolve("matmul_fp64"))
+    naive = found["matmul_naive_4096"]
+    # 1.3 FLOP per byte, far left of the ridge, and 10 % of the bandwidth: nothing may be concluded.
+    assert naive.verdict.subsystem == "unknown" and naive.verdict.confidence == 0
+    assert naive.next_counters
+    assert found["rocblas_dgemm_4096"].verdict.subsystem == "matrix"
+
+
+def test_the_faulty_version_is_not_called_a_memory_limit(store: Store) -> None:
+    (one,) = diagnose(store, store.resolve("yax_after"))[0]
+    assert one.verdict.subsystem == "unknown"
+
+
+def test_a_launch_without_counters_is_refused_in_words(store: Store) -> None:
+    with pytest.raises(BadInput, match="no counters"):
+        diagnose(store, store.resolve("clover"))
+
+
+def test_figures_that_cannot_be_decide_nothing(recorded: Store) -> None:
+    """This profile repeats one value in all rows: 40,000 % of the bandwidth."""
+    for one in diagnose(recorded, recorded.resolve("multikernel_MI200"))[0]:
+        assert one.verdict.subsystem != "hbm" or one.verdict.confidence < score.CONFIDENT
+
+
+@pytest.mark.parametrize("copies", [2, 10])
+def test_identical_launches_give_the_same_verdict_as_one(copies: int, store: Store, tmp_path: Path) -> None:
+    lines = gzip.decompress(RECORDING.read_bytes()).decode().splitlines(keepends=True)
+    rows = [f'"{i}"{line[line.index(",") :]}' for i, line in enumerate(lines[2:] * copies)]
+    path = tmp_path / "many.csv"
+    path.write_text("".join([*lines[:2], *rows]))
+    import_profile(store, str(path), name=f"x{copies}")
+    many = diagnosed(store, store.resolve(f"x{copies}"))
+    for name, one in diagnosed(store, store.resolve("h200")).items():
+        assert many[name].launches == copies * one.launches
+        assert many[name].verdict.subsystem == one.verdict.subsystem
+        assert many[name].verdict.confidence == one.verdict.confidence
+        assert many[name].verdict.speedup_bound == pytest.approx(one.verdict.speedup_bound)
+        assert many[name].share_pct == pytest.approx(one.share_pct)
+
+
+def check_that_less_is_never_surer(store: Store, name: str, rounds: int, seed: int) -> None:
+    manifest = store.resolve(name)
+    full = {d.kernel: d for d in diagnose(store, manifest, limit=60)[0]}
+    chance = random.Random(seed)
+    for _ in range(rounds):
+        count = min(chance.choice([1, 2, 5, 20, 100]), len(manifest.counters) - 1)
+        gone = set(chance.sample(list(manifest.counters), count))
+        less = manifest.model_copy(update={"counters": [c for c in manifest.counters if c not in gone]})
+        for one in diagnose(store, less, limit=60)[0]:
+            before, after = full[one.kernel].verdict, one.verdict
+            assert after.subsystem == before.subsystem or after.confidence < score.CONFIDENT, (one.kernel, gone)
+            assert after.confidence <= before.confidence, (one.kernel, gone)
+            if after.confidence < score.CONFIDENT <= before.confidence:
+                assert one.next_counters, (one.kernel, gone)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_taking_counters_away_never_gives_another_confident_verdict(seed: int, store: Store) -> None:
+    check_that_less_is_never_surer(store, "h200", 4, seed)
+    check_that_less_is_never_surer(store, "frameworks", 4, seed)
+    check_that_less_is_never_surer(store, "yax_before", 10, seed)
+    check_that_less_is_never_surer(store, "matmul_fp64", 4, seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "rounds"), [("labelled", 8), ("vcopy_MI100", 20), ("vcopy_MI200", 20), ("mixbench_MI200", 3)]
+)
+def test_the_same_holds_for_recordings_of_both_vendors(name: str, rounds: int, recorded: Store) -> None:
+    check_that_less_is_never_surer(recorded, name, rounds, 7)
+
+
+def test_the_counters_asked_for_make_it_certain(store: Store) -> None:
+    manifest = store.resolve("h200")
+    less = manifest.model_copy(update={"counters": [c for c in manifest.counters if not c.startswith("dram__")]})
+    one = {function(d.kernel): d for d in diagnose(store, less)[0]}["stream_add"]
+    assert one.verdict.confidence < score.CONFIDENT
+    assert any("hbm.utilization_pct" in r.metrics and "hbm" in r.decides for r in one.next_counters)
+
+
+def test_bounds_are_never_below_one_and_a_saturated_kernel_has_little_to_gain(h200: dict[str, Diagnosis]) -> None:
+    assert all(d.verdict.speedup_bound is None or d.verdict.speedup_bound >= 1 for d in h200.values())
+    assert h200["fp64_fma"].verdict.speedup_bound == pytest.approx(1.01, abs=0.01)
+    assert h200["reduce_sum"].verdict.speedup_bound < 1.1
+    # Fixing it cannot gain more than lanes that are idle: 2.24 of 32 work.
+    assert h200["divergence"].verdict.speedup_bound == pytest.approx(32 / 2.24, rel=0.01)
+    # Without conflicts the transpose is bound by memory: 1212 us against 600 us of the padded version.
+    assert 2 < h200["transpose_lds"].verdict.speedup_bound < 3
+
+
+def test_advice_names_what_made_the_next_version_of_the_ladder_faster(h200: dict[str, Diagnosis]) -> None:
+    for kernel, words in {
+        "transpose_naive": "Stage a tile",
+        "transpose_lds": "Pad the rows",
+        "atomic_contention": "Reduce first",
+        "spill_local": "Allow more registers",
+        "small_grid": "more and smaller work-groups",
+        "low_occupancy_shared": "less shared memory per block",
+        "divergence": "Sort or bin the work",
+        "icache_heavy": "Shorten the code",
+        "barrier_heavy": "Fewer barriers",
+    }.items():
+        (leading,) = [f for f in h200[kernel].findings if f.subsystem == h200[kernel].verdict.subsystem]
+        assert any(words in a.do for a in leading.advice), kernel

@@ -1,0 +1,81 @@
+"""The diagnosis rules: every one is complete, names what exists, and leaves unknown what is not measured."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rooflens.analysis import catalog, rules
+from rooflens.analysis.database import connect
+from rooflens.analysis.diagnosis.conditions import evaluate
+from rooflens.analysis.diagnosis.inputs import Subject
+from rooflens.analysis.formula import paths, thresholds
+
+SIGNALS, RULES = rules.stated()
+TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_90")
+PARTS = {"hbm", "l2", "vl1d", "lds", "valu", "matrix", "valu.issue"}
+
+
+def expressions(rule: rules.Rule) -> list[str]:
+    return [rule.when, rule.severity, *rule.supports, *rule.against, *([rule.bound] if rule.bound else [])]
+
+
+def test_ids_are_unique_and_begin_with_the_subsystem() -> None:
+    assert len({r.id for r in RULES}) == len(RULES)
+    assert all(r.id.split(".")[0] == r.subsystem for r in RULES)
+
+
+def test_every_subsystem_has_a_rule_on_nvidia_and_nearly_every_one_on_amd() -> None:
+    assert {r.subsystem for r in rules.rules("sm_90")} == set(catalog.SUBSYSTEMS) - {"unknown"}
+    # The counters of CDNA tell neither barrier waits nor a special function unit of its own.
+    assert {r.subsystem for r in rules.rules("gfx90a")} == set(catalog.SUBSYSTEMS) - {"unknown", "barrier", "sfu"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
+def test_a_rule_is_complete(rule: rules.Rule) -> None:
+    assert rule.kind in rules.KINDS and rule.subsystem in catalog.SUBSYSTEMS
+    assert rule.advice and all(a.do and a.source for a in rule.advice)
+    assert rule.falsify and rule.claim.endswith(".")
+    assert set(rule.lifts) <= PARTS
+    assert any(r.id == rule.id for t in TARGETS for r in rules.rules(t)), "no target can decide it"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_claim_shows_is_known_on_the_target(target: str) -> None:
+    for rule in rules.rules(target):
+        assert rules.usable(target, rule.when), rule.id
+        assert set(rule.claimed) <= {n for e in expressions(rule) for n in paths(e)} | set(rules.signals(target)), (
+            rule.id
+        )
+
+
+def test_every_name_of_every_rule_exists_on_some_target() -> None:
+    known = {n for t in TARGETS for n in (*catalog.by_name(t), *rules.signals(t))}
+    for rule in RULES:
+        for name in (n for e in expressions(rule) for n in paths(e)):
+            plain = name.removeprefix(rules.PEAK)
+            assert plain in known or name.startswith(rules.FACT), (rule.id, name)
+
+
+def test_conditions_skip_no_missing_value() -> None:
+    skipping = re.compile(r"(?i)\b(coalesce|greatest|least|ifnull|is\s+(not\s+)?null|list_max|count)\b")
+    for text in [e for s in SIGNALS for e in (*s.nvidia, *s.cdna)] + [e for r in RULES for e in expressions(r)]:
+        assert not skipping.search(text), text
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_without_any_figure_every_condition_is_unknown(target: str) -> None:
+    nothing = Subject(1, "k", None, 1, {}, {})
+    wanted = [r.when for r in rules.rules(target)]
+    with connect() as con:
+        assert set(evaluate(con, target, [nothing], wanted)[0].values()) == {None}
+
+
+def test_thresholds_are_read_from_the_condition_itself() -> None:
+    assert thresholds("hbm.x >= 60 AND (a.b < 5 OR 10 * c.d > e.f)") == {"hbm.x": ">= 60", "a.b": "< 5"}
+    assert paths("100 * hbm.x / pct_of_peak.l2.bw_gbs") == ["hbm.x", "pct_of_peak.l2.bw_gbs"]
+
+
+def test_the_preset_diagnosis_is_what_the_rules_read() -> None:
+    read = {name for target in {*TARGETS, "sm_80"} for name in rules.all_metrics(target)}
+    assert set(catalog.presets()["diagnosis"]) == read
