@@ -76,6 +76,8 @@ def collect(
             ready[name] = formula
     where, total = _page(con, store, manifest, chosen, by, limit, offset)
     source = f"read_parquet({sql_path(counters)}) w"
+    if scope.launch and (launches := store.file(manifest, "dispatches")):
+        source += f" JOIN read_parquet({sql_path(launches)}) d USING (dispatch_id)"
     base = scope.with_constants(f"SELECT w.dispatch_id, {', '.join(scope.columns())} FROM {source} WHERE {where}")
     values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
     pattern = ", ".join(f"CASE WHEN {sql_name(name)} IS NULL THEN '0' ELSE '1' END" for name in ready)

@@ -1,0 +1,133 @@
+"""The change of run time as a sum of terms: launches, work, occupancy, clock, achieved rate, and what stays open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..ceilings import Ceilings
+from .quantities import Side, family, level_title
+
+_NOTHING = 1e-12
+Part = tuple[str, float | None, float | None, str, float]
+"""A term before it is in ns: name, value before and after, unit, logarithm of its factor."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term: its value before and after with its unit, the factor that it puts on the time, and the ns it adds."""
+
+    name: str
+    before: float | None
+    after: float | None
+    unit: str
+    factor: float
+    delta_ns: float
+
+
+def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[Term]:
+    """Split the change of the total time T of all launches into terms whose ns add up to it exactly.
+
+    T = rounds x R x 1/concurrency x 1/clock x rest. R is the least time that the work of a round needs on the ceilings
+    of the device: the greatest of (bytes of a level / its bandwidth) and (operations of a unit / its rate); see
+    ``envelope`` for how its change is shared out among them: a resource that is never the greatest gets nothing.
+    Without ceilings R is the first of the bytes or instructions that both sides have. Concurrency is the mean number
+    of resident waves (occupancy), clock the cycles per ns; ``rest`` is the rate achieved by one wave in a cycle, or
+    the achieved rate as a whole where those were not counted, and "unexplained" where the work is unknown.
+
+    A factor f adds L x ln f, with L = (T1 - T0) / ln(T1 / T0), the logarithmic mean: the logarithmic mean Divisia
+    decomposition (Ang, Energy Policy 32, 2004), which leaves no remainder and does not depend on an order. Terms whose
+    counters are missing are left out and stay in the last. Returns an empty list without times.
+    """
+    totals = before.time_ns * before.rounds, after.time_ns * after.rounds
+    if min(totals) <= 0:
+        return []
+    span = math.log(totals[1] / totals[0])
+    mean = totals[0] if abs(span) < _NOTHING else (totals[1] - totals[0]) / span
+    parts: list[Part] = []
+    if before.rounds != after.rounds:
+        parts.append(("launches", before.rounds, after.rounds, "launches", math.log(after.rounds / before.rounds)))
+    work = _work(before, after, target, ceilings)
+    parts += work
+    running = ("CPUs used", "CPUs") if target == "cpu" else ("occupancy", "resident waves")
+    for name, title, unit in (("concurrency", *running), ("clock", "clock", "cycles/ns")):
+        values = before.ratio(name), after.ratio(name)
+        if work and values[0] is not None and values[1] is not None:
+            parts.append((title, *values, unit, math.log(values[0] / values[1])))
+    rest = span - sum(part[4] for part in parts)
+    apart = " per wave" if "occupancy" in {part[0] for part in parts} else ""
+    parts.append((f"achieved rate{apart}" if work else "unexplained", None, None, "", rest))
+    return [Term(name, a, b, unit, math.exp(share), mean * share) for name, a, b, unit, share in parts]
+
+
+def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, tuple[float, float, str]]:
+    """Resource -> (least time of a round in ns, amount, unit), for those with a ceiling and a count."""
+    found: dict[str, tuple[float, float, str]] = {}
+    formulas = family(target)
+    if formulas is None:
+        return found
+    for level in formulas.level:
+        amount, peak = side.amount(level.name), ceilings.value(level.key)
+        if amount is not None and peak:
+            found[level_title(level.name)] = (amount / peak, amount, "bytes")
+    for operation in formulas.operations(target, "flop", "iop"):
+        amount, peak = side.amount(operation.name), ceilings.value(operation.key)
+        if amount is not None and peak:
+            name = f"{operation.pipe} operations" + (f" ({operation.engine})" if operation.engine else "")
+            spent, sum_, _ = found.get(name, (0.0, 0.0, ""))
+            found[name] = (spent + amount / peak, sum_ + amount, "operations")
+    issue = next((o for o in formulas.operation if o.name == "valu.issue"), None)
+    if issue is not None and (amount := side.amount(issue.name)) is not None and (peak := ceilings.value(issue.key)):
+        found["instructions"] = (amount / peak, amount, "instructions")
+    return found
+
+
+def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[Part]:
+    """The terms of the work: by the greatest least time where ceilings are known, else by one quantity."""
+    if ceilings is not None:
+        both = [least_times(side, target, ceilings) for side in (before, after)]
+        shared = [name for name in both[0] if name in both[1]]
+        shares = envelope([(both[0][name][0], both[1][name][0]) for name in shared])
+        if shares is not None:
+            parts = [(n, both[0][n][1], both[1][n][1], both[0][n][2], s) for n, s in zip(shared, shares, strict=True)]
+            greatest = max(parts, key=lambda part: both[0][part[0]][0])
+            return [part for part in parts if abs(part[4]) > _NOTHING] or [greatest]
+    for name, unit in (("hbm", "bytes"), ("l2", "bytes"), ("vl1d", "bytes"), ("instructions", "instructions")):
+        amounts = before.amount(name), after.amount(name)
+        if amounts[0] and amounts[1]:
+            title = level_title(name) if unit == "bytes" else name
+            return [(title, *amounts, unit, math.log(amounts[1] / amounts[0]))]
+    return []
+
+
+def envelope(times: Sequence[tuple[float, float]]) -> list[float] | None:
+    """Shares of ln(max after / max before) for resources with these least times; None where either is nothing.
+
+    All times move on a straight line from before to after. A resource has the change of ln max over the stretch on
+    which it is the greatest (the Aumann-Shapley values of the logarithm of the maximum).
+    """
+    if not times or max(t[0] for t in times) <= 0 or max(t[1] for t in times) <= 0:
+        return None
+
+    def at(i: int, s: float) -> float:
+        return (1 - s) * times[i][0] + s * times[i][1]
+
+    def greatest(s: float) -> float:
+        return max(at(i, s) for i in range(len(times)))
+
+    shares, s = [0.0] * len(times), 0.0
+    while s < 1:
+        # Of those that are greatest here, the one that rises most is greatest next.
+        ahead = [i for i in range(len(times)) if at(i, s) >= greatest(s) * (1 - _NOTHING)]
+        top = max(ahead, key=lambda i: times[i][1] - times[i][0])
+        end = min(1.0, *(c for t in times if (c := _crossing(times[top], t)) > s), 1.0)
+        shares[top] += math.log(greatest(end) / greatest(s))
+        s = end
+    return shares
+
+
+def _crossing(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Where on the way from before to after the other overtakes the one; 2 where it does not."""
+    gap, gain = one[0] - other[0], (other[1] - other[0]) - (one[1] - one[0])
+    return gap / gain if gain > 0 else 2.0

@@ -1,0 +1,132 @@
+"""Which kernel of one workload stands for which of the other: by name, then by likeness, never silently."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from ..problems import BadArgument
+from .samples import Kernel
+
+_LIKE = 0.6
+"""Likeness of base names (difflib's ratio, 0 to 1) from which on kernels are taken for versions of each other."""
+_COMPARED = 30
+"""Kernels of each side, longest first, that are compared for likeness; every pair is one comparison."""
+Find = Callable[[str], Sequence[str]]
+_LABEL = re.compile(r"[\w .+-]{1,60}")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Kernels of the baseline and of the candidate that are compared with each other.
+
+    ``how`` says why they belong together: same name, same name but for parameters, the only one, similar, group.
+    """
+
+    label: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    how: str
+
+
+@dataclass(frozen=True)
+class Matching:
+    """All pairs, longest first, and the kernels that have no counterpart."""
+
+    pairs: list[Pair]
+    only_before: list[str]
+    only_after: list[str]
+
+
+def match(before: Sequence[Kernel], after: Sequence[Kernel]) -> Matching:
+    """Pair kernels by name, by base name (without parameters, template arguments, namespace), then by likeness."""
+    left, right = {k.name: k for k in before}, {k.name: k for k in after}
+    pairs = [Pair(name, (name,), (name,), "same name") for name in left if name in right]
+    rest = [[n for n in names if n not in other] for names, other in ((left, right), (right, left))]
+    for find in (_only, _same_base, _similar) if len(left) == len(right) == 1 else (_same_base, _similar):
+        for a, b, how in find(*rest):
+            pairs.append(Pair(a if a == b else f"{a} -> {b}", (a,), (b,), how))
+            rest[0].remove(a)
+            rest[1].remove(b)
+    pairs.sort(key=lambda p: -left[p.before[0]].total_ns)
+    return Matching(pairs, rest[0], rest[1])
+
+
+def grouped(
+    before: Sequence[Kernel], after: Sequence[Kernel], groups: Mapping[str, Sequence[str]], find: tuple[Find, Find]
+) -> Matching:
+    """Pair whole sets of kernels: label -> [pattern of the baseline's, pattern of the candidate's].
+
+    ``find`` gives the kernels that a pattern means on each side. Raises BadArgument for anything else, or where a
+    kernel would count twice.
+    """
+    pairs = list[Pair]()
+    for label, patterns in groups.items():
+        if not _LABEL.fullmatch(label) or len(patterns) != 2:
+            raise BadArgument(
+                f"group {label[:60]!r} cannot be read",
+                fix='Give {"label": ["pattern of the baseline\'s kernels", "pattern of the candidate\'s"]}',
+            )
+        pair = Pair(label, tuple(find[0](patterns[0])), tuple(find[1](patterns[1])), "group")
+        for other in pairs:
+            if twice := {*pair.before} & {*other.before} or {*pair.after} & {*other.after}:
+                raise BadArgument(f"Groups {other.label!r} and {label!r} share a kernel", sorted(twice)[0][:200])
+        pairs.append(pair)
+    used = ({n for p in pairs for n in p.before}, {n for p in pairs for n in p.after})
+    both = {k.name for k in before} & {k.name for k in after}
+    left = [
+        [k.name for k in side if k.name not in taken | both] for side, taken in zip((before, after), used, strict=True)
+    ]
+    return Matching(pairs, *left)
+
+
+def base_name(kernel: str) -> str:
+    """The name of the function: no result type, namespaces, template arguments, parameters or loader's suffix."""
+    text = kernel.replace("(anonymous namespace)::", "").removesuffix(".kd")
+    depth, kept = 0, []
+    for character in text:
+        depth += (character in "<([{") - (character in ">)]}")
+        if depth <= 0 and character not in ">)]}":
+            kept.append(character)
+        depth = max(depth, 0)
+    words = "".join(kept).split()
+    return words[-1].rpartition("::")[2] if words else kernel
+
+
+def _same_base(before: list[str], after: list[str]) -> list[tuple[str, str, str]]:
+    groups: dict[str, tuple[list[str], list[str]]] = {}
+    for i, names in enumerate((before, after)):
+        for name in names:
+            groups.setdefault(base_name(name), ([], []))[i].append(name)
+    found = []
+    for left, right in groups.values():
+        found += [(a, b, "same but for parameters") for a, b, _ in _best(left[:_COMPARED], right[:_COMPARED], str, 0.0)]
+    return found
+
+
+def _only(before: list[str], after: list[str]) -> list[tuple[str, str, str]]:
+    return [(a, b, "the only kernel") for a, b in zip(before, after, strict=True)]
+
+
+def _similar(before: list[str], after: list[str]) -> list[tuple[str, str, str]]:
+    found = _best(before[:_COMPARED], after[:_COMPARED], base_name, _LIKE)
+    return [(a, b, f"similar name ({likeness:.2f})") for a, b, likeness in found]
+
+
+def _best(
+    before: Sequence[str], after: Sequence[str], key: Callable[[str], str], least: float
+) -> list[tuple[str, str, float]]:
+    """Pairs by falling likeness, each kernel in one pair at most."""
+    ranked = sorted(
+        ((SequenceMatcher(None, key(a), key(b)).ratio(), a, b) for a in before for b in after),
+        key=lambda found: -found[0],
+    )
+    taken: set[tuple[int, str]] = set()
+    found = []
+    for likeness, a, b in ranked:
+        if likeness >= least and (0, a) not in taken and (1, b) not in taken:
+            found.append((a, b, likeness))
+            taken |= {(0, a), (1, b)}
+    return found

@@ -1,0 +1,81 @@
+"""Which kernels are taken for each other: by name, by name without parameters, by likeness, as groups."""
+
+from __future__ import annotations
+
+import pytest
+from rooflens.analysis.comparison.matching import Pair, base_name, grouped, match
+from rooflens.analysis.comparison.samples import Kernel
+from rooflens.analysis.problems import BadArgument
+
+
+def known(*names: str) -> list[Kernel]:
+    """Kernels, the first longest."""
+    return [Kernel(name, 1, 1, 1000.0 - i) for i, name in enumerate(names)]
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("yax(double*, double*, int)", "yax"),
+        ("void ns::gemm<float, 16, (Layout)1>(float const*, int)", "gemm"),
+        ("void (anonymous namespace)::scan<Op<int>>(int*)", "scan"),
+        ("Cijk_Ailk_Bljk_SB_MT64x64", "Cijk_Ailk_Bljk_SB_MT64x64"),
+        ("matmul.kd", "matmul"),
+        ("<<<>>>", "<<<>>>"),
+    ],
+)
+def test_base_names_have_no_parameters_templates_or_namespaces(name: str, base: str) -> None:
+    assert base_name(name) == base
+
+
+def test_equal_names_come_before_everything_else() -> None:
+    found = match(known("scale", "copy"), known("copy", "scale"))
+    assert [(p.before[0], p.after[0], p.how) for p in found.pairs] == [
+        ("scale", "scale", "same name"), ("copy", "copy", "same name"),
+    ]  # fmt: skip
+
+
+def test_template_arguments_and_parameters_may_change() -> None:
+    found = match(
+        known("void stencil<1>(float*)", "void stencil<4>(float*)"), known("void stencil<4>(float*, int)", "fill()")
+    )
+    assert [(p.before[0], p.after[0], p.how) for p in found.pairs] == [
+        ("void stencil<4>(float*)", "void stencil<4>(float*, int)", "same but for parameters")
+    ]
+    assert found.only_before == ["void stencil<1>(float*)"] and found.only_after == ["fill()"]
+
+
+def test_versions_by_suffix_are_matched_and_said_to_be_only_similar() -> None:
+    found = match(known("transpose_naive(float*)", "reduce(float*)"), known("transpose_padded(float*)", "softmax(int)"))
+    assert [p.label for p in found.pairs] == ["transpose_naive(float*) -> transpose_padded(float*)"]
+    assert found.pairs[0].how.startswith("similar name (0.")
+    assert found.only_before == ["reduce(float*)"] and found.only_after == ["softmax(int)"]
+
+
+def test_the_only_kernels_are_compared_whatever_their_names() -> None:
+    found = match(known("alpha"), known("omega"))
+    assert [p.how for p in found.pairs] == ["the only kernel"]
+
+
+def test_unlike_kernels_are_not_paired() -> None:
+    found = match(known("alpha", "beta"), known("gemm_nt", "omega"))
+    assert found.pairs == [] and found.only_before == ["alpha", "beta"] and found.only_after == ["gemm_nt", "omega"]
+
+
+def test_groups_pair_several_kernels_with_one() -> None:
+    before, after = known("scale", "add", "relu", "copy", "old"), known("fused", "copy")
+    found = grouped(
+        before, after, {"layer": ["scale|add|relu", "fused"]}, (lambda _: ["scale", "add", "relu"], lambda _: ["fused"])
+    )
+    assert found.pairs == [Pair("layer", ("scale", "add", "relu"), ("fused",), "group")]
+    assert (found.only_before, found.only_after) == (["old"], []), "copy is in both"
+
+
+def test_a_group_that_is_no_pair_of_patterns_or_shares_a_kernel_is_refused() -> None:
+    def all_of(_: str) -> list[str]:
+        return ["a"]
+
+    with pytest.raises(BadArgument, match="cannot be read"):
+        grouped(known("a"), known("a"), {"x": ["a"]}, (all_of, all_of))
+    with pytest.raises(BadArgument, match="share a kernel"):
+        grouped(known("a"), known("a"), {"x": ["a", "a"], "y": ["a", "a"]}, (all_of, all_of))
