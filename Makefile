@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs bench eval clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -23,6 +23,10 @@ docs: $(VENV)/tested
 
 bench: $(VENV)/tested
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
+
+# Questions with known answers and kernels with known bottlenecks, put to the tools; see eval/README.md.
+eval: $(VENV)/tested
+	$(BIN)/python eval/evaluate.py
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

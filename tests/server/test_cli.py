@@ -105,6 +105,8 @@ def test_demo_shows_kernels_metrics_sql_and_the_caveat(capsys: pytest.CaptureFix
         "no\n   like-for-like",
         "rocblas_dgemm_4096",
         "8 of 32 waves per CU (25 %), limited by lds",
+        "transpose_padded is 6.5 times as fast as transpose_naive",
+        "but it does other work",
         "claude mcp add",
     ):
         assert part in out, part
@@ -115,8 +117,14 @@ def test_demo_keeps_the_samples_in_a_named_store(tmp_path: Path, capsys: pytest.
     assert sorted(m.name for m in Store(tmp_path / "kept").scan()[0]) == [
         "clover",
         "matmul_fp64",
+        "transpose_lds",
+        "transpose_naive",
+        "transpose_padded",
         "yax_after",
         "yax_before",
+        "yax_faulty",
+        "yax_problem",
+        "yax_solution",
     ]
 
 

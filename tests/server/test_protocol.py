@@ -42,7 +42,7 @@ async def test_the_tools_are_listed_without_generated_titles_and_in_few_bytes(cl
 async def test_annotations_say_which_tools_write(client: Client) -> None:
     listed = (await client.list_tools()).tools
     writers = [t.name for t in listed if t.annotations and not t.annotations.read_only_hint]
-    assert writers == ["import_profile", "plot"]
+    assert writers == ["import_profile", "compare_workloads", "plot"], "a comparison is noted in the log on request"
     assert not any(t.annotations and (t.annotations.destructive_hint or t.annotations.open_world_hint) for t in listed)
 
 

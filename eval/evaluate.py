@@ -1,0 +1,129 @@
+"""Answers the questions and diagnoses the labelled kernels through a real MCP client, and prints how well that went.
+
+python eval/evaluate.py            a report; exit status 1 where a question or a floor of FLOORS is missed
+python eval/evaluate.py --json     the same as JSON
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import anyio
+import kernels
+import questions
+from mcp.client import Client
+from rooflens.analysis.store import Store
+from rooflens.server import app
+
+SAMPLES = kernels.ROOT / "server" / "samples"
+FLOORS = {"right_first_pct": 90.0, "right_in_top_three_pct": 94.0}
+"""What the labelled kernels must reach together, with and without the workloads that may be absent."""
+
+
+async def evaluate(folder: str) -> dict[str, Any]:
+    """Everything measured, with a store in ``folder``."""
+    async with Client(app.build(Store(folder))) as client:
+        await load_samples(client)
+        outcomes = [await questions.answered(client, question) for question in questions.questions()]
+        cases, skipped = await kernels.labelled(client, Path(folder))
+        done = [await kernels.diagnosed(client, case) for case in cases]
+    sets = {name: [d for d in done if d.case.workload == name] for name in dict.fromkeys(c.workload for c in cases)}
+    whole = [d for d in done if not d.case.thinned]
+    return {
+        "questions": {
+            "asked": len(outcomes),
+            "right": sum(o.right for o in outcomes),
+            "calls_per_answer": sum(o.calls for o in outcomes) / len(outcomes),
+            "most_calls": max(o.calls for o in outcomes),
+            "tokens_per_answer": sum(o.tokens for o in outcomes) / len(outcomes),
+            "most_tokens": max(o.tokens for o in outcomes),
+            "wrong": [
+                {"ask": o.question.ask, "given": o.given, "answer": o.question.answer, "problem": o.problem}
+                for o in outcomes
+                if not o.right
+            ],
+        },
+        "diagnosis": {name: kernels.scores(part) for name, part in sets.items()} | {"all": kernels.scores(whole)},
+        "thinned": kernels.scores([d for d in done if d.case.thinned]),
+        "wrong_first": [{**asdict(d.case), "said": d.ranked, "confidence": d.confidence} for d in whole if not d.first],
+        "skipped": skipped,
+    }
+
+
+async def load_samples(client: Client) -> None:
+    """Import every shipped sample under its folder's name."""
+    for folder in sorted(p for p in SAMPLES.iterdir() if p.is_dir()):
+        recording = folder / "kernels.csv.gz"
+        path = recording if recording.exists() else folder
+        result = await client.call_tool("import_profile", {"path": str(path), "name": folder.name, "tags": ["sample"]})
+        if result.is_error:
+            raise ValueError(f"{folder.name}: {result.content}")
+
+
+def report(found: dict[str, Any]) -> str:
+    """What was measured, for people."""
+    asked = found["questions"]
+    lines = [
+        f"Questions: {asked['right']} of {asked['asked']} answered right; "
+        f"calls per answer {asked['calls_per_answer']:.2f} (most {asked['most_calls']}), "
+        f"tokens per answer {asked['tokens_per_answer']:.0f} (most {asked['most_tokens']})",
+        *(f"  wrong: {w['ask']} given {w['given']}, right {w['answer']} {w['problem'] or ''}" for w in asked["wrong"]),
+        "Diagnosis        kernels  right first  in top three  Brier  sure and wrong  tokens per answer",
+    ]
+    for name, s in found["diagnosis"].items():
+        lines.append(
+            f"  {name:15}{s['kernels']:7}{s['right_first_pct']:11.1f} %{s['right_in_top_three_pct']:12.1f} %"
+            f"{s['brier']:8.3f}{s['sure_and_wrong']:16}{s['tokens_per_answer']:19.0f}"
+        )
+    thin = found["thinned"]
+    lines.append(
+        f"With counters taken away: right first {thin['right_first_pct']:.0f} %, wrong with a confidence of "
+        f"{kernels.OPEN} or more {thin['misled']}, names deciding counters {thin['asks_for_counters_pct']:.0f} %"
+    )
+    lines.append("Confidence of the verdict against how often it was right first")
+    for c in found["diagnosis"]["all"]["calibration"]:
+        lines.append(
+            f"  {c['confidence']}: {c['kernels']} kernels, mean confidence {c['mean_confidence_pct']:.0f} %, "
+            f"right {c['right_first_pct']:.0f} %"
+        )
+    lines += [
+        f"  {w['workload']} {w['kernel']}: said {', '.join(w['said'])} with confidence {w['confidence']:.2f}; "
+        f"right: {' or '.join(w['labels'])}"
+        for w in found["wrong_first"]
+    ]
+    return "\n".join([*lines, *(f"Skipped {s}" for s in found["skipped"])])
+
+
+def missed(found: dict[str, Any]) -> list[str]:
+    """What falls short."""
+    short = [f"question: {w['ask']}" for w in found["questions"]["wrong"]]
+    every = found["diagnosis"]["all"]
+    if every["sure_and_wrong"]:
+        short.append(f"{every['sure_and_wrong']} verdicts were wrong with a confidence of {kernels.SURE} or more")
+    if found["thinned"]["misled"]:
+        short.append(f"{found['thinned']['misled']} wrong verdicts on too few counters were not told as open")
+    low = [name for name, floor in FLOORS.items() if every[name] < floor]
+    return short + [f"{name}: {every[name]:.1f}, at least {FLOORS[name]}" for name in low]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rooflens-eval-") as folder:
+        found = anyio.run(evaluate, folder)
+    print(json.dumps(found, indent=1) if options.json else report(found))
+    short = missed(found)
+    for sentence in short:
+        print(f"missed: {sentence}", file=sys.stderr)
+    return 1 if short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

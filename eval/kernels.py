@@ -1,0 +1,153 @@
+"""Kernels whose bottleneck is known, put to diagnose_bottleneck: right first, in the top three, and how sure."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcp.client import Client
+from questions import CHARACTERS_PER_TOKEN
+from rooflens.analysis.planning import plan
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+TOP = 3
+_FACTS = ("device__", "launch__")
+"""Names of columns that every profile has, whatever is collected."""
+BINS = (0.0, 0.5, 0.7, 0.85, 1.0)
+"""Edges of the classes of confidence in which calibration is shown."""
+SURE, OPEN = BINS[-2], BINS[1]
+"""A wrong verdict of confidence SURE misleads. Below OPEN the tool itself says that counters may overturn it."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A kernel of a stored workload and the subsystems that count as right.
+
+    ``thinned`` says that counters were taken away.
+    """
+
+    workload: str
+    kernel: str
+    labels: tuple[str, ...]
+    thinned: bool = False
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """What the diagnosis said of a labelled kernel; ``ranked`` holds its subsystems, the verdict's first."""
+
+    case: Labelled
+    ranked: tuple[str, ...]
+    confidence: float
+    tokens: int
+    asks: bool = False
+    """Whether it names counters that would decide."""
+
+    @property
+    def first(self) -> bool:
+        return self.ranked[0] in self.case.labels
+
+    @property
+    def top(self) -> bool:
+        return any(subsystem in self.case.labels for subsystem in self.ranked[:TOP])
+
+
+async def labelled(client: Client, folder: Path, path: Path = HERE / "cases.toml") -> tuple[list[Labelled], list[str]]:
+    """Import every workload of the file that is there; its kernels with their labels, and what was skipped.
+
+    Profiles from which counters are taken away are written to ``folder``.
+    """
+    found, skipped = [], []
+    for stated in tomllib.loads(path.read_text(encoding="utf-8"))["workload"]:
+        source = ROOT / stated["path"]
+        if not source.exists():
+            skipped.append(f"{stated['name']}: {stated['path']} is not here")
+            continue
+        only = stated.get("only")
+        if only:
+            source = _thinned(source, only, folder / f"{stated['name']}.csv")
+        await client.call_tool("import_profile", {"path": str(source), "name": stated["name"]})
+        found += [
+            Labelled(stated["name"], kernel, tuple(labels.split("|")), bool(only)) for kernel, labels in _labels(stated)
+        ]
+    return found, skipped
+
+
+async def diagnosed(client: Client, case: Labelled) -> Diagnosed:
+    """One call for one kernel. Raises ValueError where the tool refuses it or finds another number of kernels."""
+    kernel = rf"(^|\s){re.escape(case.kernel)}($|\(|\s)"
+    result = await client.call_tool("diagnose_bottleneck", {"workload": case.workload, "kernel": kernel, "top_n": TOP})
+    text = "".join(getattr(block, "text", "") for block in result.content)
+    if result.is_error:
+        raise ValueError(f"{case.kernel}: {text}")
+    kernels = (result.structured_content or {})["kernels"]
+    if len(kernels) != 1:
+        raise ValueError(f"{case.kernel}: {len(kernels)} kernels fit")
+    verdict = kernels[0]["verdict"]
+    others = [finding["subsystem"] for finding in kernels[0]["findings"]]
+    ranked = tuple(dict.fromkeys([verdict["subsystem"], *others]))
+    asks = bool(kernels[0]["next_counters"])
+    return Diagnosed(case, ranked, float(verdict["confidence"]), len(text) // CHARACTERS_PER_TOKEN, asks)
+
+
+def scores(results: Iterable[Diagnosed]) -> dict[str, Any]:
+    """Shares in percent, and how far confidence can be believed.
+
+    The Brier score is the mean square of confidence - (1 where right first, else 0). It and the calibration leave out
+    the verdict "unknown", which is sure of nothing.
+    """
+    done = list(results)
+    said = [d for d in done if d.ranked[0] != "unknown"]
+    return {
+        "kernels": len(done),
+        "right_first_pct": _pct(d.first for d in done),
+        "right_in_top_three_pct": _pct(d.top for d in done),
+        "brier": sum((d.confidence - d.first) ** 2 for d in said) / len(said),
+        "sure_and_wrong": sum(d.confidence >= SURE and not d.first for d in said),
+        "calibration": [
+            {
+                "confidence": f"{low:.2f}-{high:.2f}",
+                "kernels": len(inside),
+                "mean_confidence_pct": 100 * sum(d.confidence for d in inside) / len(inside),
+                "right_first_pct": _pct(d.first for d in inside),
+            }
+            for low, high in itertools.pairwise(BINS)
+            if (inside := [d for d in said if low <= d.confidence < high or d.confidence == high == BINS[-1]])
+        ],
+        "tokens_per_answer": sum(d.tokens for d in done) / len(done),
+        "calls_per_answer": 1.0,
+        "misled": sum(d.confidence >= OPEN and not d.first for d in said),
+        "asks_for_counters_pct": _pct(d.asks for d in done),
+    }
+
+
+def _thinned(source: Path, only: list[str], path: Path) -> Path:
+    """A raw page of ncu with the counters of these metrics alone; columns that are no counters stay."""
+    keep = {"gpu__time_duration.sum", *(counter for counters in plan("sm_90", only).passes for counter in counters)}
+    with gzip.open(source, "rt", encoding="utf-8", newline="") as text:
+        rows = list(csv.reader(text))
+    at = [i for i, name in enumerate(rows[0]) if name in keep or "__" not in name or name.startswith(_FACTS)]
+    with path.open("w", encoding="utf-8", newline="") as text:
+        csv.writer(text, quoting=csv.QUOTE_ALL).writerows([[row[i] for i in at] for row in rows])
+    return path
+
+
+def _pct(right: Iterable[bool]) -> float:
+    values = list(right)
+    return 100 * sum(values) / len(values)
+
+
+def _labels(stated: dict[str, Any]) -> list[tuple[str, str]]:
+    if "kernels" in stated:
+        return list(stated["kernels"].items())
+    kernel, labels = stated["columns"]
+    text = (ROOT / stated["labels"]).read_text(encoding="utf-8")
+    return [(row[kernel], row[labels]) for row in csv.DictReader(text.splitlines())]

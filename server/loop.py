@@ -1,0 +1,189 @@
+"""The optimisation loop without a model: diagnose, take the prepared version that fits, measure, compare, stop."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+
+LADDERS = Path(__file__).parent / "loop.toml"
+ROUNDS = 8
+AT_CEILING = 1.1
+"""Below this bound on the speed-up a kernel is at its ceiling: what is left needs less work, not better code."""
+LEAST_GAIN, PATIENCE = 1.03, 2
+"""The loop ends after this many rounds in a row that gained less."""
+_WORK = {
+    "no": "it does other work, so its time says nothing",
+    "unknown": "whether it does the same work is not known: counters are missing",
+}
+
+
+@dataclass(frozen=True)
+class Version:
+    """A prepared version of the kernel, and which diagnoses it answers."""
+
+    kernel: str
+    helps: tuple[str, ...] = ()
+    idea: str = ""
+    change: str = ""
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Versions of one kernel, the original first."""
+
+    name: str
+    title: str
+    versions: tuple[Version, ...]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What holds the best version so far back, how sure that is, and how much faster it could be at most."""
+
+    subsystem: str
+    confidence: float
+    speedup_bound: float | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the comparison with the best version so far says of a new one; ``speedup`` is old time / new time."""
+
+    verdict: str
+    same_work: str
+    speedup: float | None
+    times_ns: tuple[float | None, float | None]
+
+    @property
+    def better(self) -> bool:
+        """Faster beyond noise, and known to do the same work."""
+        return self.verdict == "improved" and self.same_work == "yes"
+
+    @property
+    def gains(self) -> bool:
+        """Better by enough for going on."""
+        return self.better and (self.speedup or 0.0) >= LEAST_GAIN
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: the diagnosis of the version that was best so far, what was tried, and what came of it."""
+
+    best: Version
+    found: Diagnosis
+    tried: Version | None = None
+    outcome: Outcome | None = None
+    stop: str = ""
+    """Why the loop ends here; such a round tries nothing."""
+
+
+Measure = Callable[["Client", Version], Awaitable[str]]
+"""Puts the profile of a version into the store and gives the id of its workload."""
+
+
+class Refused(Exception):
+    """A tool refused a call, or a run failed; the text says why and what to do."""
+
+
+def ladders(path: Path = LADDERS) -> dict[str, Ladder]:
+    """The prepared ladders by name."""
+    found = {}
+    for stated in tomllib.loads(path.read_text(encoding="utf-8"))["ladder"]:
+        versions = tuple(Version(**{**v, "helps": tuple(v.get("helps", ()))}) for v in stated["version"])
+        found[stated["name"]] = Ladder(stated["name"], stated["title"], versions)
+    return found
+
+
+async def optimise(client: Client, ladder: Ladder, measure: Measure, *, rounds: int = ROUNDS) -> list[Round]:
+    """Run the loop over the tools of a connected server; the last round says why it stopped. Raises Refused."""
+    best, untried = ladder.versions[0], list(ladder.versions[1:])
+    baseline = await measure(client, best)
+    history: list[Round] = []
+    while True:
+        found = await diagnosis(client, baseline)
+        tried = next((version for version in untried if found.subsystem in version.helps), None)
+        stop = _stop(history, found, tried, rounds)
+        if stop or tried is None:
+            return [*history, Round(best, found, stop=stop)]
+        untried.remove(tried)
+        candidate = await measure(client, tried)
+        outcome = await comparison(client, ladder.name, (best, baseline), (tried, candidate))
+        history.append(Round(best, found, tried, outcome))
+        if outcome.better:
+            best, baseline = tried, candidate
+
+
+def _stop(history: Sequence[Round], found: Diagnosis, tried: Version | None, rounds: int) -> str:
+    """Why the loop ends, or nothing."""
+    bound = found.speedup_bound
+    if bound is not None and bound < AT_CEILING:
+        return f"it is at the ceiling of {found.subsystem}: at most {bound:.2f} times faster without doing less"
+    if len(history) >= rounds:
+        return f"the budget of {rounds} rounds is used up"
+    if len(history) >= PATIENCE and not any(r.outcome and r.outcome.gains for r in history[-PATIENCE:]):
+        return f"{PATIENCE} rounds in a row gained less than {LEAST_GAIN - 1:.0%}"
+    return f"no prepared version that is left answers {found.subsystem}" if tried is None else ""
+
+
+async def diagnosis(client: Client, workload: str) -> Diagnosis:
+    """The verdict on the longest kernel of a workload."""
+    answer = await call(client, "diagnose_bottleneck", workload=workload, kernel="#1")
+    verdict = answer["kernels"][0]["verdict"]
+    return Diagnosis(verdict["subsystem"], verdict["confidence"], verdict["speedup_bound"])
+
+
+async def comparison(client: Client, label: str, old: tuple[Version, str], new: tuple[Version, str]) -> Outcome:
+    """Two versions with their workloads; they bear different names, so they are compared as a group."""
+    answer = await call(
+        client, "compare_workloads", baseline=old[1], candidate=new[1], group={label: [old[0].kernel, new[0].kernel]},
+        hypothesis=new[0].idea, change=new[0].change,
+    )  # fmt: skip
+    kernels = answer["kernels"]
+    row = dict(zip(kernels["columns"], kernels["rows"][0], strict=True))
+    before, after = (None if row[side] is None else 1e6 * row[side] for side in ("baseline_ms", "candidate_ms"))
+    return Outcome(row["verdict"], row["same_work"], row["speedup"], (before, after))
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured answer of a tool. Raises Refused with the tool's advice."""
+    result = await client.call_tool(tool, arguments)
+    if result.is_error:
+        raise Refused("".join(getattr(block, "text", "") for block in result.content))
+    return result.structured_content or {}
+
+
+def told(ladder: Ladder, history: Sequence[Round]) -> str:
+    """The rounds in words."""
+    lines = [f"{ladder.title}, starting with {ladder.versions[0].kernel}"]
+    for number, done in enumerate(history, 1):
+        bound = done.found.speedup_bound
+        most = "" if bound is None else f", at most {bound:.1f} times faster without it"
+        lines.append(
+            f"{number}. {done.best.kernel} is held back by {done.found.subsystem} "
+            f"(confidence {done.found.confidence:.2f}{most})"
+        )
+        if done.tried and done.outcome:
+            lines += [f"   idea: {done.tried.idea}", f"   try {done.tried.kernel}: {done.tried.change}"]
+            lines.append(f"   {_result(done.outcome)}")
+        else:
+            lines.append(f"   stop: {done.stop}")
+    kept = [done.outcome.speedup for done in history if done.outcome and done.outcome.better]
+    total = 1.0
+    for speedup in kept:
+        total *= speedup or 1.0
+    return "\n".join([*lines, f"{history[-1].best.kernel} is {total:.1f} times as fast as {ladder.versions[0].kernel}"])
+
+
+def _result(outcome: Outcome) -> str:
+    before, after = (f"{t / 1e3:,.0f} us" if t else "-" for t in outcome.times_ns)
+    times = f"{before} -> {after}" + (f", {outcome.speedup:.2f} times as fast" if outcome.speedup else "")
+    if outcome.better:
+        return f"kept: {times}, same work"
+    why = _WORK.get(outcome.same_work, f"the verdict is {outcome.verdict}")
+    return f"refused: {times}, but {why}"

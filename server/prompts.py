@@ -1,0 +1,68 @@
+"""The MCP prompts: one Markdown file each, with its title and arguments in TOML at its head."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.prompts.base import Prompt, PromptArgument
+
+FOLDER = Path(__file__).parents[1] / "prompts"
+_FENCE = "+++\n"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A prompt as its file states it; ``arguments`` maps each name to what it is for, none of them required."""
+
+    name: str
+    title: str
+    description: str
+    arguments: dict[str, str]
+    text: str
+
+    def filled(self, given: dict[str, Any]) -> str:
+        """The text, and after it what the user gave, marked as the user's words."""
+        said = [f"- {name}: {value}" for name in self.arguments if (value := str(given.get(name) or "").strip())]
+        return "\n".join([self.text.rstrip(), "", "## Given by the user", "", *said, ""]) if said else self.text
+
+
+@cache
+def prompts() -> tuple[Written, ...]:
+    """Every prompt, by name. Raises ValueError for a file without a head."""
+    return tuple(_read(path) for path in sorted(FOLDER.glob("*.md")))
+
+
+def add_prompts(mcp: MCPServer[Any]) -> None:
+    """Register every prompt on ``mcp``."""
+    for written in prompts():
+        mcp.add_prompt(
+            Prompt(
+                name=written.name,
+                title=written.title,
+                description=written.description,
+                arguments=[PromptArgument(name=name, description=what) for name, what in written.arguments.items()],
+                fn=_renderer(written),
+                context_kwarg=None,
+            )
+        )
+
+
+def _renderer(written: Written) -> Any:
+    def render(**given: Any) -> str:
+        return written.filled(given)
+
+    return render
+
+
+def _read(path: Path) -> Written:
+    start, fence, rest = path.read_text(encoding="utf-8").partition(_FENCE)
+    head, closing, text = rest.partition(_FENCE)
+    if start or not fence or not closing:
+        raise ValueError(f"{path.name} does not start with TOML between two lines of +++")
+    stated = tomllib.loads(head)
+    return Written(path.stem, stated["title"], stated["description"], stated.get("arguments", {}), text)

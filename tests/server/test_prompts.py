@@ -1,0 +1,161 @@
+"""The prompts: served as they are written, and nothing they name is missing or called otherwise."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import pydantic
+import pytest
+from mcp.client import Client
+from rooflens import __version__
+from rooflens.analysis import catalog, schema
+from rooflens.analysis.counter_sets import resolve
+from rooflens.analysis.planning import plan
+from rooflens.analysis.store import Store
+from rooflens.server import app, prompts, toolbox
+from rooflens.tools.query import query_counters
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = {tool.name: tool for tool in toolbox.TOOLS}
+NAMES = ("answer_question", "compare_versions", "explain_profile", "optimize_kernel", "plan_counters")
+TOKENS = 1_500
+"""About four characters each: a prompt must leave a small context free for the work."""
+_TARGET = "gfx942"
+_NO_NAMES = ("subsystem.quantity", "rooflens://schema", '"*"')
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def spans(text: str) -> list[str]:
+    """What stands between backticks."""
+    return re.findall(r"`([^`]+)`", text)
+
+
+def calls(text: str) -> Iterator[tuple[str, dict[str, ast.expr]]]:
+    """Every call that a text shows, as the tool's name and its arguments."""
+    for span in spans(text):
+        if re.match(r"[a-z_]+\(", span):
+            call = ast.parse(span, mode="eval").body
+            assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args, span
+            yield call.func.id, {str(word.arg): word.value for word in call.keywords}
+
+
+def fields(model: Any) -> Iterator[str]:
+    """Names of a result's fields, at any depth."""
+    if get_origin(model) is not None:
+        for part in get_args(model):
+            yield from fields(part)
+    elif isinstance(model, type) and issubclass(model, pydantic.BaseModel):
+        for name, field in model.model_fields.items():
+            yield name
+            yield from fields(field.annotation)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", ("auto", "legacy"))
+async def test_a_client_gets_every_prompt_with_what_the_user_gave(samples: Store, era: str) -> None:
+    async with Client(app.build(samples), mode=era) as client:
+        listed = (await client.list_prompts()).prompts
+        assert tuple(p.name for p in listed) == NAMES
+        for prompt in listed:
+            assert prompt.title and prompt.description and prompt.arguments
+            given = {argument.name: f"value of {argument.name}" for argument in prompt.arguments}
+            for arguments in ({}, given):
+                (message,) = (await client.get_prompt(prompt.name, arguments)).messages
+                written = (ROOT / "prompts" / f"{prompt.name}.md").read_text().split("+++\n", 2)[2]
+                assert message.role == "user" and message.content.text.startswith(written.rstrip())
+                assert all((f"- {name}: {value}" in message.content.text) == bool(arguments)
+                           for name, value in given.items())  # fmt: skip
+
+
+@pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
+def test_every_call_in_a_prompt_is_one_the_server_takes(written: prompts.Written) -> None:
+    found = list(calls(written.text))
+    assert found
+    for tool, arguments in found:
+        assert tool in TOOLS, tool
+        literal = {}
+        for name, value in arguments.items():
+            assert name in TOOLS[tool].arguments.model_fields, f"{tool} has no {name}"
+            if not any(isinstance(node, ast.Name) for node in ast.walk(value)):
+                literal[name] = ast.literal_eval(value)
+        # Validated one by one, since names in capitals stand for values that the reader has.
+        for name, value in literal.items():
+            field = TOOLS[tool].arguments.model_fields[name]
+            pydantic.TypeAdapter(pydantic.create_model("one", value=(field.annotation, ...))).validate_python(
+                {"value": value}
+            )
+
+
+@pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
+def test_every_name_in_a_prompt_exists(written: prompts.Written, samples: Store) -> None:
+    known = {*TOOLS, *_NO_NAMES, *schema.schema()}
+    for tool in TOOLS.values():
+        known |= {*tool.arguments.model_fields, *fields(tool.result)}
+    for span in spans(written.text):
+        if span.startswith("SELECT"):
+            query_counters(samples, span.replace('"dram__bytes_read.sum"', '"TCC_HIT_sum"'))
+        elif "(" in span:
+            continue
+        elif "=" in span:
+            name = span.split("=")[0]
+            assert any(name in tool.arguments.model_fields for tool in TOOLS.values()), span
+        elif "." in span and span not in known:
+            assert span in catalog.variants(), span
+        else:
+            assert span in known, span
+
+
+@pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
+def test_metrics_named_in_calls_can_be_planned(written: prompts.Written) -> None:
+    wanted = set(
+        re.findall(r'"((?:[a-z0-9]+\.)+[a-z0-9_.]+|overview|diagnosis|everything|roofline|l2|lds|hbm)"', written.text)
+    )
+    if wanted:
+        assert resolve(_TARGET, sorted(wanted)).sets
+
+
+def test_a_sure_diagnosis_takes_as_many_runs_as_the_prompts_say() -> None:
+    timing = 1
+    for wanted, runs in ((["diagnosis", "roofline"], {5, 6, 7}), (["everything"], {12, 13, 14})):
+        assert len(plan("sm_90", wanted).passes) == 1
+        assert {len(plan(gpu, wanted).passes) + timing for gpu in ("gfx90a", "gfx942")} <= runs
+
+
+@pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
+def test_a_prompt_is_short(written: prompts.Written) -> None:
+    assert len(written.text) < 4 * TOKENS
+    assert all(len(line) <= 160 for line in written.text.splitlines())
+
+
+def test_the_skill_is_the_prompt_of_the_loop_and_keeps_the_limits_of_skills() -> None:
+    path = ROOT / "skills" / "rooflens" / "SKILL.md"
+    start, head, text = path.read_text().split("---\n", 2)
+    stated = dict(line.split(": ", 1) for line in head.splitlines())
+    assert start == "" and set(stated) == {"name", "description"}
+    assert stated["name"] == path.parent.name and re.fullmatch(r"[a-z0-9-]{1,64}", stated["name"])
+    assert len(stated["description"]) <= 1024 and ": " not in stated["description"]
+    assert text == next(p.text for p in prompts.prompts() if p.name == "optimize_kernel")
+    assert len(text.splitlines()) < 500
+
+
+def test_the_plugin_starts_the_server_of_this_version_without_leave_to_execute() -> None:
+    manifest = json.loads((ROOT / ".claude-plugin" / "plugin.json").read_text())
+    assert manifest["name"] == "rooflens" and manifest["version"] == __version__
+    servers = json.loads((ROOT / ".mcp.json").read_text())["mcpServers"]
+    assert servers == {"rooflens": {"command": "rooflens", "args": ["serve"]}}
+
+
+def test_a_prompt_without_a_head_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bare.md").write_text("# No head\n")
+    monkeypatch.setattr(prompts, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match=r"bare\.md"):
+        prompts.prompts.__wrapped__()
