@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from . import peaks
 from .store import TABLES, Manifest, Store, sql_name, sql_path
 
 _PASS_TIME = "duration_ns@"
@@ -82,16 +83,25 @@ def relation(store: Store, manifests: Sequence[Manifest], table: str, names: Seq
     is NULL. None where no workload has the table, or where it is not kept in files.
     """
     files = _files(store, manifests, table)
-    if not files:
+    sources = (
+        [
+            "SELECT substr(string_split(filename, '/')[-2], 10) AS workload, * EXCLUDE (filename) "
+            f"FROM read_parquet({files}, union_by_name = true, filename = true, hive_partitioning = false)"
+        ]
+        if files
+        else []
+    )
+    if table == "ceilings" and (measured := peaks.relation(store)):
+        sources.append(f"SELECT * FROM {measured}")
+    if not sources:
         return None
     known = columns(table, manifests, names or ())
     names = list(known) if names is None else names
     # The branch without rows gives every column its name and type, whatever each file holds.
     typed = ", ".join(f"NULL::{known[name].type} AS {sql_name(name)}" for name in names)
     return (
-        f"SELECT {', '.join(map(sql_name, names))} FROM (SELECT {typed} WHERE false UNION ALL BY NAME "
-        "SELECT substr(string_split(filename, '/')[-2], 10) AS workload, * EXCLUDE (filename) "
-        f"FROM read_parquet({files}, union_by_name = true, filename = true, hive_partitioning = false))"
+        f"SELECT {', '.join(map(sql_name, names))} FROM "
+        f"({' UNION ALL BY NAME '.join([f'SELECT {typed} WHERE false', *sources])})"
     )
 
 
@@ -101,7 +111,7 @@ def manifest_rows(table: str, manifests: Iterable[Manifest]) -> list[list[Any]]:
         return [[m.id, fact, value] for m in manifests for fact, value in m.facts.items()]
     rows = []
     for m in manifests:
-        derived = {"workload": m.id, "created": _iso(m.created_ns), "tags": ",".join(m.tags)}
+        derived = {"workload": m.id, "created": iso(m.created_ns), "tags": ",".join(m.tags)}
         rows.append([derived.get(name, getattr(m, name, None)) for name in schema()["workloads"].columns])
     return rows
 
@@ -129,5 +139,6 @@ def _files(store: Store, manifests: Iterable[Manifest], table: str) -> str | Non
     return f"[{', '.join(paths)}]" if paths else None
 
 
-def _iso(created_ns: int) -> str:
+def iso(created_ns: int) -> str:
+    """A time since 1970 in ns as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(created_ns / 1e9, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

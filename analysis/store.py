@@ -6,6 +6,7 @@ Layout, relative to the store's root::
     tmp/<uuid>/                      a draft being written; swept when its owner is dead
     workload=<id>/manifest.json      what was profiled, with the size of every file
     workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, ceilings, kernel_stats
+    peak/<device>/<time>.parquet     ceilings that run_peak_benchmarks measured (peaks.py)
     runs/<run_id>/                   what profiling and benchmarks are doing (tools/jobs); readable by the owner alone
 
 Many processes may share a store: no lock, no server. A folder is either complete or absent.
@@ -55,6 +56,8 @@ class Manifest(pydantic.BaseModel):
     vendor: str | None = None
     arch: str | None = None
     device: str | None = None
+    device_uuid: str | None = None
+    """Where one device is known beyond doubt to be the one."""
     command: str | None = None
     format: str
     tool: str | None = None

@@ -9,14 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..analysis.problems import Problem
 from ..analysis.store import Store
 from ..tools.importing import import_profile
+from ..tools.jobs import launch
 from ..tools.metrics import MetricsResult, compute_metrics
 from ..tools.occupancy import compute_occupancy
+from ..tools.peaks import run_peak_benchmarks
 from ..tools.plot import plot
 from ..tools.query import query_counters
 from ..tools.results import Table
 from ..tools.roofline import compute_roofline
+from ..tools.runs import LONGEST_WAIT_S
 from ..tools.workloads import list_workloads
 from . import render
 
@@ -62,6 +66,8 @@ def demo(store: Store | None) -> int:
         _roofline(where)
         _occupancy(where)
         _pictures(where, (store.root if store else Path(tempfile.gettempdir()) / "rooflens-demo") / "plots")
+        _loop(where)
+        _ceilings(where)
         kept = store is not None
         print(_CONNECT.format(command="rooflens", store=where.root if kept else "DIR"))
         if not kept:
@@ -107,6 +113,45 @@ def _pictures(store: Store, folder: Path) -> None:
             kept = folder / f"{workload}-{kind}{path.suffix}"
             shutil.copyfile(path, kept)
             print(f"   {kept}")
+    print()
+
+
+def _loop(store: Store) -> None:
+    """Both ladders, each by its own client, as an assistant would be connected."""
+    import anyio
+    from mcp.client import Client
+
+    from . import loop, loop_sources
+    from .app import build
+
+    async def walked(ladder: loop.Ladder) -> str:
+        with tempfile.TemporaryDirectory(prefix="rooflens-loop-") as folder:
+            async with Client(build(store)) as client:
+                return loop.told(ladder, await loop.optimise(client, ladder, loop_sources.replayed(Path(folder))))
+
+    print(
+        "8. The optimisation loop: profile, diagnose, change, profile, compare (recorded on an H200, no model in it)\n"
+    )
+    for ladder in loop.ladders().values():
+        print("   " + anyio.run(walked, ladder).replace("\n", "\n   ") + "\n")
+
+
+def _ceilings(store: Store) -> None:
+    """The one part that measures: what the GPU here, or else the processor, can reach."""
+    print("9. What this machine can reach, measured now (run_peak_benchmarks with mode quick)\n")
+    try:
+        found = run_peak_benchmarks(store, mode="quick", wait_s=LONGEST_WAIT_S)
+    except Problem as problem:
+        print(f"   Not measured: {problem.text}\n")
+        return
+    finally:
+        launch.stop_all()
+    if found.ceilings is None or found.state != "done":
+        print(f"   Not measured: {found.problem or found.progress}\n")
+        return
+    _show(found.ceilings, ("ceiling", "value", "unit", "p05", "p95", "pct_of_theoretical", "kernel", "status"), "")
+    for note in found.notes:
+        print(f"   {note}")
     print()
 
 

@@ -14,10 +14,13 @@ import pydantic
 
 from ..analysis.problems import BadArgument, NotFound, Problem, near
 from ..analysis.store import Store
+from ..tools.comparison import compare_workloads
 from ..tools.devices import list_devices
+from ..tools.diagnosis import diagnose_bottleneck
 from ..tools.importing import import_profile
 from ..tools.metrics import compute_metrics
 from ..tools.occupancy import compute_occupancy
+from ..tools.peaks import run_peak_benchmarks
 from ..tools.planning import plan_profile
 from ..tools.plot import plot
 from ..tools.profiling import profile_command
@@ -37,6 +40,8 @@ class Tool:
     writes: bool = False
     executes: bool = False
     """Whether it runs, or ends, programs of the caller's choice: such a tool needs leave to exist."""
+    notes: bool = False
+    """Whether it adds to the experiment log on request, and works without where nothing may be written."""
     waits: bool = False
     """Whether it waits (``wait_s``) for a run, which get_run can do as well."""
 
@@ -75,6 +80,7 @@ class Tool:
 
 TOOLS = (
     Tool(list_devices),
+    Tool(run_peak_benchmarks, writes=True, executes=True, waits=True),
     Tool(plan_profile),
     Tool(profile_command, writes=True, executes=True, waits=True),
     Tool(get_run, waits=True),
@@ -86,6 +92,8 @@ TOOLS = (
     Tool(query_counters),
     Tool(compute_roofline),
     Tool(compute_occupancy),
+    Tool(diagnose_bottleneck),
+    Tool(compare_workloads, notes=True),
     Tool(plot, writes=True),
 )
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from ..analysis import catalog
+from ..analysis import catalog, peaks
 from ..analysis.problems import StoreProblem
 from ..analysis.store import Manifest, Store, sql_path
 from .detect import cpu, kfd, nvidia, permissions, profilers
 from .detect.model import Device, Profiler, Roots, Vendor
 from .detect.permissions import Verdict
 from .results import NextCall, Result
+
+if TYPE_CHECKING:
+    import duckdb
 
 _DEVICES = 12
 """Devices shown; a node of eight GPUs fits, one whose cards are split into 64 partitions is cut."""
@@ -23,10 +27,13 @@ _MASKS = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "
 
 
 class KnownCeilings(pydantic.BaseModel):
-    """Measured ceilings that the store holds for one GPU."""
+    """Measured ceilings that the store holds for one device: of run_peak_benchmarks, or come with a workload."""
 
     gpu: str | None
-    workload: str
+    device: str | None = None
+    device_uuid: str | None = None
+    measured_at: str | None = None
+    workload: str | None = None
     count: int
 
 
@@ -54,8 +61,8 @@ class Machine:
 
 
 def list_devices(store: Store) -> DevicesResult:
-    """GPUs of this machine (arch, CUs or SMs, clock, memory, partition mode), installed profilers with whether
-    counters are permitted and if not why and how to fix it, and the ceilings already measured."""
+    """GPUs of this machine, profilers with whether counters are permitted (if not why, and the fix),
+    and the ceilings measured."""
     return answer(store, survey(Roots()))
 
 
@@ -136,14 +143,14 @@ def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> li
 
 
 def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
-    """Row counts of the newest ceilings tables, from the footers of their Parquet files."""
+    """What run_peak_benchmarks measured, then row counts of the newest ceilings tables, from their files' footers."""
     files = {m.id: (m, path) for m in reversed(manifests) if (path := store.file(m, "ceilings"))}
-    if not files:
+    if not files and not peaks.files(store):
         return []
     import duckdb
 
     con = duckdb.connect()
-    known = []
+    known = _benchmarked(con, store)
     for manifest, path in list(files.values())[:_CEILING_WORKLOADS]:
         try:
             row = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchone()
@@ -154,3 +161,21 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
             known.append(KnownCeilings(gpu=manifest.arch or manifest.device, workload=manifest.id, count=row[0]))
     con.close()
     return known
+
+
+def _benchmarked(con: duckdb.DuckDBPyConnection, store: Store) -> list[KnownCeilings]:
+    """One entry per device and partition, newest first."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in peaks.latest(con, store):
+        if row["status"] in peaks.USABLE and row["intensity"] is None:
+            found.setdefault((row["device_uuid"], row["partition"]), []).append(row)
+    return [
+        KnownCeilings(
+            gpu=rows[0]["gpu"],
+            device=rows[0]["device"],
+            device_uuid=rows[0]["device_uuid"],
+            measured_at=rows[0]["measured_at"],
+            count=len({row["ceiling"] for row in rows}),
+        )
+        for rows in found.values()
+    ]

@@ -47,9 +47,9 @@ def import_profile(
     format: Annotated[
         str, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu or perf")
     ] = "auto",
-    name: Annotated[str | None, Field(description="name to find it by; default: as the profile is called")] = None,
+    name: Annotated[str | None, Field(description="default: as the profile is called")] = None,
     tags: list[str] | None = None,
-    gpu: Annotated[str | None, Field(description="target such as gfx90a, for a profile that does not state it")] = None,
+    gpu: Annotated[str | None, Field(description="where the profile does not state it")] = None,
 ) -> ImportResult:
     """Read a profile taken elsewhere (rocprof-compute, omniperf, rocprof, rocprofv3, ncu, perf stat) into the store."""
     if gpu is not None and gpu not in catalog.targets():

@@ -40,12 +40,10 @@ def compute_metrics(
         Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets or *"),
     ] = ["overview"],  # noqa: B006
     kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
-    by_kernel: Annotated[bool, Field(description="a row per kernel and metric")] = False,
+    by_kernel: bool = False,
     dispatches: Annotated[list[int] | str | None, Field(description='[0, 2] or "0,2,5-9"')] = None,
     normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
-    aggregation: Annotated[
-        Literal["sum_ratio", "mean"], Field(description="mean: of the ratios of dispatches")
-    ] = "sum_ratio",
+    aggregation: Literal["sum_ratio", "mean"] = "sum_ratio",
     detail: Annotated[Literal["summary", "full"], Field(description="full adds q1, median, q3, std")] = "summary",
     limit: Annotated[int, Field(ge=1, le=100_000)] = 60,
     offset: Annotated[int, Field(ge=0)] = 0,

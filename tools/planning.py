@@ -59,8 +59,8 @@ def plan_profile(
     profiler_version: str | None = None,
     command: list[str] | None = None,
     replay: Literal["auto", "application", "kernel"] = "auto",
-    kernel: Annotated[str | None, Field(description="regex: count only these kernels")] = None,
-    launches: Annotated[list[int] | None, Field(description="first and last, from 1")] = None,
+    kernel: str | None = None,
+    launches: list[int] | None = None,
     max_passes: int | None = None,
     detail: Literal["summary", "full"] = "summary",
 ) -> PlanResult:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from ..analysis.problems import BadArgument, StoreProblem
+from ..analysis.problems import BadArgument, NotFound, StoreProblem
 from ..analysis.store import Manifest, Store
 from .results import NextCall, Result
 
@@ -49,23 +49,24 @@ class PlotResult(Result):
 def plot(
     store: Store,
     kind: Kind,
-    workload: Annotated[str, Field(description='id, name or "latest"')],
+    workload: Annotated[str, Field(description='id, name, "latest"; roofline also "cpu" or a GPU uuid')],
     candidate: Annotated[str | None, Field(description="compare: after the change")] = None,
-    kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
-    datatype: Annotated[str | None, Field(description="as for compute_roofline")] = None,
-    roofline_kind: Annotated[
-        Literal["flop", "instruction"] | None, Field(description="as kind of compute_roofline")
-    ] = None,
-    ceiling_source: Annotated[
-        Literal["empirical", "theoretical"], Field(description="of compute_roofline")
-    ] = "empirical",
+    kernel: str | None = None,
+    datatype: str | None = None,
+    roofline_kind: Literal["flop", "instruction"] | None = None,
+    ceiling_source: Literal["empirical", "theoretical"] = "empirical",
     ceilings: dict[str, float] | None = None,
     kernels: Annotated[int, Field(ge=1, le=12)] = 5,
     width_px: Annotated[int, Field(ge=480, le=4000)] = 800,
 ) -> PlotResult:
     """Draw a workload as PNG and SVG: its roofline, percent of peak by subsystem (speed_of_light), two workloads side
-    by side (compare, with candidate), or occupancy against registers, LDS and work-group size."""
-    manifest = store.resolve(workload)
+    by side (compare, with candidate), or occupancy. datatype to ceilings: as for compute_roofline."""
+    try:
+        manifest = store.resolve(workload)
+    except NotFound:
+        if kind == "roofline" and (device := _of_device(store, workload, width_px)):
+            return device
+        raise
     if (candidate is None) == (kind == "compare"):
         fix = "Give candidate, the workload after the change" if candidate is None else "Leave it out, or use compare"
         raise BadArgument(f"kind={kind!r} {'needs' if candidate is None else 'takes no'} candidate", fix=fix)
@@ -80,8 +81,31 @@ def plot(
         "ceilings": ceilings,
     }
     picture, facts = _picture(store, kind, manifest, other, kernel, asked, width_px)
+    whose = f"{manifest.id}{f'-{other.id}' if other else ''}"
+    return _shown(store, kind, manifest.id, whose, picture, facts, width_px, _next(kind, manifest))
+
+
+def _of_device(store: Store, word: str, width_px: int) -> PlotResult | None:
+    """The measured roofline of a device ("cpu" or a uuid), where run_peak_benchmarks has measured one."""
+    from . import peak_tables, plot_device
+
+    if not (rows := plot_device.find(store, word)):
+        return None
+    from ..analysis.plot import roofline
+    from ..analysis.plot.style import render
+
+    scene, facts = plot_device.device_scene(rows)
+    picture, uuid = render(lambda: roofline.draw(scene), width_px), str(rows[0]["device_uuid"])
+    return _shown(store, "roofline", uuid, uuid, picture, facts, width_px, peak_tables.next_calls())
+
+
+def _shown(
+    store: Store, kind: Kind, subject: str, whose: str, picture: Picture, facts: list[str], width_px: int,
+    following: list[NextCall],
+) -> PlotResult:  # fmt: skip
+    """Save a picture and answer with it."""
     notes = []
-    name = f"{manifest.id}{f'-{other.id}' if other else ''}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
+    name = f"{whose}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
     try:
         png, svg = _saved(store.root / _FOLDER, name, width_px, picture)
     except OSError as error:
@@ -92,12 +116,12 @@ def plot(
         shown.append(f"{len(facts) - len(shown)} more are in the answer of {_SAME_IN_WORDS[kind]}.")
     result = PlotResult(
         kind=kind,
-        workload=manifest.id,
+        workload=subject,
         png_path=str(png),
         svg_path=str(svg),
         description="\n".join(shown),
         notes=notes,
-        next=_next(kind, manifest),
+        next=following,
     )
     result._image = picture.png
     return result

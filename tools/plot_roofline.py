@@ -49,6 +49,9 @@ def roofline_scene(
     shares = _shares(store, manifest)
     listed = [_kernel(rank, points, shares) for rank in dict.fromkeys(p["rank"] for p in points)]
     statements = _missing(points, dots, result.notes, {"GB/s", *unit.split(" or ")} <= {r.unit for r in roofs})
+    sweeps = _sweeps(result, unit)
+    if sweeps:
+        statements.append("Small crosses: the roof as measured, by kernels of rising intensity (hbm).")
     what = {"instruction": "Instruction roofline"}.get(kind or "", "Roofline")
     scene = roofline.Scene(
         title=f"{what} of {manifest.name}",
@@ -59,6 +62,7 @@ def roofline_scene(
         dots=dots,
         kernels=listed,
         statements=statements,
+        sweeps=sweeps,
     )
     facts = [_point_words(p, shares) for p in points]
     facts += [
@@ -96,6 +100,15 @@ def _roofs(result: RooflineResult, unit: str, datatype: str | None) -> list[roof
     plain = {r["ceiling"]: r["value"] for r in known}
     known = [r for r in known if plain.get(r["ceiling"].removesuffix("_packed")) != r["value"] or not _packed(r)]
     return [roofline.Roof(r["ceiling"], r["value"], r["unit"], _origin(r["source"], result)) for r in known]
+
+
+def _sweeps(result: RooflineResult, unit: str) -> list[list[tuple[float, float]]]:
+    """The measured roofs in the unit of the picture."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for point in records(result.sweep) if result.sweep else []:
+        if point["unit"] in unit.split(" or "):
+            lines.setdefault(point["ceiling"], []).append((point["intensity"], point["value"]))
+    return list(lines.values())
 
 
 def _packed(row: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..analysis.experiments import Entry, record
 from ..analysis.store import Manifest, Store
 from .collectors.merge import Merged
 from .importing import imported
@@ -31,10 +32,15 @@ def save(
     host: str,
     warnings: list[str],
     wanted: Mapping[str, list[str]] | None = None,
+    device_uuid: str | None = None,
+    hypothesis: str = "",
+    change: str = "",
 ) -> dict[str, Any]:
     """Import the output folder of a run; ``stopped`` says why only the ``finished`` of all steps are in it.
 
     ``wanted`` are the counters of each step: those that a finished step did not bring are named in a warning.
+    ``device_uuid`` is that of the one device that the program could use. ``hypothesis`` and ``change`` go into the
+    experiment log.
     """
     tell(0.0, "importing")
     marks = [*tags, PARTIAL] if stopped else tags
@@ -45,11 +51,14 @@ def save(
     def amend(manifest: Manifest, merged: Merged) -> None:
         manifest.name, manifest.tags = name, marks
         manifest.arch = manifest.arch or target
+        manifest.device_uuid = device_uuid
         manifest.command, manifest.host = command, manifest.host or host
         asked = [counter for step in finished for counter in (wanted or {}).get(step, [])]
         merged.warnings[:0] = said + _missing(asked, merged)
 
     done, merged = imported(store, Path(out), "auto", amend)
+    if hypothesis or change:
+        record(store, Entry(kind="profile", workload=done.id, hypothesis=hypothesis, change=change))
     return _summary(done, merged)
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from ..analysis.planning import PassPlan, plan
 from ..analysis.problems import BadArgument, Problem
 from ..analysis.store import Store
-from .collectors.names import plain_text
+from .collectors.names import noted, plain_text
 from .collectors.steps import Request, Step
 from .detect.model import Roots
 from .detect.programs import ask
@@ -50,11 +50,12 @@ def profile_command(
     repeats: Annotated[int, Field(ge=1, le=1000)] = 1,
     name: str | None = None,
     tags: list[str] | None = None,
+    hypothesis: str | None = None,
+    change: str | None = None,
     wait_s: Annotated[float, Field(ge=0)] = 45,
 ) -> RunResult:
-    """Run a program under a profiler, once per pass of counters, and store what it measured as a workload. Answers
-    within wait_s (at most 50) with that, or with a run_id for get_run: the run goes on, also if this call is
-    cancelled."""
+    """Run a program under the profiler, once per pass of counters, and store the result as a workload. Answers within
+    wait_s (at most 50), else with a run_id for get_run; the run goes on, also if this call is cancelled."""
     shown_name, tags = checked_labels(name, tags)
     given = env or {}
     environment = inherited(os.environ)
@@ -88,6 +89,8 @@ def profile_command(
                 "out": out, "steps": len(steps), "name": shown_name or title, "tags": tags, "target": choice.target,
                 "command": line, "host": os.uname().nodename, "warnings": _warnings(planned),
                 "wanted": {step.name: list(step.counters) for step in steps},
+                "hypothesis": noted(hypothesis), "change": noted(change),
+                "device_uuid": choice.device.uuid if len(choice.locks) == 1 else None,
             },
         )  # fmt: skip
         launch.start(

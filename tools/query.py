@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from ..analysis import peaks
 from ..analysis.problems import BadArgument, LimitExceeded
 from ..analysis.schema import columns, pass_times, schema
 from ..analysis.store import Manifest, Store
@@ -40,12 +41,8 @@ class QueryResult(Result):
 def query_counters(
     store: Store, sql: str, workload: str | None = None, limit: int = 100, timeout_s: float = 10
 ) -> QueryResult:
-    """Run one SELECT (DuckDB's dialect) over the stored profiles and return at most ``limit`` rows.
-
-    ``workload`` is an id, a unique id prefix, a name or "latest"; without it the tables hold all workloads.
-    ``timeout_s`` is wall-clock seconds. Raises BadArgument or NotFound for a mistake in the SQL, NotAllowed
-    for anything but reading these tables, LimitExceeded for time, memory or size.
-    """
+    """Run one SELECT (DuckDB's dialect) over the stored profiles; the tables hold ``workload`` (id, name or "latest"),
+    or all. The resource rooflens://schema and DESCRIBE tell them; other statements are refused."""
     _check(sql, limit, timeout_s)
     manifests, notes = _selected(store, workload)
     try:
@@ -110,7 +107,8 @@ def _selected(store: Store, workload: str | None) -> tuple[list[Manifest], list[
         return [store.resolve(workload)], []
     manifests, broken = store.scan()
     notes = [f"Left out: {sentence}" for sentence in broken[:3]]
-    return manifests, notes if manifests else [*notes, "The store has no workloads; every table is empty."]
+    empty = not manifests and not peaks.files(store)
+    return manifests, [*notes, "The store has no workloads; every table is empty."] if empty else notes
 
 
 def _refuse(found: References) -> None:

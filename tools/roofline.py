@@ -33,16 +33,16 @@ class RooflineResult(Result):
     pipes: Table
     operations: Table | None = None
     walls: Table | None = None
+    sweep: Table | None = None
+    """In full: what the device reached at each intensity, where that was measured."""
 
 
 def compute_roofline(
     store: Store,
     workload: Annotated[str, Field(description='id, name or "latest"')],
     kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
-    kind: Annotated[
-        Literal["flop", "instruction"], Field(description="instruction: without FLOP counters (MI100)")
-    ] = "flop",
-    levels: list[LevelName] = list(LEVELS),  # noqa: B006
+    kind: Literal["flop", "instruction"] = "flop",
+    levels: list[LevelName] | None = None,
     datatype: Annotated[str | None, Field(description="default: total; iop, f16, i8, matrix.bf16, ..., all")] = None,
     ceiling_source: Annotated[
         Literal["empirical", "theoretical"], Field(description="empirical falls back to theory")
@@ -64,7 +64,7 @@ def compute_roofline(
         )  # fmt: skip
     finally:
         con.close()
-    shown = [level for level in LEVELS if level in levels]
+    shown = [level for level in LEVELS if levels is None or level in levels]
     more = offset + limit < found.collected.total
     about = roofline_notes.common_notes(manifest, found, shown, limit, offset, by)
     common: dict[str, Any] = {
@@ -75,6 +75,7 @@ def compute_roofline(
         "ceiling_source": found.ceilings.kind,
         "device": found.ceilings.device,
         "ceilings": roofline_tables.ceilings(found.ceilings, found.theory, kind, detail),
+        "sweep": roofline_tables.sweep(found.ceilings) if detail == "full" and found.ceilings.sweep else None,
     }
     if kind == "instruction":
         points, views, walls = instruction_roofline.points(found, shown)

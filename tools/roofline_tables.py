@@ -154,3 +154,9 @@ def ceilings(chosen: Ceilings, theory: Ceilings, kind: str, detail: str) -> Tabl
             row += [ceiling.low, ceiling.high, share, ceiling.kind, ceiling.source]
         rows.append(row)
     return table(columns, rows)
+
+
+def sweep(chosen: Ceilings) -> Table:
+    """The measured roof: rates reached at intensities in between the ceilings."""
+    columns = {"ceiling": None, "intensity": "operations/B", "value": None, "unit": None}
+    return table(columns, [[p.name, p.intensity, p.value, p.unit] for p in chosen.sweep])

@@ -11,6 +11,7 @@ from pydantic import Field
 from ..analysis import catalog
 from ..analysis.problems import NotFound, StoreProblem
 from ..analysis.store import Store
+from . import peak_tables
 from .collectors.files import head
 from .collectors.names import plain_text
 from .jobs import lookup
@@ -43,6 +44,8 @@ class RunResult(Result):
     problem: str | None = None
     kernels: Table | None = None
     """The longest kernels of the workload."""
+    ceilings: Table | None = None
+    """Of a benchmark run: what was measured so far."""
     result: dict[str, Any] = {}
     """What a run of another kind gave."""
     output: str | None = None
@@ -83,6 +86,8 @@ def shown(store: Store, request: RunRequest, state: RunState) -> RunResult:
     warnings = [*state.warnings, *result.pop("warnings", [])]
     kernels, lost = _kernels(store, workload)
     hidden = secrets(os.environ, {})
+    benchmark, rows = request.kind == "benchmark", result.pop("ceilings", [])
+    mode = request.about.get("mode", "")
     failed = final and state.state != "done"
     return RunResult(
         run_id=request.run_id,
@@ -95,10 +100,11 @@ def shown(store: Store, request: RunRequest, state: RunState) -> RunResult:
         partial=state.partial,
         problem=redacted(_problem(store, request, state), hidden) or None,
         kernels=kernels,
+        ceilings=peak_tables.ceilings(rows) if benchmark else None,
         result=result if request.kind != "profile" else {},
         output=redacted(_tail(store, request, state), hidden) or None if failed else None,
         warnings=[*warnings, *lost],
-        notes=request.notes,
+        notes=[*request.notes, *(peak_tables.notes(rows, mode) if benchmark and final else [])],
         next=_next(request, state, workload, result.get("arch")),
     )
 
@@ -167,6 +173,8 @@ def _next(request: RunRequest, state: RunState, workload: str | None, arch: str 
     if state.state not in FINAL:
         again = {"run_id": request.run_id, "wait_s": 45}
         return [NextCall(tool="get_run", arguments=again, why="it is not finished yet")]
+    if request.kind == "benchmark" and state.state == "done":
+        return peak_tables.next_calls() if state.result.get("stored") else []
     if workload is None:
         return []
     kernels = NextCall(

@@ -24,10 +24,8 @@ class SearchResult(Result):
 
 def search_metrics(
     store: Store,
-    query: Annotated[
-        str, Field(description="words, a name, an id (17.3.7), a panel (17), a subsystem (l2) or a counter")
-    ] = "",
-    gpu: Annotated[str | None, Field(description="only metrics of this GPU target, such as gfx942")] = None,
+    query: Annotated[str, Field(description="words, name, id (17.3.7), panel (17), subsystem or counter")] = "",
+    gpu: Annotated[str | None, Field(description="target such as gfx942")] = None,
     limit: Annotated[int, Field(ge=1, le=100_000)] = 12,
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> SearchResult:

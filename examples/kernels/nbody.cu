@@ -93,7 +93,7 @@ Kernels nbody_kernels() {
   return {
       {.name = "nbody_naive",
        .function = "nbody_naive",
-       .limit = "valu|sfu|vl1d",
+       .limit = "occupancy|latency",
        .size = "bodies",
        .n = 1 << 16,
        .small = 300,

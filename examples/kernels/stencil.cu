@@ -66,7 +66,7 @@ Kernels stencil_kernels() {
        .prepare = prepare<stencil_naive<1>, 1>},
       {.name = "stencil_tiled_1",
        .function = "stencil_tiled<1>",
-       .limit = "hbm|lds",
+       .limit = "valu|latency|barrier",
        .size = "rows and columns",
        .n = 8192,
        .small = 70,

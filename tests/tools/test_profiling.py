@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.experiments import entries
 from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
 from rooflens.analysis.store import Store
 from rooflens.tests.perf_stand_in import install
@@ -17,6 +18,7 @@ from rooflens.tools import profiling
 from rooflens.tools.devices import Machine
 from rooflens.tools.jobs import launch
 from rooflens.tools.profiling import profile_command
+from rooflens.tools.query import query_counters
 from rooflens.tools.runs import RunResult, cancel_run, get_run
 
 METRICS = ["task-clock", "page-faults"]
@@ -78,6 +80,18 @@ def test_a_secret_of_the_server_appears_nowhere(
     assert secret not in failed.model_dump_json() and "[withheld]" in failed.output
     assert secret not in _everything(store)
     assert profile("import os; raise SystemExit('DEPLOY_TOKEN' in os.environ)").state == "done"
+
+
+def test_a_stated_hypothesis_and_change_go_into_the_experiment_log_with_the_workload(
+    profile: Profile, store: Store
+) -> None:
+    done = profile("pass", hypothesis="the loop\nwaits", change="unrolled")
+    plain = profile("pass")
+    assert done.state == plain.state == "done"
+    noted = [(e.kind, e.workload, e.hypothesis, e.change, e.outcomes) for e in entries(store)]
+    assert noted == [("profile", done.workload, "the loop waits", "unrolled", [])]
+    rows = query_counters(store, "SELECT workload, baseline, kernel, hypothesis, change, verdict FROM log").table.rows
+    assert rows == [[done.workload, None, None, "the loop waits", "unrolled", None]]
 
 
 def test_a_failing_program_is_told_with_its_status_and_its_last_words(store: Store, profile: Profile) -> None:

@@ -83,5 +83,6 @@ def test_a_workload_that_was_removed_meanwhile_is_no_failure_of_the_answer(show)
 
 
 def test_another_kind_of_run_shows_what_it_gave_so_far(show) -> None:
-    found = show({"kind": "benchmark", "steps": ["peaks"], "about": {}}, state="running", result={"ceilings": [1, 2]})
-    assert found.result == {"ceilings": [1, 2]} and found.workload is None
+    rows = [{"ceiling": "hbm.copy", "unit": "GB/s", "value": 4200.4321, "status": "ok"}]
+    found = show({"kind": "benchmark", "steps": ["peaks"], "about": {}}, state="running", result={"ceilings": rows})
+    assert found.ceilings and found.ceilings.rows[0][:3] == ["hbm.copy", 4200.4, "GB/s"] and found.workload is None

@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 KERNEL_LIMIT = 4000
+_NOTE_LIMIT = 1000
 _KEPT = KERNEL_LIMIT - 20
 _ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b"
 _SUFFIX = r"( \[clone \.kd\]| \(\.kd\)|\.kd)$"
@@ -15,6 +16,11 @@ def plain_text(text: str, limit: int = 200) -> str:
     """``text`` on one line: terminal sequences and invisible characters gone, cut after ``limit`` characters."""
     shown = "".join(_visible(c) for c in re.sub(_ANSI, "", text[: 8 * limit])).strip()
     return shown if len(shown) <= limit else shown[: limit - 3] + "..."
+
+
+def noted(text: str | None) -> str:
+    """A text for the experiment log as it is kept."""
+    return plain_text(text or "", _NOTE_LIMIT)
 
 
 def bounded_name(expression: str) -> str:

@@ -87,6 +87,6 @@ def _step(request: Request, features: Features, program: str, out: str, name: st
     # With a decimal comma a number would fall apart into two fields.
     form = ["-x", ",", "-o", f"{out}/{name}/stat.csv"] if features.times_as_events else ["-o", f"{out}/{name}/stat.txt"]
     argv = (program, "stat", *form, "-e", ",".join(counters), "--", *request.command)
-    # Its machine-readable forms do not say what was run; the reader takes it from this file.
-    files = {f"{name}/command.txt": shlex.join(request.command) + "\n"}
+    # Its machine-readable forms do not say what was run; arguments, which can hold secrets, stay out.
+    files = {f"{name}/command.txt": shlex.quote(request.command[0].rsplit("/", 1)[-1]) + "\n"}
     return Step(name, argv, counters, files, env={"LC_NUMERIC": "C"}, unset=("LC_ALL",))
