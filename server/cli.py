@@ -153,8 +153,9 @@ def _finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Pr
 def _tools(options: argparse.Namespace, store: Store) -> int:
     from .toolbox import TOOLS
 
+    width = max(len(tool.name) for tool in TOOLS)
     for tool in TOOLS:
-        print(f"{tool.name:16} {tool.description.split('. ')[0].rstrip('.')}")
+        print(f"{tool.name:{width}} {tool.description.split('. ')[0].rstrip('.')}")
     return OK
 
 

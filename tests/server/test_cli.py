@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from rooflens.analysis.store import Store
 from rooflens.server.cli import main
+from rooflens.server.toolbox import TOOLS
 
 
 def _call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -66,7 +67,7 @@ def test_full_lifts_the_size_cap_and_default_tells_how_to_go_on(
 def test_tools_names_each_tool_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _call(capsys, "tools")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()][:2] == ["list_devices", "plan_profile"]
+    assert [line.split()[0] for line in out.splitlines()] == [tool.name for tool in TOOLS]
 
 
 def test_doctor_names_every_check_and_fails_nobody(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
