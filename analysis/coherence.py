@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from .catalog import Metric, counters
 from .store import Manifest, Store, sql_path
 
 if TYPE_CHECKING:
@@ -22,17 +21,22 @@ def passes_of(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) 
     return _columns(con, store, manifest)
 
 
-def scattered(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, metrics: Iterable[Metric]) -> list[str]:
-    """The names of those metrics whose counters no single pass holds: their figures mix several runs of the program."""
+def scattered(
+    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, figures: Mapping[str, Iterable[str]]
+) -> list[str]:
+    """Of figures with the counters that they read, those that no single pass holds: they mix runs of the program.
+
+    Counters that were not collected at all do not count.
+    """
     passes = {
         name: frozenset(c.split("@")[0] for c in columns) for name, columns in _columns(con, store, manifest).items()
     }
     collected = frozenset[str]().union(*passes.values())
     found = []
-    for metric in metrics if len(passes) > 1 else ():
-        wanted = set(counters(manifest.arch or "", metric))
-        if wanted <= collected and not any(wanted <= columns for columns in passes.values()):
-            found.append(metric.name)
+    for name, counters in figures.items() if len(passes) > 1 else ():
+        wanted = collected.intersection(counters)
+        if not any(wanted <= columns for columns in passes.values()):
+            found.append(name)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import catalog, measured
 from .ceilings import Ceilings, Source
+from .coherence import scattered
 from .collect import By, Collected, collect
 from .problems import BadInput
 from .scope import facts_of
@@ -29,6 +30,8 @@ class Scene:
     collected: Collected
     ceilings: Ceilings
     theory: Ceilings
+    scattered: list[str]
+    """Levels whose bytes were counted in another pass than the operations, or these in several."""
 
 
 def prepare(
@@ -55,4 +58,7 @@ def prepare(
     collected = collect(con, store, manifest, selection, formulas(target), by, limit, offset)
     chosen, theory = measured.choose(con, store, manifest, source, by_hand)
     known = family(catalog.gpu(target).family, target)
-    return Scene(target, known, facts_of(manifest), collected, chosen, theory)
+    counts = [o.count for o in known.operations(target, "flop")]
+    read = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in known.level}
+    mixed = scattered(con, store, manifest, read)
+    return Scene(target, known, facts_of(manifest), collected, chosen, theory, mixed)

@@ -106,7 +106,9 @@ def _scattered(store: Store, manifest: Manifest, figures: list[engine.Figure]) -
     """Which of the figures combine several runs of the program, whose work and time can differ."""
     con = connect()
     try:
-        names = scattered(con, store, manifest, {f.name: f.metric for f in figures if f.value is not None}.values())
+        metrics = {f.name: f.metric for f in figures if f.value is not None}
+        read = {name: catalog.counters(manifest.arch or "", metric) for name, metric in metrics.items()}
+        names = scattered(con, store, manifest, read)
     finally:
         con.close()
     if not names:

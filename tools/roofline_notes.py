@@ -53,6 +53,8 @@ def common_notes(manifest: Manifest, found: Scene, shown: Sequence[str], limit: 
             f"No ceiling for {len(names)} of them ({', '.join(why[:3])}); ceilings= takes measured ones by hand."
         )
     notes += [level.note for level in found.formulas.level if level.note and level.name in shown]
+    if apart := [name for name in found.scattered if name in shown]:
+        notes.append(f"Operations and bytes of {', '.join(apart)} come from different passes, whose runs can differ.")
     if found.collected.total > offset + limit:
         first = offset + 1
         plural = "kernels" if by == "kernel" else "dispatches"

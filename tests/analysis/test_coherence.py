@@ -9,6 +9,7 @@ from rooflens.analysis.engine import evaluate
 from rooflens.analysis.store import Store
 from rooflens.tools.importing import import_profile
 from rooflens.tools.metrics import compute_metrics
+from rooflens.tools.roofline import compute_roofline
 
 HEADER = (
     "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
@@ -60,3 +61,11 @@ def test_figures_that_combine_passes_are_named(tmp_path: Path) -> None:
     (note,) = [n for n in named.notes if "different passes" in n]
     assert note.startswith("1 figures combine") and note.endswith("l2.hit_rate_pct.")
     assert not any("different passes" in n for n in compute_metrics(store, "x", ["dispatch.waves"]).notes)
+
+
+def test_roofline_points_that_combine_passes_are_named(tmp_path: Path) -> None:
+    flop, read, written = {"SQ_INSTS_VALU_ADD_F32": 1}, {"TCC_EA_RDREQ_sum": 2}, {"TCC_EA_WRREQ_sum": 1}
+    apart = _profile(tmp_path / "apart", {"pmc_1": flop, "pmc_2": read | written})
+    together = _profile(tmp_path / "together", {"pmc_1": flop | read | written, "pmc_2": {"SQ_WAVES": 1}})
+    assert any("different passes" in n and "hbm" in n for n in compute_roofline(apart, "x").notes)
+    assert not any("different passes" in n for n in compute_roofline(together, "x").notes)
