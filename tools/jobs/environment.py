@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 _PASSED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
-    "LD_LIBRARY_PATH", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
     "XDG_DATA_HOME", "XDG_CONFIG_HOME",
 })  # fmt: skip
 _PASSED_PREFIXES = (
     "LC_", "PYTHON",
     "CUDA_", "NVIDIA_", "NV_", "NCCL_", "CUBLAS_", "CUDNN_",
-    "ROCM_", "HIP_", "ROCR_", "HSA_", "AMD_", "GPU_", "RCCL_", "MIOPEN_", "ROCBLAS_", "HIPBLASLT_", "TENSILE_",
-    "ROCPROF", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_",
+    "ROC", "HIP", "HSA_", "AMD_", "AMDGPU_", "GPU_", "RCCL_", "MIOPEN_", "TENSILE_",
+    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_",
     "PYTORCH_", "TORCH_", "TF_CPP_", "TF_GPU_", "TF_XLA_", "TF_ENABLE_", "TF_FORCE_", "XLA_", "JAX_", "TRITON_",
     "KOKKOS_",
     "SLURM_", "PBS_", "LSB_", "FLUX_", "OMPI_", "PMI_", "PMIX_", "MPI", "I_MPI_", "MV2_", "UCX_", "FI_",

@@ -7,6 +7,7 @@ from rooflens.tools.jobs.environment import HIDDEN, inherited, redacted, secrets
 
 NEEDED = {
     "PATH": "/bin", "HOME": "/home/u", "LANG": "C", "LC_ALL": "C", "LD_LIBRARY_PATH": "/opt/rocm/lib",
+    "LD_PRELOAD": "libemulated.so",
     "CUDA_VISIBLE_DEVICES": "0", "HIP_VISIBLE_DEVICES": "1", "ROCR_VISIBLE_DEVICES": "1", "HSA_ENABLE_SDMA": "0",
     "ROCM_PATH": "/opt/rocm", "OMP_NUM_THREADS": "4", "SLURM_PROCID": "3", "OMPI_COMM_WORLD_RANK": "3",
     "TMPDIR": "/scratch", "VIRTUAL_ENV": "/venv", "PYTHONPATH": "/lib",
@@ -29,7 +30,7 @@ def test_what_names_a_secret_is_neither_passed_nor_shown(name: str) -> None:
     assert redacted("it is hunter2hunter2.", secrets(found, {})) == f"it is {HIDDEN}."
 
 
-@pytest.mark.parametrize("name", ["EDITOR", "DISPLAY", "HTTPS_PROXY", "SSH_AUTH_SOCK", "LD_PRELOAD", "BASH_ENV"])
+@pytest.mark.parametrize("name", ["EDITOR", "DISPLAY", "HTTPS_PROXY", "SSH_AUTH_SOCK", "BASH_ENV"])
 def test_what_nobody_needs_is_not_passed(name: str) -> None:
     assert name not in inherited({name: "x"})
 
