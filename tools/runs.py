@@ -182,5 +182,12 @@ def _next(request: RunRequest, state: RunState, workload: str | None, arch: str 
     )
     if arch not in catalog.with_metrics():
         return [kernels]
-    overview = {"workload": workload, "metrics": ["overview"]}
-    return [NextCall(tool="compute_metrics", arguments=overview, why="where the time goes"), kernels]
+    overview = NextCall(
+        tool="compute_metrics", arguments={"workload": workload, "metrics": ["overview"]}, why="where the time goes"
+    )
+    if arch == "cpu":
+        return [overview, kernels]
+    diagnosis = NextCall(
+        tool="diagnose_bottleneck", arguments={"workload": workload}, why="what holds the longest kernels back"
+    )
+    return [diagnosis, overview, kernels]
