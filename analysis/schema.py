@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from . import peaks
+from . import measured_ceilings as peaks
 from .store import TABLES, Manifest, Store, sql_name, sql_path
 
 _PASS_TIME = "duration_ns@"

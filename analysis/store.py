@@ -7,7 +7,7 @@ Layout, relative to the store's root::
     workload=<id>/manifest.json      what was profiled, with the size of every file
     workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, ceilings, kernel_stats
     peak/<device>/<time>.parquet     ceilings that run_peak_benchmarks measured (peaks.py)
-    runs/<run_id>/                   what profiling and benchmarks are doing (tools/jobs); readable by the owner alone
+    runs/<run_id>/                   what profiling and benchmarks are doing (tools/runner); readable by the owner alone
 
 Many processes may share a store: no lock, no server. A folder is either complete or absent.
 """
@@ -66,7 +66,7 @@ class Manifest(pydantic.BaseModel):
     rank: int | None = None
     tags: list[str] = []
     facts: dict[str, float] = {}
-    """Numeric facts of the profiled device, as the profile states them (names of analysis/gpus)."""
+    """Numeric facts of the profiled device, as the profile states them (names of analysis/catalogue/gpus)."""
     dispatches: int = 0
     kernels: int = 0
     counters: list[str] = []

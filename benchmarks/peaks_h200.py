@@ -19,9 +19,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from rooflens.tools.bench.cuda import Cuda
-from rooflens.tools.bench.judge import Outcome
-from rooflens.tools.bench.run import run
+from rooflens.tools.benchmarks.cuda import Cuda
+from rooflens.tools.benchmarks.judge import Outcome
+from rooflens.tools.benchmarks.run import run
 
 _LOOPS = r"""
 #include <cuda_fp16.h>

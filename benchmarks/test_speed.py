@@ -12,9 +12,9 @@ from typing import Any
 import duckdb
 import pytest
 from rooflens.analysis.store import Manifest, Store, write_table
-from rooflens.tools.importing import import_profile
-from rooflens.tools.metrics import compute_metrics
-from rooflens.tools.query import query_counters
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.query_counters import query_counters
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "workloads"
 SIZES = [n for n in (1_000, 100_000, 1_000_000) if n <= int(os.environ.get("ROOFLENS_BENCH_MAX", "100000"))]
@@ -37,7 +37,7 @@ FACTS = {
 
 def _names() -> list[str]:
     """The counters that gfx90a formulas use, filled up to 300."""
-    from rooflens.analysis import catalog
+    from rooflens.analysis.catalogue import metrics as catalog
 
     used = {c for m in catalog.metrics("gfx90a") if m.per == "dispatch" for c in catalog.counters("gfx90a", m)}
     plain = sorted(c for c in used if "@" not in c and "[" not in c and "duration" not in c)

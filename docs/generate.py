@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rooflens.analysis import catalog, schema
+from rooflens.analysis import schema
+from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.server.toolbox import TOOLS
 
 HERE = Path(__file__).parent
@@ -24,7 +25,7 @@ def metrics() -> str:
     """Every metric of the catalogue, by table, with formula and description."""
     lines = [
         "# Metrics\n",
-        "Source: `analysis/metrics/*.toml`. The value of a dispatch is the formula; several dispatches give "
+        "Source: `analysis/catalogue/metrics/*.toml`. The value of a dispatch is the formula; several dispatches give "
         "sum(numerator) / sum(denominator). `<norm>` is the chosen normalisation: launches, waves, busy cycles or "
         "seconds. Ids of the AMD targets are those of rocprof-compute 3.3; where targets differ, each is named.\n",
     ]

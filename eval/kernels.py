@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp.client import Client
 from questions import CHARACTERS_PER_TOKEN
-from rooflens.analysis.planning import plan
+from rooflens.analysis.planning.plan import plan
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

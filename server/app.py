@@ -15,10 +15,10 @@ from mcp.types import CallToolResult, ImageContent, TextContent, ToolAnnotations
 from .. import __version__
 from ..analysis.problems import Problem
 from ..analysis.store import Store
-from ..tools.jobs.record import FINAL
+from ..tools.get_run import LONGEST_WAIT_S, RunResult
 from ..tools.plot import PlotResult
 from ..tools.results import Result
-from ..tools.runs import LONGEST_WAIT_S, RunResult
+from ..tools.runner.state import FINAL
 from . import render, schemas
 from .prompts import add_prompts
 from .resources import add_resources
@@ -63,8 +63,8 @@ def build(store: Store, *, read_only: bool = False, allow_exec: bool = False) ->
 
 def warm_up() -> None:
     """Load what the first question needs (DuckDB and the parsed catalogue), so that it is answered faster."""
-    from ..analysis import catalog
-    from ..analysis.database import connect
+    from ..analysis.catalogue import metrics as catalog
+    from ..analysis.workload import connect
 
     connect().close()
     for target in catalog.with_metrics():

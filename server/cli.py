@@ -128,9 +128,9 @@ def _call(options: argparse.Namespace, store: Store) -> int:
 
 def _finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
     """A tool's answer; a run that it started is waited for, since nothing may outlive this process."""
-    from ..tools.jobs import launch
-    from ..tools.jobs.record import FINAL
-    from ..tools.runs import LONGEST_WAIT_S, RunResult
+    from ..tools.get_run import LONGEST_WAIT_S, RunResult
+    from ..tools.runner import start as launch
+    from ..tools.runner.state import FINAL
     from .toolbox import answer
 
     try:
@@ -166,7 +166,7 @@ def _demo(options: argparse.Namespace, store: Store) -> int:
 
 
 def _doctor(options: argparse.Namespace, store: Store) -> int:
-    from ..tools.doctor import doctor
+    from .doctor import doctor
 
     checks = doctor(store)
     for check in checks:
@@ -176,7 +176,7 @@ def _doctor(options: argparse.Namespace, store: Store) -> int:
 
 
 def _export(options: argparse.Namespace, store: Store) -> int:
-    from ..tools.export import export_db
+    from ..tools.sql.export import export_db
 
     target = Path(options.file)
     if target.exists():

@@ -11,17 +11,17 @@ from typing import Any
 
 from ..analysis.problems import Problem
 from ..analysis.store import Store
-from ..tools.importing import import_profile
-from ..tools.jobs import launch
-from ..tools.metrics import MetricsResult, compute_metrics
-from ..tools.occupancy import compute_occupancy
-from ..tools.peaks import run_peak_benchmarks
+from ..tools.compute_metrics import MetricsResult, compute_metrics
+from ..tools.compute_occupancy import compute_occupancy
+from ..tools.compute_roofline import compute_roofline
+from ..tools.get_run import LONGEST_WAIT_S
+from ..tools.import_profile import import_profile
+from ..tools.list_workloads import list_workloads
 from ..tools.plot import plot
-from ..tools.query import query_counters
+from ..tools.query_counters import query_counters
 from ..tools.results import Table
-from ..tools.roofline import compute_roofline
-from ..tools.runs import LONGEST_WAIT_S
-from ..tools.workloads import list_workloads
+from ..tools.run_peak_benchmarks import run_peak_benchmarks
+from ..tools.runner import start as launch
 from . import render
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -9,10 +9,12 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError
 
-from ..analysis import catalog, schema
+from ..analysis import schema
+from ..analysis.catalogue import metrics as catalog
+from ..analysis.catalogue import targets
 from ..analysis.problems import Problem
 from ..analysis.store import Store
-from ..tools.workloads import list_workloads
+from ..tools.list_workloads import list_workloads
 from . import render
 
 
@@ -44,7 +46,7 @@ def add_resources(mcp: MCPServer[Any], store: Store) -> None:
         description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source",
     )
     def gpu_facts(gpu: str) -> str:
-        return _or_error(lambda: json.dumps(catalog.gpu(gpu).model_dump(), indent=1))
+        return _or_error(lambda: json.dumps(targets.gpu(gpu).model_dump(), indent=1))
 
     @mcp.resource(
         "rooflens://workload/{id}/summary",

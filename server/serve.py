@@ -14,7 +14,7 @@ from mcp.server.mcpserver import MCPServer
 
 from ..analysis.problems import BadArgument, NotAllowed
 from ..analysis.store import Store
-from ..tools.jobs.launch import stop_all
+from ..tools.runner.start import stop_all
 from .app import build, warm_up
 
 TOKEN = "ROOFLENS_TOKEN"

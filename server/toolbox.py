@@ -14,22 +14,22 @@ import pydantic
 
 from ..analysis.problems import BadArgument, NotFound, Problem, near
 from ..analysis.store import Store
-from ..tools.comparison import compare_workloads
-from ..tools.devices import list_devices
-from ..tools.diagnosis import diagnose_bottleneck
-from ..tools.importing import import_profile
-from ..tools.metrics import compute_metrics
-from ..tools.occupancy import compute_occupancy
-from ..tools.peaks import run_peak_benchmarks
-from ..tools.planning import plan_profile
+from ..tools.compare_workloads import compare_workloads
+from ..tools.compute_metrics import compute_metrics
+from ..tools.compute_occupancy import compute_occupancy
+from ..tools.compute_roofline import compute_roofline
+from ..tools.diagnose_bottleneck import diagnose_bottleneck
+from ..tools.get_run import cancel_run, get_run
+from ..tools.import_profile import import_profile
+from ..tools.list_devices import list_devices
+from ..tools.list_workloads import list_workloads
+from ..tools.plan_profile import plan_profile
 from ..tools.plot import plot
-from ..tools.profiling import profile_command
-from ..tools.query import query_counters
+from ..tools.profile_command import profile_command
+from ..tools.query_counters import query_counters
 from ..tools.results import Result
-from ..tools.roofline import compute_roofline
-from ..tools.runs import cancel_run, get_run
-from ..tools.search import search_metrics
-from ..tools.workloads import list_workloads
+from ..tools.run_peak_benchmarks import run_peak_benchmarks
+from ..tools.search_metrics import search_metrics
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.store import Store
-from rooflens.tools.importing import import_profile
+from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"

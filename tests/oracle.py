@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rooflens.analysis import engine
+from rooflens.analysis.engine import evaluation as engine
 from rooflens.analysis.store import Manifest, Store
-from rooflens.tools.importing import import_profile
+from rooflens.tools.import_profile import import_profile
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NUMBERS = {

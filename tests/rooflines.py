@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
-from rooflens.analysis import catalog, database, roofline
-from rooflens.analysis import scene as scenes
-from rooflens.analysis.ceilings import Source
-from rooflens.analysis.collect import By
-from rooflens.analysis.formula import references
+from rooflens.analysis import workload as database
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.catalogue import targets
+from rooflens.analysis.catalogue.formula import references
+from rooflens.analysis.catalogue.work import formulas
+from rooflens.analysis.engine.sums import By
+from rooflens.analysis.rooflines import flop as roofline
+from rooflens.analysis.rooflines import inputs as scenes
+from rooflens.analysis.rooflines.ceilings import Source
 from rooflens.analysis.store import Manifest, Store, sql_name, write_table
-from rooflens.analysis.work import formulas
 
 MI250X = {
     "cu_per_gpu": 110.0, "max_sclk": 1700.0, "max_mclk": 1600.0, "num_hbm_channels": 32.0, "total_l2_chan": 32.0,
@@ -25,7 +28,7 @@ Row = Mapping[str, float | str | None]
 
 def counters(arch: str) -> list[str]:
     """Every counter that the rooflines of a target use, spelled as the target spells it."""
-    terms, facts, renames = catalog.terms(arch), catalog.gpu(arch).facts, catalog.renames(arch)
+    terms, facts, renames = catalog.terms(arch), targets.gpu(arch).facts, catalog.renames(arch)
     pending, found = list(formulas(arch).values()), set[str]()
     while pending:
         for name in references([text := pending.pop()])[text]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.store import Store
-from rooflens.tools.importing import import_profile
-from rooflens.tools.query import query_counters
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[1]
 STATED = {

@@ -17,9 +17,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import catalog, ceilings, database, engine, instruction_roofline, roofline
-from rooflens.analysis.instruction_roofline import achieved_gips, peak_gips
-from rooflens.analysis.products import product
+from rooflens.analysis import workload as database
+from rooflens.analysis.catalogue import targets
+from rooflens.analysis.catalogue.products import product
+from rooflens.analysis.engine import evaluation as engine
+from rooflens.analysis.rooflines import ceilings
+from rooflens.analysis.rooflines import flop as roofline
+from rooflens.analysis.rooflines import instruction as instruction_roofline
+from rooflens.analysis.rooflines.instruction import achieved_gips, peak_gips
 from rooflens.analysis.store import Store
 from rooflens.tests.rooflines import MI250X, points, publish, scene
 
@@ -189,7 +194,7 @@ def machine_balance(g: Figures, group: Group, store: Store) -> Figures:
 def speed_of_light(g: Figures, group: Group, store: Store) -> Figures:
     peaks = theory("mi250x")
     found = {name: (peaks.value(own) or 0.0) * share for name, (own, share) in SPEED_OF_LIGHT.items()}
-    facts = {n: f.value for n, f in catalog.gpu("gfx90a").facts.items()} | MI250X | {"sqc_per_gpu": 56.0}
+    facts = {n: f.value for n, f in targets.gpu("gfx90a").facts.items()} | MI250X | {"sqc_per_gpu": 56.0}
     con = database.connect()
     for title, metric in (("Instr Cache BW", "l1i"), ("Scalar L1D Cache BW", "sl1d")):
         formula = f"max_sclk / 1000 * sqc_per_gpu * {metric}_bytes_per_sqc_clk"

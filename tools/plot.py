@@ -87,7 +87,8 @@ def plot(
 
 def _of_device(store: Store, word: str, width_px: int) -> PlotResult | None:
     """The measured roofline of a device ("cpu" or a uuid), where run_peak_benchmarks has measured one."""
-    from . import peak_tables, plot_device
+    from . import plot_device
+    from .benchmarks import report as peak_tables
 
     if not (rows := plot_device.find(store, word)):
         return None

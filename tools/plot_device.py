@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from ..analysis import peaks
-from ..analysis.database import connect
-from ..analysis.plot import roofline
+from ..analysis import measured_ceilings as peaks
+from ..analysis.plot import scene
+from ..analysis.plot import scene as scenes
 from ..analysis.plot.style import number
 from ..analysis.store import Store
+from ..analysis.workload import connect
 
 _HOST = "host."
 _WORDS = ("cpu", "host")
@@ -32,7 +33,7 @@ def find(store: Store, word: str) -> list[dict[str, Any]]:
     return [r for r in mine if r["mode"] == "full" or (r["ceiling"], r["intensity"] is None) not in full]
 
 
-def device_scene(rows: Sequence[dict[str, Any]]) -> tuple[roofline.Scene, list[str]]:
+def device_scene(rows: Sequence[dict[str, Any]]) -> tuple[scenes.Scene, list[str]]:
     """The picture of a device's ceilings, the best of the ways to use each memory level, and the same in words."""
     first = rows[0]
     roofs = list(_roofs([row for row in rows if row["intensity"] is None and row["unit"] in _UNITS]).values())
@@ -45,7 +46,7 @@ def device_scene(rows: Sequence[dict[str, Any]]) -> tuple[roofline.Scene, list[s
     statements = ["These are ceilings of this machine's processors (host), not of a GPU."] if host else []
     if sweeps:
         statements.append(f"Small crosses: the roof as measured, by kernels of rising intensity ({', '.join(sweeps)}).")
-    scene = roofline.Scene(
+    scene = scenes.Scene(
         title=f"Measured roofline of {first['device'] or first['gpu']}",
         device=f"{first['gpu']}, {first['partition'] or first['device_uuid']}; measured ceilings",
         unit="GFLOP/s",
@@ -64,13 +65,13 @@ def device_scene(rows: Sequence[dict[str, Any]]) -> tuple[roofline.Scene, list[s
     return scene, [*facts, *statements]
 
 
-def _roofs(rows: Sequence[dict[str, Any]]) -> dict[str, roofline.Roof]:
+def _roofs(rows: Sequence[dict[str, Any]]) -> dict[str, scene.Roof]:
     """The highest of each level's ways (read, copy ...) as its bandwidth, and every rate of operations."""
-    found: dict[str, roofline.Roof] = {}
+    found: dict[str, scene.Roof] = {}
     for row in rows:
         level, _, way = str(row["ceiling"]).removeprefix(_HOST).rpartition(".")
         name = f"{level}.bw" if way in _BEST_OF else f"{level}.{way}"
         origin = f"measured, run_peak_benchmarks ({row['mode']}), {row['measured_at']}"
         if name not in found or found[name].value < row["value"]:
-            found[name] = roofline.Roof(name, row["value"], row["unit"], origin)
+            found[name] = scene.Roof(name, row["value"], row["unit"], origin)
     return found

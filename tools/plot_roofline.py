@@ -6,15 +6,16 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal
 
-from ..analysis import catalog
-from ..analysis.database import connect
-from ..analysis.plot import roofline
+from ..analysis.catalogue import targets
+from ..analysis.catalogue.work import family
+from ..analysis.plot import scene
+from ..analysis.plot import scene as scenes
 from ..analysis.plot.style import NAMES, number, ranges
 from ..analysis.problems import BadInput
 from ..analysis.store import Manifest, Store, sql_path
-from ..analysis.work import family
+from ..analysis.workload import connect
+from .compute_roofline import RooflineResult, compute_roofline
 from .results import Table
-from .roofline import RooflineResult, compute_roofline
 
 Kind = Literal["flop", "instruction"]
 _DOUBTFUL = ("suspect", "impossible")
@@ -23,7 +24,7 @@ _DOUBTFUL = ("suspect", "impossible")
 def roofline_scene(
     store: Store, manifest: Manifest, kernel: str | None, datatype: str | None, kind: Kind | None,
     source: Literal["empirical", "theoretical"], kernels: int, ceilings: dict[str, float] | None,
-) -> tuple[roofline.Scene, list[str]]:  # fmt: skip
+) -> tuple[scenes.Scene, list[str]]:  # fmt: skip
     """The roofline of a workload's longest kernels, and the facts in words.
 
     Left open, ``kind`` is instruction where the GPU counts no floating-point operations.
@@ -53,7 +54,7 @@ def roofline_scene(
     if sweeps:
         statements.append("Small crosses: the roof as measured, by kernels of rising intensity (hbm).")
     what = {"instruction": "Instruction roofline"}.get(kind or "", "Roofline")
-    scene = roofline.Scene(
+    scene = scenes.Scene(
         title=f"{what} of {manifest.name}",
         device=f"{result.device}; {_ceilings(result, roofs)}" + (f"; data type {datatype}" if datatype else ""),
         unit=unit,
@@ -76,19 +77,19 @@ def _unit(points: list[dict[str, Any]]) -> str:
     return " or ".join(sorted(units)) if units else "GFLOP/s"
 
 
-def _dot(p: dict[str, Any]) -> roofline.Dot:
-    return roofline.Dot(
+def _dot(p: dict[str, Any]) -> scene.Dot:
+    return scene.Dot(
         p["rank"], p["level"], p.get("datatype", "inst"), p["intensity"], p["performance"], p.get("bandwidth"),
         p["status"] in _DOUBTFUL,
     )  # fmt: skip
 
 
-def _chosen(result: RooflineResult, roofs: list[roofline.Roof]) -> list[dict[str, Any]]:
+def _chosen(result: RooflineResult, roofs: list[scene.Roof]) -> list[dict[str, Any]]:
     names = {r.name for r in roofs}
     return [r for r in records(result.ceilings) if r["ceiling"] in names]
 
 
-def _roofs(result: RooflineResult, unit: str, datatype: str | None) -> list[roofline.Roof]:
+def _roofs(result: RooflineResult, unit: str, datatype: str | None) -> list[scene.Roof]:
     """Bandwidths, and the compute ceilings in the units of the points (of one data type, where one was asked for)."""
     known = [r for r in records(result.ceilings) if r["unit"] == "GB/s" or r["unit"] in unit]
     if datatype and (word := datatype.lower().replace("fp", "f")) not in ("all", "flop", "total", "iop", "int"):
@@ -99,7 +100,7 @@ def _roofs(result: RooflineResult, unit: str, datatype: str | None) -> list[roof
         known = kept if any(r["unit"] != "GB/s" for r in kept) else known
     plain = {r["ceiling"]: r["value"] for r in known}
     known = [r for r in known if plain.get(r["ceiling"].removesuffix("_packed")) != r["value"] or not _packed(r)]
-    return [roofline.Roof(r["ceiling"], r["value"], r["unit"], _origin(r["source"], result)) for r in known]
+    return [scene.Roof(r["ceiling"], r["value"], r["unit"], _origin(r["source"], result)) for r in known]
 
 
 def _sweeps(result: RooflineResult, unit: str) -> list[list[tuple[float, float]]]:
@@ -116,11 +117,11 @@ def _packed(row: dict[str, Any]) -> bool:
 
 
 def _wave(manifest: Manifest) -> str:
-    target = catalog.gpu(manifest.arch or "")
+    target = targets.gpu(manifest.arch or "")
     return family(target.family, target.target).words.wave
 
 
-def _ceilings(result: RooflineResult, roofs: list[roofline.Roof]) -> str:
+def _ceilings(result: RooflineResult, roofs: list[scene.Roof]) -> str:
     if not roofs:
         return "no ceilings are known"
     return "measured ceilings" if result.ceiling_source == "empirical" else "theoretical ceilings"
@@ -147,17 +148,17 @@ def _shares(store: Store, manifest: Manifest) -> dict[str, float]:
     return {kernel: share for kernel, share in rows if share is not None}
 
 
-def _kernel(rank: int, points: list[dict[str, Any]], shares: dict[str, float]) -> roofline.Kernel:
+def _kernel(rank: int, points: list[dict[str, Any]], shares: dict[str, float]) -> scene.Kernel:
     mine = [p for p in points if p["rank"] == rank]
     best = max((p["pct_of_attainable"] for p in mine if p["pct_of_attainable"] is not None), default=None)
     limiter = mine[0]["limiter"]
     verdict = mine[0]["bound"] + (f" ({limiter})" if limiter and limiter != mine[0]["bound"] else "")
     drawn = best is not None and any(_dot(p).drawn for p in mine)
     verdict += f", {number(best)} % of its roof" if drawn and best is not None else ""
-    return roofline.Kernel(rank, mine[0]["kernel"], shares.get(mine[0]["kernel"]), verdict)
+    return scene.Kernel(rank, mine[0]["kernel"], shares.get(mine[0]["kernel"]), verdict)
 
 
-def _missing(points: list[dict[str, Any]], dots: list[roofline.Dot], notes: list[str], bounded: bool) -> list[str]:
+def _missing(points: list[dict[str, Any]], dots: list[scene.Dot], notes: list[str], bounded: bool) -> list[str]:
     """What the picture cannot show, in words; the first of the notes that say why."""
     found = []
     drawn = {d.kernel for d in dots if d.drawn}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..analysis import engine
+from ..analysis.engine import evaluation as engine
 from ..analysis.occupancy import Occupancy
 from ..analysis.occupancy import occupancy as occupancy_of
 from ..analysis.plot import compare, occupancy, speed_of_light
@@ -13,7 +13,7 @@ from ..analysis.plot.bars import Row, Value
 from ..analysis.plot.style import number
 from ..analysis.problems import BadArgument, BadInput
 from ..analysis.store import Manifest, Store
-from .occupancy import compute_occupancy
+from .compute_occupancy import compute_occupancy
 from .plot_roofline import records
 
 _PANEL = "2"

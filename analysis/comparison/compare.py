@@ -7,19 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .. import ceilings as known_ceilings
-from ..ceilings import Ceilings
-from ..collect import Done
-from ..database import connect
+from ..engine.sums import Done
 from ..problems import NotFound
-from ..selection import choose
+from ..rooflines import ceilings as known_ceilings
+from ..rooflines.ceilings import Ceilings
 from ..store import Manifest, Store
-from . import explain, quantities, same_work, samples
-from .effect import Effect, Verdict, effect
+from ..workload import choose, connect
+from . import explain
+from . import time as samples
+from . import work as quantities
+from . import work as same_work
 from .explain import Term
 from .matching import Matching, Pair, grouped, match
-from .quantities import Side
-from .same_work import Work
+from .time import Effect, Verdict, effect
+from .work import Side, Work
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from ..problems import BadArgument
-from .samples import Kernel
+from .time import Kernel
 
 _LIKE = 0.6
 """Likeness of base names (difflib's ratio, 0 to 1) from which on kernels are taken for versions of each other."""

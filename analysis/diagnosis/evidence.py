@@ -6,12 +6,12 @@ import operator
 from dataclasses import dataclass
 from hashlib import md5
 
-from .. import catalog, rules
-from ..formula import paths, thresholds
-from ..status import Status
+from ..catalogue import metrics as catalog
+from ..catalogue import rules
+from ..catalogue.formula import paths, thresholds
+from ..engine.evaluation import Status
 from ..store import sql_literal
-from .conditions import structures
-from .inputs import Subject
+from .figures import Subject, structures
 
 _SHORT = 24
 """Names of kernels up to here stand in the SQL as they are; longer ones by a digest, as templates fill pages."""

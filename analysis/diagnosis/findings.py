@@ -1,27 +1,126 @@
-"""Diagnoses the kernels of a workload: one finding per subsystem, a verdict, and what to collect to be surer."""
+"""What holds each kernel back: rules decided, ranked, worded and bounded."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from string import Formatter
 from typing import TYPE_CHECKING
 
-from .. import mixed, rules, scene
-from ..database import connect
-from ..formula import paths
-from ..rules import Advice, Rule
+from ..catalogue import metrics as catalog
+from ..catalogue import rules
+from ..catalogue.formula import paths
+from ..catalogue.rules import Advice, Rule
+from ..planning.plan import plan
+from ..rooflines import inputs as scene
+from ..rooflines import limits as mixed
+from ..rooflines.limits import View
 from ..store import Manifest, Store
+from ..workload import connect
 from . import score
-from .bounds import BOUNDS, speedup_bound
-from .claims import claim
-from .conditions import evaluate
 from .evidence import Evidence, gather
-from .inputs import Subject, subjects
-from .missing import Request, requests, undecided
+from .figures import Subject, evaluate, subjects
 from .score import Weighed
 
 if TYPE_CHECKING:
     import duckdb
+
+
+BOUNDS = {
+    **dict.fromkeys(("hbm", "l2", "vl1d", "lds", "fabric", "scratch", "atomics"), "memory"),
+    **dict.fromkeys(("valu", "sfu", "matrix", "salu", "divergence"), "compute"),
+    **dict.fromkeys(("dispatch", "occupancy", "latency", "barrier", "instruction_fetch"), "latency"),
+    "unknown": "unknown",
+}
+"""What kind of limit each subsystem is."""
+
+
+def speedup_bound(rule: Rule, view: View | None, values: dict[str, float | None]) -> float | None:
+    """Run time over the greatest least time of the pipes and levels that the fix leaves loaded, at least 1.
+
+    Everything is taken to overlap perfectly and to run at its ceiling, so the figure is an upper bound; pipes that
+    were not counted could only lower it. None where nothing is known that bounds it.
+    """
+    known = {name: s.value for name, s in view.shares.items() if s.value is not None} if view else {}
+    shares = [share for name, share in known.items() if share and name not in rule.lifts]
+    if rule.kind == "limit" and rule.subsystem not in known and (load := values.get(rule.severity)):
+        shares.append(load / 100)
+    bounds = [1 / max(shares)] if shares else []
+    own = values.get(rule.bound) if rule.bound else None
+    if own is not None:
+        bounds.append(own)
+    return max(1.0, min(bounds)) if bounds else None
+
+
+_FLAT = 10_000
+
+
+def claim(rule: Rule, figures: Mapping[str, float | None]) -> str:
+    """The rule's sentence with its figures; what is unknown is called so."""
+    parts = []
+    for text, name, _, _ in Formatter().parse(rule.claim):
+        parts += [text, number(figures.get(name)) if name else ""]
+    return "".join(parts)
+
+
+def number(value: float | None) -> str:
+    """Three digits, without exponents where people do not write them."""
+    if value is None:
+        return "an unknown number of"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < _FLAT else f"{value:.3g}"
+
+
+Values = Mapping[str, float | None]
+_MOST = 8
+"""Metrics named in one request: more belongs into a preset."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Metrics to collect, the subsystems between which they decide, and the runs of the program that it takes."""
+
+    metrics: tuple[str, ...]
+    decides: tuple[str, ...]
+    passes: int
+
+
+def requests(target: str, subject: Subject, open_rules: list[Weighed], values: Values) -> list[Request]:
+    """One request per kind of rule, those first that go before the others."""
+    found = []
+    for kind in rules.KINDS:
+        here = [w.rule for w in open_rules if w.rule.kind == kind]
+        metrics = dict.fromkeys(
+            m for r in here for e in (r.when, r.severity) for m in lacking(target, subject, e, values)
+        )
+        if not metrics:
+            continue
+        chosen = tuple(metrics)[:_MOST]
+        planned = plan(target, chosen)
+        helped = dict.fromkeys(r.subsystem for r in here)
+        found.append(Request(chosen, tuple(helped), len(planned.passes)))
+    return found
+
+
+def undecided(target: str, subject: Subject, open_rules: list[Weighed], values: Values) -> list[str]:
+    """Why rules stay open whose counters are all there: figures that cannot be, or facts that the profile lacks."""
+    found = dict[str, None]()
+    for rule in (w.rule for w in open_rules):
+        if any(lacking(target, subject, e, values) for e in (rule.when, rule.severity)):
+            continue
+        for name in dict.fromkeys(m for e in (rule.when, rule.severity) for m in rules.metrics_of(target, e)):
+            figure = subject.figures.get(name)
+            if figure is not None and figure.reason and subject.values.get(name) is None:
+                found[f"{rule.subsystem}: {name}: {figure.reason}"] = None
+    return list(found)
+
+
+def lacking(target: str, subject: Subject, expression: str, values: Values) -> list[str]:
+    """The metrics an expression needs whose counters were not collected and can be; ``values`` has those of signals."""
+    known = catalog.by_name(target)
+    names = [m for n in paths(expression) if values.get(n) is None for m in rules.metrics_of(target, n)]
+    missing = [n for n in dict.fromkeys(names) if subject.values.get(n) is None and n in known]
+    return [n for n in missing if not known[n].imported_only and catalog.counters(target, known[n])]
 
 
 @dataclass(frozen=True)

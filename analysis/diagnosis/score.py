@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..mixed import SATURATED
-from ..rules import Rule
+from ..catalogue.rules import Rule
+from ..rooflines.limits import SATURATED
 
 State = Literal["holds", "fails", "unknown"]
 REACHED = 100 * SATURATED["empirical"]

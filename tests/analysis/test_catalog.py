@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import catalog
-from rooflens.analysis.formula import references
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.catalogue import targets
+from rooflens.analysis.catalogue.formula import references
+from rooflens.analysis.catalogue.metrics import LAUNCH
 from rooflens.analysis.problems import BadArgument, BadInput, NotFound
-from rooflens.analysis.scope import LAUNCH
 
 CDNA = ("gfx908", "gfx90a", "gfx942", "gfx950")
 PANELS = {  # metrics per panel without channels, as rocprof-compute 3.3.0 has them
@@ -62,8 +63,8 @@ def test_percentages_are_named_and_marked_as_such() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_formulas_parse_and_use_only_counters_facts_terms_and_launch_columns(target: str) -> None:
-    family = catalog.gpu(target).family  # a fact that one target of it lacks leaves a figure empty there
-    stated = {fact for t in catalog.families()[family] for fact in catalog.gpu(t).facts}
+    family = targets.gpu(target).family  # a fact that one target of it lacks leaves a figure empty there
+    stated = {fact for t in catalog.families()[family] for fact in targets.gpu(t).facts}
     profiled = {
         "cu_per_gpu", "simd_per_cu", "se_per_gpu", "wave_size", "max_waves_per_cu", "max_sclk", "max_mclk",
         "total_l2_chan",
@@ -149,7 +150,7 @@ def test_unknown_words_and_targets_name_near_ones() -> None:
     with pytest.raises(BadArgument, match="l2.hit_rate_pct"):
         catalog.select("gfx90a", ["l2.hitrate_pct"])
     with pytest.raises(NotFound, match="gfx90a"):
-        catalog.gpu("gfx90b")
+        targets.gpu("gfx90b")
 
 
 def test_a_formula_that_does_not_parse_is_named() -> None:
@@ -159,7 +160,7 @@ def test_a_formula_that_does_not_parse_is_named() -> None:
 
 @pytest.mark.parametrize("target", CDNA)
 def test_every_fact_has_unit_and_source(target: str) -> None:
-    gpu = catalog.gpu(target)
+    gpu = targets.gpu(target)
     assert gpu.facts and not gpu.validated_on_hardware
     assert [n for n, f in gpu.facts.items() if not f.unit or len(f.source) < 8] == []
     assert gpu.counter_limits["SQ"] == 8

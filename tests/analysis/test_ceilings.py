@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import ceilings, database
+from rooflens.analysis import workload as database
+from rooflens.analysis.catalogue.products import identify, product, products
 from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.analysis.products import identify, product, products
+from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.store import Store
 from rooflens.tests.rooflines import MI250X, MI300X, publish, scene
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rooflens.analysis.coherence import pass_of
-from rooflens.analysis.engine import evaluate
+from rooflens.analysis.engine.compile import pass_of
+from rooflens.analysis.engine.evaluation import evaluate
 from rooflens.analysis.store import Store
-from rooflens.tools.importing import import_profile
-from rooflens.tools.metrics import compute_metrics
-from rooflens.tools.roofline import compute_roofline
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.import_profile import import_profile
 
 HEADER = (
     "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"

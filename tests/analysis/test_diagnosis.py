@@ -12,7 +12,7 @@ from rooflens.analysis.diagnosis import score
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.problems import BadInput
 from rooflens.analysis.store import Manifest, Store
-from rooflens.tools.importing import import_profile
+from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "server" / "samples"

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis import engine
-from rooflens.analysis.engine import Figure, evaluate
+from rooflens.analysis.engine import evaluation as engine
+from rooflens.analysis.engine.evaluation import Figure, evaluate
 from rooflens.analysis.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.store import Manifest, Store, write_table
 
@@ -202,7 +202,7 @@ def test_any_float_in_a_counter_gives_valid_json(
     tmp_path_factory: pytest.TempPathFactory, hits: float, requests: float
 ) -> None:
     from rooflens.server import render
-    from rooflens.tools.metrics import compute_metrics
+    from rooflens.tools.compute_metrics import compute_metrics
 
     store = build(tmp_path_factory.mktemp("f"), [dispatch(hits, requests)])
     result = render.structured(compute_metrics(store, "w", ["l2.hit_rate_pct", "l2.req", "l2.bw_gbs"], detail="full"))

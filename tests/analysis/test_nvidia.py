@@ -7,10 +7,11 @@ import gzip
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import catalog, engine
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.catalogue.work import formulas
+from rooflens.analysis.engine import evaluation as engine
 from rooflens.analysis.store import Store
-from rooflens.analysis.work import formulas
-from rooflens.tools.importing import import_profile
+from rooflens.tools.import_profile import import_profile
 
 DATA = Path(__file__).parent / "data"
 THREADS = 2112 * 256

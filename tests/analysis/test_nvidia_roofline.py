@@ -7,14 +7,14 @@ import gzip
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import roofline
-from rooflens.analysis.instruction_roofline import points as instruction_points
-from rooflens.analysis.scene import Scene
+from rooflens.analysis.rooflines import flop as roofline
+from rooflens.analysis.rooflines.inputs import Scene
+from rooflens.analysis.rooflines.instruction import points as instruction_points
 from rooflens.analysis.store import Store
 from rooflens.tests.rooflines import points, scene
-from rooflens.tools.importing import import_profile
+from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot_roofline import roofline_scene
-from rooflens.tools.roofline import compute_roofline
 
 Labelled = tuple[Store, Scene, dict[tuple[str, str, str], roofline.Point], dict[str, dict[str, float]]]
 DATA = Path(__file__).parent / "data"
@@ -140,7 +140,7 @@ def test_constants_loaded_as_halves_are_doubted_and_real_halves_are_not(labelled
 
 def test_units_of_the_vector_pipe_work_side_by_side(labelled: Labelled) -> None:
     """FP32 and FP64 have units of their own, so their least times do not add up."""
-    from rooflens.analysis.mixed import roof_ns
+    from rooflens.analysis.rooflines.limits import roof_ns
 
     found = labelled[1]
     both = [o for o in found.formulas.operation if o.name in ("valu.f32", "valu.f64")]

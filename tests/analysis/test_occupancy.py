@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis import catalog
-from rooflens.analysis.occupancy import Occupancy, known, occupancy
-from rooflens.analysis.occupancy_rule import rule_of
-from rooflens.analysis.occupancy_simplified import error, simplified
+from rooflens.analysis.catalogue import targets
+from rooflens.analysis.occupancy import Occupancy, occupancy
+from rooflens.analysis.occupancy.rule import known, rule_of
+from rooflens.analysis.occupancy.simplified import error, simplified
 from rooflens.analysis.problems import BadArgument, NotFound
 
 HERE = Path(__file__).parent
@@ -411,7 +411,7 @@ def test_the_simplified_formula_is_refused_where_it_was_never_meant() -> None:
 def test_every_number_of_every_rule_has_unit_and_source() -> None:
     assert set(known()) >= {*AMD, *NVIDIA}
     for target in known():
-        facts = catalog.gpu(target).occupancy
+        facts = targets.gpu(target).occupancy
         assert facts
         stated = [v for v in facts.model_dump(exclude_none=True).values() if isinstance(v, dict)]
         assert len(stated) >= 12

@@ -8,7 +8,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.packing import Block, least_passes, pack, union
+from rooflens.analysis.planning.packing import Block, least_passes, pack, union
 
 
 def score(passes: list[int], groups: list[tuple[int, int]]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import peaks
+from rooflens.analysis import measured_ceilings as peaks
 from rooflens.analysis.schema import relation
 from rooflens.analysis.store import Manifest, Store
 from rooflens.tests.rooflines import MI250X, publish, scene

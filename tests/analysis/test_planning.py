@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis import catalog, work
-from rooflens.analysis.events import absent
-from rooflens.analysis.planning import PassPlan, plan
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.catalogue import targets, work
+from rooflens.analysis.catalogue.events import absent
+from rooflens.analysis.planning.plan import PassPlan, plan
 from rooflens.analysis.problems import BadArgument, NotFound
 
 CDNA = ("gfx908", "gfx90a", "gfx942", "gfx950")
@@ -325,7 +326,7 @@ def test_a_target_without_known_counters_is_refused() -> None:
         plan("gfx1100", ["overview"])
 
 
-@pytest.mark.parametrize("target", [t for t in catalog.targets() if catalog.metrics(t) and t not in CDNA])
+@pytest.mark.parametrize("target", [t for t in targets.targets() if catalog.metrics(t) and t not in CDNA])
 def test_a_profiler_that_schedules_its_counters_itself_gets_them_all_in_one_pass(target: str) -> None:
     found = plan(target, ["*"])
     (one,) = found.passes

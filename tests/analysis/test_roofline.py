@@ -9,10 +9,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import instruction_roofline, roofline
+from rooflens.analysis.catalogue.work import formulas
 from rooflens.analysis.problems import BadArgument, BadInput
+from rooflens.analysis.rooflines import flop as roofline
+from rooflens.analysis.rooflines import instruction as instruction_roofline
 from rooflens.analysis.store import Store
-from rooflens.analysis.work import formulas
 from rooflens.tests import oracle
 from rooflens.tests.rooflines import MI250X, MI300X, points, publish, scene
 

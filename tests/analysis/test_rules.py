@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from rooflens.analysis import catalog, rules
-from rooflens.analysis.database import connect
-from rooflens.analysis.diagnosis.conditions import evaluate
-from rooflens.analysis.diagnosis.inputs import Subject
-from rooflens.analysis.formula import paths, thresholds
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.catalogue import rules
+from rooflens.analysis.catalogue.formula import paths, thresholds
+from rooflens.analysis.diagnosis.figures import Subject, evaluate
+from rooflens.analysis.workload import connect
 
 SIGNALS, RULES = rules.stated()
 TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_90")

@@ -196,7 +196,7 @@ def test_a_full_disk_is_a_problem_and_the_store_stays_readable(small_disk):
 
 
 def test_an_import_that_fills_the_disk_is_a_problem(small_disk, tmp_path):
-    from rooflens.tools.importing import import_profile
+    from rooflens.tools.import_profile import import_profile
 
     folder = tmp_path / "made"
     folder.mkdir()

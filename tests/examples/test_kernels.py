@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import catalog
+from rooflens.analysis.catalogue import metrics as catalog
 
 from .conftest import SOURCES, Build, Line, lines
 

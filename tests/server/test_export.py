@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 from rooflens.analysis.store import Store
-from rooflens.tools.export import export_db
+from rooflens.tools.sql.export import export_db
 
 
 def test_an_export_completes_although_nobody_reads_its_output(samples: Store, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from mcp.client import Client
 from rooflens.analysis.store import Store
 from rooflens.server import app, loop, loop_sources
-from rooflens.tools.query import query_counters
+from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[2]
 SUBSYSTEMS = {

@@ -13,12 +13,12 @@ import pydantic
 import pytest
 from mcp.client import Client
 from rooflens import __version__
-from rooflens.analysis import catalog, schema
-from rooflens.analysis.counter_sets import resolve
-from rooflens.analysis.planning import plan
+from rooflens.analysis import schema
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.planning.plan import plan, resolve
 from rooflens.analysis.store import Store
 from rooflens.server import app, prompts, toolbox
-from rooflens.tools.query import query_counters
+from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = {tool.name: tool for tool in toolbox.TOOLS}

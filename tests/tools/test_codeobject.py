@@ -18,8 +18,8 @@ import pytest
 import zstandard
 from rooflens.analysis.problems import BadInput, LimitExceeded, Problem
 from rooflens.tools.codeobject.bundle import code_objects
+from rooflens.tools.codeobject.elf import Budget, Window
 from rooflens.tools.codeobject.kernels import CodeKernel, read
-from rooflens.tools.codeobject.window import Budget, Window
 
 DATA = Path(__file__).parent / "data" / "codeobject"
 HSACO, BUNDLE = DATA / "kernels_gfx90a.hsaco", DATA / "kernels_three_targets.ccob"

@@ -15,7 +15,7 @@ from rooflens.server import render
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.rooflines import publish
 from rooflens.tools import plot as module
-from rooflens.tools.importing import import_profile
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import plot
 from rooflens.tools.plot_roofline import roofline_scene
 from rooflens.tools.plot_scenes import occupancy_scene, speed_scene
@@ -60,7 +60,7 @@ def test_missing_operations_are_said_in_the_roofline_and_bandwidth_is_drawn(own:
 
 
 def test_words_and_points_of_a_roofline_are_those_of_compute_roofline(tmp_path: Path) -> None:
-    from rooflens.tools.roofline import compute_roofline
+    from rooflens.tools.compute_roofline import compute_roofline
 
     store = Store(tmp_path)
     made = publish(store, [FMA])

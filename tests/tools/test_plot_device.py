@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis import peaks
+from rooflens.analysis import measured_ceilings as peaks
 from rooflens.analysis.plot import roofline
+from rooflens.analysis.plot import scene as scenes
 from rooflens.analysis.plot.style import render
 from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
@@ -47,7 +48,7 @@ def store(tmp_path: Path) -> Store:
     return found
 
 
-def values(scene: roofline.Scene) -> dict[str, float]:
+def values(scene: scenes.Scene) -> dict[str, float]:
     return {roof.name: roof.value for roof in scene.roofs}
 
 

@@ -17,20 +17,20 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import engine
+from rooflens.analysis.engine import evaluation as engine
 from rooflens.analysis.problems import Problem
 from rooflens.analysis.store import Manifest, Store, sql_name
 from rooflens.tests.standins import application, launches
 from rooflens.tests.standins.install import install, machine
 from rooflens.tests.standins.options import VERSIONS
 from rooflens.tests.standins.setting import VARIABLE
-from rooflens.tools import profiling
-from rooflens.tools.detect.model import Roots
-from rooflens.tools.importing import ImportResult, import_profile
-from rooflens.tools.jobs import launch
-from rooflens.tools.metrics import compute_metrics
-from rooflens.tools.planning import PlanResult, plan_profile
-from rooflens.tools.runs import RunResult, cancel_run, get_run
+from rooflens.tools import profile_command as profiling
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.get_run import RunResult, cancel_run, get_run
+from rooflens.tools.import_profile import ImportResult, import_profile
+from rooflens.tools.machine.model import Roots
+from rooflens.tools.plan_profile import PlanResult, plan_profile
+from rooflens.tools.runner import start as launch
 
 APP = [sys.executable, application.__file__]
 FEW = ["SQ_WAVES", "l2.hit_rate_pct"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
-from rooflens.tools.detect.model import Device, Profiler
-from rooflens.tools.devices import Machine
-from rooflens.tools.profile_choice import choose, facts
+from rooflens.tools.list_devices import Machine
+from rooflens.tools.machine.model import Device, Profiler
+from rooflens.tools.profile_command import choose, facts
 
 CPU = Device(vendor="cpu", index=0, arch="x86_64", name="a processor")
 AMD = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.problems import BadArgument, NotAllowed, NotFound, Problem
-from rooflens.tools.profile_program import checked
+from rooflens.tools.profile_command import checked
 
 PATH = {"PATH": os.environ["PATH"]}
 

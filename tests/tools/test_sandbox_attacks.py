@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from rooflens.analysis.problems import LimitExceeded, Problem
 from rooflens.analysis.store import Manifest, Store, write_table
-from rooflens.tools import query, sandbox
-from rooflens.tools.query import QueryResult, query_counters
+from rooflens.tools import query_counters as query
+from rooflens.tools.query_counters import QueryResult, query_counters
+from rooflens.tools.sql import sandbox
 
 CANARY = "canary-7f3a9c"
 VARIABLE = "ROOFLENS_TEST_CANARY"

@@ -11,8 +11,7 @@ from io import BytesIO
 from struct import Struct
 
 from ...analysis.problems import BadInput, LimitExceeded
-from .elf import MAGIC, Elf, opened
-from .window import Budget, Window
+from .elf import MAGIC, Budget, Elf, Window, opened
 
 BUNDLE, COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _ENTRY = Struct("<QQQ")

@@ -13,12 +13,11 @@ from typing import Any
 
 import msgpack
 
-from ...analysis import catalog
+from ...analysis.catalogue import targets
 from ...analysis.problems import BadInput
-from ..collectors.names import KERNEL_LIMIT, plain_text
+from ..profilers.tables.names import KERNEL_LIMIT, plain_text
 from .bundle import code_objects
-from .elf import Elf
-from .window import Budget, Window
+from .elf import Budget, Elf, Window
 
 _METADATA_NOTE, _OLD_METADATA_NOTE = 32, 10
 _NUMBER_LIMIT = 1 << 32
@@ -164,7 +163,7 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
 
 
 def _unified(gpu: str) -> bool:
-    facts = catalog.gpu(gpu).occupancy if gpu in catalog.targets() else None
+    facts = targets.gpu(gpu).occupancy if gpu in targets.targets() else None
     return gpu == "gfx9-4-generic" or (facts is not None and facts.agprs.value == "unified")
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rooflens.analysis.comparison.effect import ENOUGH, LAUNCHES_DIFFER, RUNS_DIFFER, Effect, effect
-from rooflens.analysis.comparison.samples import Part
+from rooflens.analysis.comparison.time import ENOUGH, LAUNCHES_DIFFER, RUNS_DIFFER, Effect, Part, effect
 
 RECORDED = Path(__file__).parent / "data" / "h200_launches.csv.gz"
 """Launches of the same build of examples/kernels on an H200: medians of 30 in ten runs, single ones in twenty, all

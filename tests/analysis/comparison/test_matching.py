@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rooflens.analysis.comparison.matching import Pair, base_name, grouped, match
-from rooflens.analysis.comparison.samples import Kernel
+from rooflens.analysis.comparison.time import Kernel
 from rooflens.analysis.problems import BadArgument
 
 

@@ -1,0 +1,98 @@
+"""What a formula refers to, found by DuckDB's own parser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..problems import BadInput
+from ..store import sql_literal
+from ..workload import connect
+
+_known: dict[str, frozenset[str]] = {}
+_trees: dict[str, Any] = {}
+
+
+def references(formulas: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The column names that each SQL expression reads; all are parsed in one call and remembered.
+
+    Raises BadInput with DuckDB's message for an expression that does not parse.
+    """
+    wanted = list(dict.fromkeys(formulas))
+    new = [f for f in wanted if f not in _known]
+    for formula, node in trees(new).items():
+        _known[formula] = frozenset(path[-1] for path in _columns(node))
+    return {f: _known[f] for f in wanted}
+
+
+def paths(formula: str) -> list[str]:
+    """The names that an expression reads, whole (``hbm.bw_gbs``), in the order in which they occur."""
+    return list(dict.fromkeys(".".join(path) for path in _columns(trees([formula])[formula])))
+
+
+def thresholds(formula: str) -> dict[str, str]:
+    """Names that an expression compares with a number -> the comparison, such as ``>= 60``."""
+    return dict(_comparisons(trees([formula])[formula]))
+
+
+def trees(formulas: Iterable[str]) -> dict[str, Any]:
+    """DuckDB's own syntax tree of each expression. Raises BadInput where one does not parse."""
+    wanted = list(dict.fromkeys(formulas))
+    if new := [f for f in wanted if f not in _trees]:
+        con = connect()
+        text = con.execute(
+            f"SELECT json_serialize_sql({sql_literal('SELECT ' + ', '.join(f'({f})' for f in new))})"
+        ).fetchone()  # fmt: skip
+        con.close()
+        tree: dict[str, Any] = json.loads(text[0]) if text else {"error": True}
+        if tree["error"]:
+            if len(new) > 1:
+                for formula in new:
+                    trees([formula])
+            raise BadInput(f"The formula {new[0]!r} does not parse", tree.get("error_message", ""))
+        for formula, node in zip(new, tree["statements"][0]["node"]["select_list"], strict=True):
+            _trees[formula] = node
+    return {f: _trees[f] for f in wanted}
+
+
+_SIGNS = {
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_LESSTHAN": "<",
+}
+
+
+def _columns(node: Any) -> Iterator[list[str]]:
+    if isinstance(node, dict):
+        if node.get("class") == "COLUMN_REF":
+            yield node["column_names"]
+            return
+        for value in node.values():
+            yield from _columns(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _columns(value)
+
+
+def _comparisons(node: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(node, dict):
+        if node.get("class") == "COMPARISON" and node["left"].get("class") == "COLUMN_REF":
+            number = _number(node["right"])
+            if number is not None and node["type"] in _SIGNS:
+                yield ".".join(node["left"]["column_names"]), f"{_SIGNS[node['type']]} {number}"
+            return
+        for value in node.values():
+            yield from _comparisons(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _comparisons(value)
+
+
+def _number(node: Any) -> str | None:
+    """A whole number as releases of DuckDB write it: as text, or as a value."""
+    if node.get("class") != "CONSTANT":
+        return None
+    found = node.get("literal", {}).get("text") or node.get("value", {}).get("value")
+    return str(found) if found is not None else None

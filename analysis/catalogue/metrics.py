@@ -1,0 +1,309 @@
+"""The catalogue of metrics and named terms, read from the TOML files in metrics/."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from ..problems import BadArgument, near
+from .formula import references
+from .targets import Fact as Fact
+from .targets import Gpu as Gpu
+from .targets import OccupancyFacts as OccupancyFacts
+from .targets import Strict, gpu
+from .targets import targets as targets
+
+_FILES = Path(__file__).parent / "metrics"
+# Launch columns of the table dispatches that formulas may name.
+LAUNCH = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratch_bytes")
+
+
+@cache
+def alternatives(target: str) -> dict[str, tuple[str, ...]]:
+    """Named expressions that formulas of a target may use, in an order in which each needs only earlier ones.
+
+    Of several expressions for one quantity the first counts whose inputs a workload has; profiling asks for the
+    counters of the first.
+    """
+    found: dict[str, str | list[str]] = {}
+    for document in of_family(target):
+        found |= document.get("terms", {}) | document.get("on", {}).get(target, {}).get("terms", {})
+    return {name: (stated,) if isinstance(stated, str) else tuple(stated) for name, stated in found.items()}
+
+
+@cache
+def terms(target: str) -> dict[str, str]:
+    """The same with the first expression of each."""
+    return {name: stated[0] for name, stated in alternatives(target).items()}
+
+
+class Normal(Strict):
+    """What a metric with ``norm`` may be divided by: the expression, and the word that its unit then ends in."""
+
+    den: str
+    word: str
+
+
+@cache
+def normalizations(target: str) -> dict[str, Normal]:
+    """The divisors of normalised metrics on a target, by their names."""
+    stated = {n: v for d in of_family(target) for n, v in d.get("normalization", {}).items()}
+    return {name: Normal.model_validate(value) for name, value in stated.items()}
+
+
+@cache
+def is_counter(target: str, name: str) -> bool:
+    """Whether a name in a formula is a counter of the profiler rather than a term, a fact or a launch column.
+
+    The terms file of a family says what its counters look like.
+    """
+    if name in LAUNCH or name == "duration_ns" or name in alternatives(target) or name in gpu(target).facts:
+        return False
+    patterns = [d["counters"] for d in of_family(target) if "counters" in d]
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+@cache
+def renames(target: str) -> dict[str, str]:
+    """Counter prefixes of the formulas -> their spelling on this target (TCC_EA_ became TCC_EA0_)."""
+    found: dict[str, str] = {}
+    for document in of_family(target):
+        found |= document.get("on", {}).get(target, {}).get("rename", {})
+    return found
+
+
+def spelling(target: str, counter: str) -> str:
+    """The target's spelling of a counter that formulas call ``counter``."""
+    for prefix, actual in renames(target).items():
+        if counter.startswith(prefix):
+            return actual + counter.removeprefix(prefix)
+    return counter
+
+
+@cache
+def _documents() -> tuple[dict[str, Any], ...]:
+    files = sorted(_FILES.glob("*.toml"))
+    return tuple(tomllib.loads(f.read_text(encoding="utf-8")) for f in files if f.stem != "presets")
+
+
+def of_family(target: str) -> list[dict[str, Any]]:
+    """The files of metrics/ that hold for a target."""
+    family = gpu(target).family
+    return [d for d in _documents() if d["family"] == family and target in d.get("gpus", [target])]
+
+
+_HERE = Path(__file__).parent
+Better = Literal["higher", "lower", "none"]
+SUBSYSTEMS = (
+    "dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric",
+    "scratch", "atomics", "barrier", "divergence", "occupancy", "latency", "unknown",
+)  # fmt: skip
+
+
+class Metric(Strict):
+    """One metric as it stands for one GPU target.
+
+    ``num`` and ``den`` are SQL expressions over the counters of one dispatch, the launch columns
+    (grid, vgpr, duration_ns, ...), the device facts and the named terms. The value of a dispatch is
+    num / den; a metric with ``norm`` is divided by the chosen normalisation instead.
+    """
+
+    name: str
+    id: str
+    title: str
+    table: str
+    table_title: str
+    panel: int
+    subsystem: str
+    unit: str
+    better: Better
+    num: str
+    den: str | None = None
+    norm: bool = False
+    peak: str | None = None
+    limit: float | None = None
+    """What the value cannot exceed, where that is neither its peak nor 100 %."""
+    finish: str | None = None
+    """Expression over ``value`` (the aggregate) that yields the figure, where it is no plain ratio."""
+    uses: dict[str, str] = {}
+    """Names in ``finish`` that stand for the figure of another metric over the same dispatches."""
+    rule: Literal["ratio", "mean"] = "ratio"
+    """``mean``: no single ratio of sums exists, so dispatches are averaged in every aggregation."""
+    chart: bool = False
+    """A figure of the memory chart: whole numbers under aggregation="mean", as rocprof-compute draws it."""
+    per: Literal["dispatch", "l2_channel"] = "dispatch"
+    imported_only: bool = False
+    """Read where a profile has its counters, but never asked for: a profiler that lacks one refuses the whole run."""
+    labels: dict[str, str] = {}
+    description: str
+    source: str
+
+
+_VENDORS = ("amd", "nvidia", "cpu")
+
+
+@cache
+def with_metrics() -> tuple[str, ...]:
+    """The targets whose counters the catalogue has metrics for, those of one vendor together."""
+    known = (t for t in targets() if metrics(t))
+    return tuple(sorted(known, key=lambda t: _VENDORS.index(gpu(t).vendor)))
+
+
+def families() -> dict[str, list[str]]:
+    """The families of targets that share formulas -> their targets with metrics."""
+    found: dict[str, list[str]] = {}
+    for target in with_metrics():
+        found.setdefault(gpu(target).family, []).append(target)
+    return found
+
+
+@cache
+def metrics(target: str) -> tuple[Metric, ...]:
+    """Every metric of a target, ordered by rocprof-compute id, which counts a table's metrics from 0."""
+    tables = [t for d in of_family(target) for t in d.get("table", [])]
+    entries = {m["name"]: (t, m) for t in tables for m in t["metric"]}
+    found = []
+    for table in tables:
+        here = [m for m in table["metric"] if target in m.get("gpus", [target])]
+        found += [_metric(table, m, target, index, entries) for index, m in enumerate(here)]
+    return tuple(sorted(found, key=lambda m: [int(part) for part in m.id.split(".")]))
+
+
+@cache
+def by_name(target: str) -> dict[str, Metric]:
+    """The metrics of a target by name."""
+    return {m.name: m for m in metrics(target)}
+
+
+@cache
+def presets() -> dict[str, list[str]]:
+    """Named selections of metrics."""
+    data: dict[str, list[str]] = tomllib.loads((_HERE / "metrics" / "presets.toml").read_text(encoding="utf-8"))[
+        "presets"
+    ]
+    return data
+
+
+def select(target: str, wanted: Iterable[str]) -> list[Metric]:
+    """Metrics meant by names, ids (17.3.7), tables (17.3), panels (17), subsystems, presets or ``*``.
+
+    Order is that of the request, without repeats. Raises BadArgument naming near names for what is unknown.
+    """
+    everything, named = metrics(target), by_name(target)
+    chosen: dict[str, Metric] = {}
+    for word in wanted:
+        hits = _meant(word, everything, named)
+        if not hits:
+            raise _unknown(word, target, named)
+        chosen |= {m.name: m for m in hits}
+    return list(chosen.values())
+
+
+def variants(target: str | None = None, family: str | None = None) -> dict[str, dict[str, Metric]]:
+    """Metric name -> the metric as it stands on each target that has it (or on one target or family only)."""
+    found: dict[str, dict[str, Metric]] = {}
+    for here in [gpu(target).target] if target else families()[family] if family else with_metrics():
+        for metric in metrics(here):
+            found.setdefault(metric.name, {})[here] = metric
+    return found
+
+
+def known_targets(name: str) -> list[str]:
+    """The targets on which a metric of this name exists."""
+    return [t for t in targets() if name in by_name(t)]
+
+
+@cache
+def parse_all(target: str) -> None:
+    """Parse every formula of a target in one call, which is much faster than one by one."""
+    every = [f for stated in alternatives(target).values() for f in stated]
+    references([f for m in metrics(target) for f in (m.num, m.den or "1")] + every)
+
+
+def counters(target: str, metric: Metric) -> list[str]:
+    """The counters to collect for a metric on a target, terms resolved and spelled as the target spells them."""
+    if metric.imported_only:
+        return []
+    parse_all(target)
+    return counters_of(target, [metric.num, metric.den or "1"])
+
+
+def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
+    """The same that any formulas read, such as those of the rooflines."""
+    known, found, pending = terms(target), set[str](), list(formulas)
+    references(pending)
+    while pending:
+        for name in references([formula := pending.pop()])[formula]:
+            if name in known:
+                pending.append(known[name])
+            elif is_counter(target, name):
+                found.add(spelling(target, name))
+    return sorted(found)
+
+
+def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) -> list[Metric]:
+    if word in ("*", "everything", "all"):
+        return list(everything)
+    if word in named:
+        return [named[word]]
+    if word in presets():
+        return [named[n] for n in presets()[word] if n in named]
+    if word in SUBSYSTEMS:
+        return [m for m in everything if m.subsystem == word]
+    table, _, last = word.rpartition(".")
+    return [
+        m for m in everything
+        if word in (m.id, m.table, str(m.panel)) or (m.per == "l2_channel" and m.table == table and last.isdigit())
+    ]  # fmt: skip
+
+
+def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
+    if elsewhere := known_targets(word):
+        return BadArgument(
+            f"Metric {word!r} does not exist on {target}",
+            f"it does on {', '.join(elsewhere)}",
+            "search_metrics lists what this GPU has",
+        )
+    return BadArgument(
+        f"Unknown metric {word!r}",
+        near(word, [*named, *presets()]),
+        "Give a name, an id (17.3.7), a table (17.3), a panel (17), a subsystem, a preset "
+        f"({', '.join(presets())}) or *; search_metrics finds names",
+    )
+
+
+def _metric(
+    table: dict[str, Any],
+    entry: dict[str, Any],
+    target: str,
+    index: int,
+    entries: dict[str, tuple[dict[str, Any], Any]],
+) -> Metric:
+    """One entry as it stands on ``target``.
+
+    ``of`` takes over everything from another entry but what is stated here. Where ``per`` is a channel, the figures'
+    ids end in the channel's number and the entry itself has the id of its table.
+    """
+    fields, base = _stated(table, entry, target), entry
+    while "of" in base:
+        origin = entries[base["of"]]
+        fields, base = _stated(*origin, target) | fields, origin[1]
+    place = {
+        "id": table["id"] if fields.get("per") == "l2_channel" else f"{table['id']}.{index}",
+        "table": table["id"],
+        "table_title": table["title"],
+        "panel": int(table["id"].split(".")[0]),
+    }
+    return Metric.model_validate({"better": "none"} | fields | place)
+
+
+def _stated(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[str, Any]:
+    inherited = ("chart",) if "of" in entry else ("subsystem", "source", "chart", "per")
+    defaults = {k: table[k] for k in inherited if k in table}
+    stated = {k: v for k, v in entry.items() if k not in ("gpus", "on", "of")}
+    changes: dict[str, Any] = entry.get("on", {}).get(target, {})
+    return defaults | stated | changes

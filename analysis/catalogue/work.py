@@ -1,0 +1,179 @@
+"""Formulas of work and traffic, read from work/*.toml: operations, levels of memory, ceilings, busy cycles."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from ..problems import NotFound
+from . import targets
+from .targets import Fact
+
+_HERE = Path(__file__).parent / "work"
+Kind = Literal["flop", "iop", "inst"]
+LevelName = Literal["hbm", "l2", "vl1d", "lds"]
+LEVELS: tuple[LevelName, ...] = ("hbm", "l2", "vl1d", "lds")
+
+
+class _Entry(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    gpus: list[str] | None = None
+    """Targets whose counters can count it; None for all of the family."""
+    source: str = ""
+
+
+class Like(_Entry):
+    """Another ceiling that bounds the same thing, times a factor."""
+
+    factor: float
+
+
+class Bound(_Entry):
+    """Something with a ceiling: ``ceiling`` lists SQL expressions over device facts; the first that can be
+    evaluated counts."""
+
+    unit: str
+    ceiling: list[str]
+    like: Like | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of its ceiling in the store."""
+        return self.name
+
+
+class Level(Bound):
+    """One level of memory: bytes and transactions of a dispatch; ``least`` and ``most`` bound the bytes where the
+    counters for them may be missing."""
+
+    bytes: str = ""
+    transactions: str = ""
+    least: str = ""
+    most: str = ""
+    note: str = ""
+    cache: str = ""
+    """The ceiling of a cache that answers part of the traffic, so that more than the level's own can be true."""
+
+    @property
+    def key(self) -> str:
+        """The name of its ceiling in the store."""
+        return f"{self.name}.bw"
+
+
+class Operation(Bound):
+    """One kind of work; its name is pipe.datatype."""
+
+    kind: Kind
+    count: str
+    dual: float = 1.0
+    """How many times its ceiling the rate can be: two instructions in one cycle, or a clock above the one quoted."""
+    engine: str = ""
+    """The unit of the pipe that does it, where units of one pipe run side by side."""
+    optional: bool = False
+    """Whether nothing is said of it where its counters were not collected."""
+    note: str = ""
+    """What to know of its counts, said where a kernel has any."""
+    doubt: str = ""
+    """What else its counts may be, said at a point where they weigh."""
+    certain: str = ""
+    """The quantity of ``extra`` that is not zero where there is no such doubt."""
+
+    @property
+    def pipe(self) -> str:
+        """The hardware unit that does it: valu or matrix."""
+        return self.name.split(".")[0]
+
+    @property
+    def datatype(self) -> str:
+        """The part after the dot, such as f32."""
+        return self.name.split(".")[-1]
+
+
+class Busy(_Entry):
+    """Cycles in which a unit was busy, and cycles that there were."""
+
+    busy: str
+    cycles: str
+
+
+class Words(pydantic.BaseModel):
+    """What a vendor calls things, for sentences."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    wave: str = "wave"
+    lookup: str = "lookup"
+    piece: str = "line"
+    """What one lookup of the vector L1 is for."""
+    vector_memory: str = "vector memory instruction"
+    units: str = "compute units"
+    instructions: str = ""
+    """What the instructions of the instruction roofline are."""
+
+
+class Family(pydantic.BaseModel):
+    """All formulas of a family of targets, as they stand on one of them."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    family: str
+    words: Words = Words()
+    facts: dict[str, Fact] = {}
+    level: list[Level]
+    operation: list[Operation] = []
+    ceiling: list[Bound] = []
+    busy: list[Busy] = []
+    marks: dict[str, float] = {}
+    """Further marks of the memory wall: lookups per vector memory instruction."""
+    extra: dict[str, str] = {}
+
+    @property
+    def bounds(self) -> list[Bound]:
+        """Everything that has a ceiling."""
+        return [*self.level, *self.operation, *self.ceiling]
+
+    def operations(self, target: str, *kinds: Kind) -> list[Operation]:
+        """The operations of these kinds that a target's counters can count."""
+        return [o for o in self.operation if o.kind in kinds and (o.gpus is None or target in o.gpus)]
+
+
+@cache
+def family(name: str, target: str) -> Family:
+    """The formulas of a family with what the target changes (``on.<target>``) applied.
+
+    Raises NotFound for a family without rooflines.
+    """
+    path = _HERE / f"{name}.toml"
+    if not path.is_file():
+        raise NotFound(
+            f"There are no roofline formulas for {target}",
+            "its counters tell neither bytes nor floating-point operations",
+            "compute_metrics works",
+        )
+    data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    for key in ("level", "operation", "busy"):
+        data[key] = [
+            {k: v for k, v in entry.items() if k != "on"} | entry.get("on", {}).get(target, {})
+            for entry in data.get(key, [])
+        ]
+    return Family.model_validate(data)
+
+
+def formulas(target: str) -> dict[str, str]:
+    """Every quantity that the rooflines of a target use: operations by name; per level the bytes by its name, and
+    ``.transactions``, ``.least``, ``.most``; ``.busy`` and ``.cycles`` of units; instruction counts."""
+    known = family(targets.gpu(target).family, target)
+    found = {o.name: o.count for o in known.operations(target, "flop", "iop", "inst")}
+    for level in known.level:
+        parts = {"": level.bytes, ".transactions": level.transactions, ".least": level.least, ".most": level.most}
+        found |= {f"{level.name}{part}": formula for part, formula in parts.items() if formula}
+    for unit in known.busy:
+        if unit.gpus is None or target in unit.gpus:
+            found |= {f"{unit.name}.busy": unit.busy, f"{unit.name}.cycles": unit.cycles}
+    return found | known.extra

@@ -1,0 +1,229 @@
+"""Times of two versions: samples per kernel, speed-up, interval and verdict."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..problems import BadInput
+from ..store import Manifest, Store, sql_literal, sql_path
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+
+
+SAMPLES = 500
+"""Launches of a kernel that are looked at one by one, spread evenly over all of them."""
+_SHAPES = 20
+Shape = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Launches of one kernel and shape: sampled run times in ns, in the order of the launches, and the launches."""
+
+    times: tuple[float, ...]
+    launches: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of a workload: its launches, those with a usable time, and the sum of their run times in ns."""
+
+    name: str
+    launches: int
+    timed: int
+    total_ns: float
+
+
+def kernels(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) -> list[Kernel]:
+    """The kernels of a workload, longest total time first. Raises BadInput where it has no dispatches."""
+    rows = con.execute(
+        "SELECT kernel, count(*), count(*) FILTER (duration_ns > 0), "
+        "coalesce(sum(duration_ns) FILTER (duration_ns > 0), 0)::DOUBLE AS total "
+        f"FROM read_parquet({_file(store, manifest)}) GROUP BY kernel ORDER BY total DESC, min(dispatch_id)"
+    ).fetchall()
+    return [Kernel(str(name), int(n), int(timed), float(total)) for name, n, timed, total in rows]
+
+
+def parts(
+    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, names: Sequence[str]
+) -> dict[str, dict[Shape, Part]]:
+    """The timed launches of these kernels by kernel and launch shape (grid, work-group size)."""
+    path = _file(store, manifest)
+    held = {str(row[0]) for row in con.execute(f"DESCRIBE SELECT * FROM read_parquet({path})").fetchall()}
+    shape = ", ".join(c if c in held else f"NULL::BIGINT AS {c}" for c in ("grid", "workgroup_size"))
+    wanted = ", ".join(map(sql_literal, names)) or "NULL"
+    timed = f"SELECT kernel, {shape}, dispatch_id, duration_ns FROM read_parquet({path}) "
+    timed += f"WHERE duration_ns > 0 AND kernel IN ({wanted})"
+    rows = con.execute(
+        f"WITH t AS ({timed}), r AS (SELECT *, row_number() OVER k AS i, count(*) OVER (PARTITION BY kernel) AS n, "
+        "count(*) OVER (PARTITION BY kernel, grid, workgroup_size) AS launches FROM t "
+        "WINDOW k AS (PARTITION BY kernel ORDER BY dispatch_id)) "
+        "SELECT kernel, grid, workgroup_size, launches, list(duration_ns::DOUBLE ORDER BY dispatch_id) FROM r "
+        f"WHERE floor(i * least(n, {SAMPLES}) / n) > floor((i - 1) * least(n, {SAMPLES}) / n) "
+        "GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+    found: dict[str, dict[Shape, Part]] = {}
+    for kernel, grid, size, launches, times in rows:
+        found.setdefault(str(kernel), {})[grid, size] = Part(tuple(times), int(launches))
+    return found
+
+
+def alike(one: dict[Shape, Part], other: dict[Shape, Part]) -> tuple[list[Part], list[Part]]:
+    """The parts of a kernel in two workloads: by shape where both launched the same shapes equally often, else whole.
+
+    A kernel that is launched in several sizes has one median for each, and a change of shape is part of the change.
+    """
+    shapes = [Counter({shape: part.launches for shape, part in parts.items()}) for parts in (one, other)]
+    if shapes[0] == shapes[1] and 1 < len(one) <= _SHAPES:
+        return [one[shape] for shape in one], [other[shape] for shape in one]
+    return [whole(one)], [whole(other)]
+
+
+def whole(parts: dict[Shape, Part]) -> Part:
+    """All launches of a kernel as one part."""
+    times = tuple(t for part in parts.values() for t in part.times)
+    return Part(times, sum(part.launches for part in parts.values()))
+
+
+def _file(store: Store, manifest: Manifest) -> str:
+    path = store.file(manifest, "dispatches")
+    if path is None:
+        raise BadInput(
+            f"Workload {manifest.name!r} has no dispatches",
+            "it was imported from a profiler's kernel statistics, which hold neither single times nor counters",
+            "Profile both versions and compare those",
+        )
+    return sql_path(path)
+
+
+Verdict = Literal["improved", "regressed", "inconclusive"]
+ENOUGH = 5
+"""Launches from which on the bootstrap interval of a ratio of medians covers at least 95 %; measured for 4 to 40."""
+RUNS_DIFFER = 0.025
+"""Medians of 30 launches of one build differed by up to 2.4 % between ten runs (17 kernels of examples/kernels on an
+H200); launches of one run share its clock and placement, so their own spread does not show that."""
+LAUNCHES_DIFFER = 0.15
+"""Single launches of one build differed by up to 5 %, of two kernels by 15 and 20 % (the same kernels)."""
+JITTER_NS = 1000.0
+"""Start and end of a launch: what makes kernels of a few microseconds differ by tens of percent."""
+_RESAMPLES = 2000
+_LEVEL = 0.95
+_WEIGHS = 0.05
+"""Share of an average part's time from which on the number of launches of a part counts."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The time of one round of launches before and after, in ns, and ``speedup`` = before / after.
+
+    ``low`` and ``high`` bound the speed-up with 95 % confidence; None with fewer than ENOUGH launches. ``floor`` is
+    the relative difference that is taken for noise whatever the interval says. ``p`` is that of the rank test.
+    """
+
+    baseline_ns: float
+    candidate_ns: float
+    speedup: float
+    low: float | None
+    high: float | None
+    floor: float
+    n: tuple[int, int]
+    verdict: Verdict
+    why: str
+    p: float | None = None
+
+
+def effect(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int], *, short: int = 1) -> Effect:
+    """Compare run times as samples.
+
+    The time of a round is the sum over parts of launches / rounds x median. Its ratio has a bootstrap interval
+    (scipy.stats.bootstrap, percentiles, parts resampled one by one); where both sides are one part, the
+    Mann-Whitney test must agree. A difference counts only beyond the noise floor: RUNS_DIFFER with repeated launches,
+    LAUNCHES_DIFFER with few, and never less than JITTER_NS for each of ``short`` launches in a round.
+    """
+    times = [
+        sum(_share(part, n) * _median(part.times) for part in side)
+        for side, n in zip((before, after), rounds, strict=True)
+    ]
+    n = (_fewest(before, rounds[0]), _fewest(after, rounds[1]))
+    speedup, few = times[0] / times[1], min(n) < ENOUGH
+    floor = max(LAUNCHES_DIFFER if few else RUNS_DIFFER, short * JITTER_NS / min(times))
+    beyond = abs(math.log(speedup)) > math.log1p(floor)
+    low = high = p = None
+    if few:
+        certain, why = beyond and _apart(before, after), _few(n, floor, beyond)
+    else:
+        low, high = _interval(before, after, rounds)
+        p = _ranks(before, after)
+        excluded = not low <= 1 <= high and (p is None or p < 1 - _LEVEL)
+        certain, why = beyond and excluded, _many(floor, beyond, excluded)
+    verdict: Verdict = "inconclusive" if not certain else "improved" if speedup > 1 else "regressed"
+    return Effect(times[0], times[1], speedup, low, high, floor, n, verdict, why, p)
+
+
+def _few(n: tuple[int, int], floor: float, beyond: bool) -> str:
+    counted = f"only {n[0]} and {n[1]} launches" if n != (1, 1) else "one launch each (n=1)"
+    return f"{counted}: no interval, and {'beyond' if beyond else 'within'} the noise floor of {floor:.0%}"
+
+
+def _many(floor: float, beyond: bool, excluded: bool) -> str:
+    if beyond and excluded:
+        return f"beyond the interval and the noise floor of {floor:.1%}"
+    if excluded:
+        return f"within the noise floor of {floor:.1%}, by which runs of one build differ"
+    return "the interval does not exclude that nothing changed"
+
+
+def _share(part: Part, rounds: int) -> float:
+    return part.launches / rounds
+
+
+def _fewest(side: Sequence[Part], rounds: int) -> int:
+    """The least number of launches of the parts that weigh; repeats of one part cannot stand for another."""
+    spent = [_share(part, rounds) * _median(part.times) for part in side]
+    return min(p.launches for p, time in zip(side, spent, strict=True) if time >= _WEIGHS * sum(spent) / len(spent))
+
+
+def _apart(before: Sequence[Part], after: Sequence[Part]) -> bool:
+    """Whether no launch of one side took as long as any of the other; launches of several parts are not compared."""
+    if len(before) != 1 or len(after) != 1:
+        return True
+    return max(before[0].times) < min(after[0].times) or max(after[0].times) < min(before[0].times)
+
+
+def _interval(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int]) -> tuple[float, float]:
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    weights = [_share(part, rounds[0]) for part in before] + [_share(part, rounds[1]) for part in after]
+
+    def logarithm(*parts: np.ndarray[Any, Any], axis: int) -> Any:
+        spent = [w * np.median(p, axis=axis) for w, p in zip(weights, parts, strict=True)]
+        return np.log(sum(spent[: len(before)])) - np.log(sum(spent[len(before) :]))
+
+    data = tuple(np.asarray(part.times) for part in (*before, *after))
+    # A seed of its own: the same samples give the same interval.
+    found = bootstrap(
+        data, logarithm, n_resamples=_RESAMPLES, method="percentile", confidence_level=_LEVEL, vectorized=True, rng=0
+    ).confidence_interval
+    return math.exp(found.low), math.exp(found.high)
+
+
+def _ranks(before: Sequence[Part], after: Sequence[Part]) -> float | None:
+    """The p-value of the Mann-Whitney test, where one part faces one other."""
+    if len(before) != 1 or len(after) != 1:
+        return None
+    from scipy.stats import mannwhitneyu
+
+    return float(mannwhitneyu(before[0].times, after[0].times).pvalue)
+
+
+def _median(times: Sequence[float]) -> float:
+    from statistics import median
+
+    return median(times)

@@ -1,0 +1,283 @@
+"""Whether two versions did the same work, from the quantities that both have."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ..catalogue import metrics as catalog
+from ..catalogue import targets, work
+from ..catalogue.work import Family, Operation
+from ..engine.compile import Scope
+from ..engine.sums import Done, collect
+from ..store import Manifest, Store
+from ..workload import Selection
+from .time import Kernel
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+Role = Literal["launch", "instructions", "asked", "moved", "reuse"]
+BUSY = ("clock", "concurrency")
+_LEVELS = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "lds_bytes_moved"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What one family of targets counts: quantities of quantities.toml by role, and pairs for clock and concurrency."""
+
+    roles: dict[str, Role]
+    stated: dict[str, list[str]]
+    """Quantity -> its expressions, the first that can be evaluated counts."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The kernels of one side of a pair, in ``rounds`` rounds of launches, with what they did where it was counted."""
+
+    kernels: tuple[Kernel, ...]
+    done: tuple[Done | None, ...]
+    rounds: int
+
+    @property
+    def time_ns(self) -> float:
+        """Run time of a round on average, in ns."""
+        return sum(k.total_ns for k in self.kernels) / self.rounds
+
+    def amount(self, name: str) -> float | None:
+        """A quantity in one round: the mean of the launches that have it x launches of each kernel.
+
+        None where a kernel has none, or where counters of different replays do not fit together (a negative count).
+        """
+        total = 0.0
+        for kernel, done in zip(self.kernels, self.done, strict=True):
+            n, sums = done.over([name]) if done is not None else (0, {})
+            if not n:
+                return None
+            total += sums[name] / n * kernel.timed / self.rounds
+        return total if total >= 0 else None
+
+    def ratio(self, name: str) -> float | None:
+        """The quotient of a pair of BUSY, None where it is not known or nothing."""
+        of, over = self.amount(f"{name}.of"), self.amount(f"{name}.over")
+        return of / over if of and over else None
+
+
+@cache
+def known(target: str) -> Known:
+    """The quantities of quantities.toml for a target; none for a family that is not in it."""
+    roles: dict[str, Role] = {}
+    stated: dict[str, list[str]] = {}
+    if target not in targets.targets():
+        return Known(roles, stated)
+    data = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
+    for role, entries in data.get(targets.gpu(target).family, {}).items():
+        for name, formulas in entries.items():
+            if role == "busy":
+                stated |= {f"{name}.of": [formulas[0]], f"{name}.over": [formulas[1]]}
+            else:
+                roles[name], stated[name] = role, formulas
+    return Known(roles, stated)
+
+
+def family(target: str | None) -> Family | None:
+    """The formulas of work and traffic of a target, None where it has none."""
+    if target not in catalog.with_metrics() or targets.gpu(target).vendor == "cpu":
+        return None
+    return work.family(targets.gpu(target).family, target)
+
+
+def operations(target: str) -> list[Operation]:
+    """The floating-point and integer operations that a target counts by type."""
+    formulas = family(target)
+    return formulas.operations(target, "flop", "iop") if formulas else []
+
+
+def expressions(manifests: Sequence[Manifest]) -> dict[str, str]:
+    """Quantity -> the first of its expressions that every one of these workloads of one target can evaluate.
+
+    A quantity that one of them cannot evaluate is left out: two ways of counting are not compared.
+    """
+    target = manifests[0].arch or ""
+    if target not in catalog.with_metrics():
+        return {}
+    stated = {name: [formula] for name, formula in (work.formulas(target) if family(target) else {}).items()}
+    scopes = [Scope(manifest, has_instances=False) for manifest in manifests]
+    found = {}
+    for name, formulas in (stated | known(target).stated).items():
+        for formula in formulas:
+            if not any(scope.resolve([formula])[0] for scope in scopes):
+                found[name] = formula
+                break
+    return found
+
+
+def collected(
+    con: duckdb.DuckDBPyConnection,
+    store: Store,
+    manifest: Manifest,
+    names: Sequence[str],
+    formulas: Mapping[str, str],
+) -> dict[str, Done]:
+    """What the named kernels did; empty where the workload has no counters or nothing is to be evaluated."""
+    if not formulas or not names or store.file(manifest, "counters") is None:
+        return {}
+    chosen = Selection(list(names), False, None)
+    groups = collect(con, store, manifest, chosen, formulas, "kernel", len(names), 0).groups
+    return {done.kernel: done for done in groups}
+
+
+def level_title(level: str) -> str:
+    """What the bytes of a level are called."""
+    return _LEVELS[level]
+
+
+Answer = Literal["yes", "no", "unknown"]
+SAME = 0.05
+"""Relative difference up to which counts are the same: compilers contract, boundaries move."""
+OTHER = 0.2
+"""Relative difference from which on counts are not the same work."""
+_UNITS = ("flop", "global_bytes_asked", "hbm_bytes", "l2_sectors", "l2_requests", "memory_requests", "vl1d_requests",
+          "vector_memory_instructions", "instructions")  # fmt: skip
+"""What time is held against, the most telling first."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One quantity of a round before and after; ``ratio`` is after / before, None where nothing was done before."""
+
+    quantity: str
+    role: str
+    before: float
+    after: float
+
+    @property
+    def ratio(self) -> float | None:
+        return self.after / self.before if self.before else None
+
+
+@dataclass(frozen=True)
+class Work:
+    """Whether the work was the same, why, and the quantities that tell, the most telling first."""
+
+    answer: Answer
+    why: str
+    evidence: list[Evidence]
+
+    def units(self) -> list[Evidence]:
+        """The quantities that time can be held against: not zero on either side, the most telling first."""
+        fit = {e.quantity: e for e in self.evidence if e.before > 0 and e.after > 0}
+        return [fit[name] for name in _UNITS if name in fit]
+
+
+def judge(target: str, before: Side, after: Side) -> Work:
+    """Compare what both sides did in a round.
+
+    Floating-point operations decide where any were counted: tiling, caching and other launch shapes leave them as they
+    are; a difference could also be operations of a type that was not counted. Without them the bytes or requests that
+    threads ask of memory decide, before any cache; these also fall where registers or LDS serve values again, so a fall
+    is other work only where the traffic to HBM falls as well, and unknown where LDS use has grown. HBM traffic alone
+    decides nothing: better caching lowers it.
+    """
+    evidence = _evidence(target, before, after)
+    named = {e.quantity: e for e in evidence}
+    flop, kinds = named.get("flop"), [e for e in evidence if e.role == "operations" and e.quantity != "flop"]
+    asked = [e for e in evidence if e.role == "asked" and e.before and e.after]
+    reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in evidence)
+    requests = _by_requests(asked, named.get("hbm_bytes"), reuse) if asked else None
+    if flop:
+        answer, why = _by_operations(flop, kinds)
+        lost = _not_counted(target, before, after) if answer == "no" else []
+        if lost and not (requests and requests[0] == "no"):
+            return Work(
+                "unknown", f"{_times(flop.ratio)} of those counted, but not counted: {', '.join(lost)}", evidence
+            )
+        return Work(answer, why, evidence)
+    if requests:
+        return Work(*requests, evidence)
+    if not evidence:
+        return Work("unknown", "no counter of work is in both profiles", evidence)
+    counted = ", ".join(e.quantity for e in evidence[:4])
+    if "instructions" in named and all(e.ratio is not None and abs(e.ratio - 1) <= SAME for e in evidence):
+        return Work("yes", f"all that was counted agrees to {SAME:.0%}: {counted}", evidence)
+    return Work("unknown", f"neither operations nor requests were counted in both, only {counted}", evidence)
+
+
+def _evidence(target: str, before: Side, after: Side) -> list[Evidence]:
+    found = []
+
+    def note(quantity: str, role: str, names: list[str]) -> None:
+        sums = [[side.amount(name) for name in names] for side in (before, after)]
+        counted = [[v for v in side if v is not None] for side in sums]
+        if names and len(counted[0]) == len(counted[1]) == len(names):
+            found.append(Evidence(quantity, role, sum(counted[0]), sum(counted[1])))
+
+    both = [o for o in operations(target) if _counted(o, before, after)]
+    floats = [o.name for o in both if o.kind == "flop"]
+    note("flop", "operations", floats)
+    for operation in both:
+        note(operation.name, "operations", [operation.name])
+    roles = known(target).roles
+    for role in ("asked", "moved", "instructions", "launch", "reuse"):
+        for name in (n for n, r in roles.items() if r == role):
+            note(name, role, [name])
+        if role == "asked":
+            note(level_title("hbm"), "moved", ["hbm"])
+    return [e for e in found if e.before or e.after]
+
+
+def _counted(operation: Operation, before: Side, after: Side) -> bool:
+    """Whether both sides counted a kind of operation, and its counts are nothing else in disguise."""
+    sure = not operation.doubt or before.amount(operation.certain) or after.amount(operation.certain)
+    return bool(sure) and before.amount(operation.name) is not None and after.amount(operation.name) is not None
+
+
+def _not_counted(target: str, before: Side, after: Side) -> list[str]:
+    """The types of floating-point operations that one of the sides did not count."""
+    kinds = [o for o in operations(target) if o.kind == "flop" and not o.optional]
+    return [o.name for o in kinds if before.amount(o.name) is None or after.amount(o.name) is None]
+
+
+def _by_operations(flop: Evidence, kinds: list[Evidence]) -> tuple[Answer, str]:
+    ratio = flop.ratio
+    if ratio is None or not 1 - OTHER <= ratio <= 1 + OTHER:
+        done = f"{_times(ratio)} floating-point operations"
+        return "no", f"{done}: less was done, or it was computed another way; check the results"
+    if abs(ratio - 1) > SAME:
+        return "unknown", f"floating-point operations differ by {ratio - 1:+.1%}: boundaries, or another algorithm"
+    total = max(flop.before, flop.after)
+    moved = [e.quantity for e in kinds if "." in e.quantity and abs(e.after - e.before) > SAME * total and _float(e)]
+    if moved:
+        return "unknown", f"as many operations of other types ({', '.join(moved)}): check the accuracy of the results"
+    return "yes", f"floating-point operations agree to {abs(ratio - 1):.1%}"
+
+
+def _float(kind: Evidence) -> bool:
+    return not kind.quantity.rpartition(".")[2].startswith("i")
+
+
+def _by_requests(asked: list[Evidence], hbm: Evidence | None, reuse: bool) -> tuple[Answer, str]:
+    best = asked[0]
+    ratio, name = best.after / best.before, best.quantity.replace("_", " ")
+    if abs(ratio - 1) <= SAME:
+        return "yes", f"{name} agree to {abs(ratio - 1):.1%} and no floating-point operations were counted"
+    apart = not 1 - OTHER <= ratio <= 1 + OTHER
+    drained = hbm is not None and hbm.ratio is not None and not 1 - OTHER <= hbm.ratio <= 1 + OTHER
+    alike = drained and hbm is not None and hbm.ratio is not None and (hbm.ratio < 1) == (ratio < 1)
+    if apart and alike and hbm is not None and not reuse:
+        return "no", f"{_times(ratio)} {name} and {_times(hbm.ratio)} bytes of HBM traffic: another amount of data"
+    why = "values may be served again from registers or LDS" if ratio < 1 else "accesses may be narrower or repeated"
+    return "unknown", f"{_times(ratio)} {name}, and no floating-point operations were counted to decide: {why}"
+
+
+def _times(ratio: float | None) -> str:
+    if ratio is None:
+        return "newly many"
+    if ratio == 0:
+        return "no more"
+    return f"{1 / ratio:.3g} times fewer" if ratio < 1 else f"{ratio:.3g} times as many"

@@ -1,0 +1,342 @@
+"""Metrics of a workload: every figure with value, unit, status, reason, n and peak."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..catalogue import metrics as catalog
+from ..catalogue.formula import references
+from ..catalogue.metrics import Metric
+from ..problems import BadArgument, BadInput
+from ..store import Manifest, Store
+from ..workload import choose, connect
+from .compile import Query, channel_query, dispatch_query, pass_of, passes_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+Aggregation = Literal["sum_ratio", "mean"]
+Key = tuple[str | None, int, int]
+"""Kernel (None: all), index of the metric in the query, channel (0 where there are none)."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The values of one metric over the dispatches of one group; ``zero`` and ``untimed`` count what had no value."""
+
+    ratio: float | None = None
+    mean: float | None = None
+    min: float | None = None
+    max: float | None = None
+    std: float | None = None
+    q1: float | None = None
+    median: float | None = None
+    q3: float | None = None
+    n: int = 0
+    zero: int = 0
+    total: int = 0
+    untimed: int = 0
+
+    def value(self, metric: Metric, aggregation: Aggregation) -> float | None:
+        """The aggregate asked for; None where sums overflowed."""
+        found = self.mean if aggregation == "mean" or metric.rule == "mean" else self.ratio
+        return found if found is not None and math.isfinite(found) else None
+
+
+NOTHING = Aggregate()
+
+
+def run(con: duckdb.DuckDBPyConnection, query: Query) -> dict[Key, Aggregate]:
+    """Execute a compiled query; empty where nothing could be compiled."""
+    if not query.sql:
+        return {}
+    found = {(kernel, pair, ch): Aggregate(*rest) for kernel, pair, ch, *rest in con.execute(query.sql).fetchall()}
+    users: dict[int, list[int]] = {}
+    for metric, pair in enumerate(query.pairs):
+        if pair is not None:
+            users.setdefault(pair, []).append(metric)
+    return {(kernel, metric, ch): a for (kernel, pair, ch), a in found.items() for metric in users[pair]}
+
+
+def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | str]:
+    """Peaks by metric name: a number, or a sentence that names the device fact that is unknown."""
+    formulas = {m.name: m.peak for m in query.metrics if m.peak}
+    needs = references(formulas.values())
+    found: dict[str, float | str] = {}
+    ready: dict[str, str] = {}
+    for name, formula in formulas.items():
+        if unknown := sorted(needs[formula] - query.facts.keys()):
+            found[name] = f"no peak: {', '.join(unknown)} unknown"
+        else:
+            ready[name] = formula
+    if ready:
+        distinct = list(dict.fromkeys(ready.values()))
+        used = {name for formula in distinct for name in needs[formula]}
+        given = _given({name: query.facts[name] for name in used})
+        items = ", ".join(f"({f})::DOUBLE" for f in distinct)
+        values = dict(zip(distinct, con.execute(f"SELECT {items} FROM (SELECT {given})").fetchone() or (), strict=True))
+        found |= {n: float(v) for n, f in ready.items() if (v := values[f]) is not None and math.isfinite(v)}
+    return found
+
+
+def finish(
+    con: duckdb.DuckDBPyConnection, query: Query, aggregates: dict[Key, Aggregate], aggregation: Aggregation
+) -> dict[Key, float | None]:
+    """Apply ``finish`` expressions to the aggregates of the metrics that have one, those first that others use."""
+    found: dict[Key, float | None] = {}
+    place = {m.name: i for i, m in enumerate(query.metrics)}
+    wanted = [key for key in aggregates if query.metrics[key[1]].finish]
+    for key in sorted(wanted, key=lambda k: bool(query.metrics[k[1]].uses)):
+        metric = query.metrics[key[1]]
+        value = aggregates[key].value(metric, aggregation)
+        others = {name: found.get((key[0], place[used], key[2])) for name, used in metric.uses.items()}
+        known = {name: v for name, v in others.items() if v}
+        if value is None or len(known) < len(others):
+            continue
+        inputs = {**query.facts, **known, "value": value}
+        given = _given({name: inputs[name] for name in references([metric.finish or "0"])[metric.finish or "0"]})
+        answer = con.execute(f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {given})").fetchone()
+        found[key] = answer[0] if answer else None
+    return found
+
+
+def _given(values: dict[str, float]) -> str:
+    return ", ".join(f"{v!r}::DOUBLE AS {k}" for k, v in values.items()) or "1 AS nothing"
+
+
+Status = Literal["ok", "suspect", "impossible", "not_collected", "not_supported"]
+_SUSPECT_PCT = 100.0
+_IMPOSSIBLE_PCT = 105.0
+_TOLERANCE_PCT = 1.0
+NOTHING_THERE = "the denominator is zero"
+"""How the reason begins where a ratio has nothing to relate to: a kernel without loads has no hit rate."""
+
+
+def judge(
+    metric: Metric, value: float | None, pct: float | None, found: Aggregate | None, missing: str | None
+) -> tuple[Status, str | None]:
+    """The status of one figure and, where it is not ok, the reason in words.
+
+    ``pct`` is the share of the peak where there is one; a percentage without a peak is held against its limit.
+    Up to 105 % counts as suspect (replays differ, clocks boost), more as impossible.
+    """
+    if missing or found is None or value is None:
+        return "not_collected", missing or _why_empty(metric, found)
+    if value < 0:
+        small = metric.unit == "%" and value > -_TOLERANCE_PCT
+        return "suspect" if small else "impossible", "negative: counters of different replays do not fit together"
+    share = pct
+    if share is None and metric.unit == "%":
+        share = 100 * value / (metric.limit or 100)
+    if share is None or share <= _SUSPECT_PCT:
+        return "ok", None
+    if share <= _IMPOSSIBLE_PCT:
+        return "suspect", f"{share:.4g} % of its limit: replays differ, or the clock was above the nominal one"
+    return "impossible", f"{share:.4g} % of its limit: replays were mixed, a clock is wrong, or units are miscounted"
+
+
+def _why_empty(metric: Metric, found: Aggregate | None) -> str:
+    if found is None:
+        return "this channel was not collected" if metric.per == "l2_channel" else "no dispatch has its counters"
+    if found.total and found.untimed == found.total:
+        return "the dispatches have no usable timing"
+    if found.zero:
+        return f"{NOTHING_THERE} in {found.zero} of {found.total} dispatches: nothing to relate to"
+    return "its counters hold no value for these dispatches"
+
+
+Normalization = Literal["per_kernel", "per_wave", "per_cycle", "per_second"]
+NORMALIZATIONS = ("per_kernel", "per_wave", "per_cycle", "per_second")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric of one selection of dispatches.
+
+    ``value`` follows the aggregation; minimum, maximum, quartiles and std are statistics of the per-dispatch values
+    (std with ddof 1). Everything is None where there is no value, and ``reason`` says why. ``n`` counts the
+    dispatches that contributed.
+    """
+
+    metric: Metric
+    name: str
+    id: str
+    kernel: str | None
+    value: float | None
+    min: float | None
+    max: float | None
+    unit: str
+    peak: float | None
+    pct_of_peak: float | None
+    status: Status
+    reason: str | None
+    n: int
+    q1: float | None = None
+    median: float | None = None
+    q3: float | None = None
+    std: float | None = None
+
+
+def evaluate(
+    store: Store,
+    workload: str | Manifest,
+    metrics: Iterable[str] = ("overview",),
+    *,
+    kernel: str | None = None,
+    by_kernel: bool = False,
+    dispatches: str | Sequence[int] | None = None,
+    normalization: Normalization = "per_kernel",
+    aggregation: Aggregation = "sum_ratio",
+    quartiles: bool = True,
+) -> list[Figure]:
+    """Evaluate metrics (names, ids, tables, panels, subsystems, presets, ``*``) over one workload.
+
+    aggregation="sum_ratio" is sum(num) / sum(den) over the selected dispatches; "mean" is the unweighted mean of
+    the per-dispatch ratios, as rocprof-compute up to 3.6 computes it. Figures come in the order asked for, per kernel
+    by total time where ``by_kernel``. Without ``quartiles`` those and the deviation are left out, which is faster on
+    many dispatches. Raises Problem subclasses for anything the caller can mend.
+    """
+    if normalization not in NORMALIZATIONS:
+        raise BadArgument(f"Unknown normalization {normalization!r}", fix=f"Use one of {', '.join(NORMALIZATIONS)}")
+    if aggregation not in ("sum_ratio", "mean"):
+        raise BadArgument(f"Unknown aggregation {aggregation!r}", fix="Use sum_ratio or mean")
+    manifest = workload if isinstance(workload, Manifest) else store.resolve(workload)
+    if manifest.arch not in catalog.with_metrics():
+        raise BadInput(
+            f"No metrics are known for workload {manifest.name!r}",
+            f"its GPU target is {manifest.arch or 'not stated in the profile'}",
+            f"Import it again with gpu= one of {', '.join(catalog.with_metrics())}",
+        )
+    wanted = list(metrics)
+    chosen = catalog.select(manifest.arch, wanted)
+    con = connect()
+    try:
+        selection = choose(con, store, manifest, kernel, dispatches)
+        normal = _normal(manifest.arch, normalization)
+        plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(manifest.arch))
+        found = []
+        for measured_in, together in _by_pass(con, store, manifest, plain).items():
+            query = dispatch_query(
+                store, manifest, together, selection, normal.den, by_kernel, quartiles, measured_in=measured_in
+            )
+            found += _evaluate(con, query, normal.word, aggregation)
+        channels = [m for m in chosen if m.per == "l2_channel"]
+        if channels:
+            query = channel_query(store, manifest, channels, selection, normal.den, by_kernel, quartiles)
+            found += _asked_channels(_evaluate(con, query, normal.word, aggregation), wanted)
+    finally:
+        con.close()
+    order = {m.name: i for i, m in enumerate(chosen)}
+    ranks = {k: i for i, k in enumerate(selection.kernels)}
+    return sorted(
+        (f for f in found if f.metric.name in order),
+        key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)),
+    )
+
+
+def _normal(target: str, normalization: Normalization) -> catalog.Normal:
+    """What normalised metrics are divided by; a target without such a divisor has no such metrics."""
+    if normalization == "per_kernel":
+        return catalog.Normal(den="1", word="kernel")
+    known = catalog.normalizations(target)
+    if normalization not in known:
+        raise BadArgument(
+            f"{normalization} means nothing on {target}", fix=f"Use one of {', '.join(['per_kernel', *known])}"
+        )
+    return known[normalization]
+
+
+def _by_pass(
+    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, metrics: list[Metric]
+) -> dict[str | None, list[Metric]]:
+    """The metrics by the pass that holds all of their counters; None: as first measured."""
+    passes, target = passes_of(con, store, manifest), manifest.arch or ""
+    linked = {name for m in metrics if m.uses for name in (m.name, *m.uses.values())}
+    found: dict[str | None, list[Metric]] = {}
+    for metric in metrics:
+        place = pass_of(catalog.counters(target, metric), passes) if passes and metric.name not in linked else None
+        found.setdefault(place, []).append(metric)
+    return found
+
+
+def _with_used(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:
+    """The metrics chosen, and those that their ``finish`` needs, which come first."""
+    named = {m.name: m for m in chosen}
+    used = {name: known[name] for m in chosen for name in m.uses.values()}
+    return list((used | named).values())
+
+
+def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
+    """All channels of a metric, unless only single channels of its table were asked for (18.2.17)."""
+    single = {f.id for f in figures} & set(wanted)
+    tables = {i.rpartition(".")[0] for i in single}
+    whole = set(wanted) - single
+
+    def asked(figure: Figure) -> bool:
+        metric = figure.metric
+        named = whole & {metric.name, metric.table, str(metric.panel), metric.subsystem, "*"}
+        return figure.id in single or metric.table not in tables or bool(named)
+
+    return [f for f in figures if asked(f)]
+
+
+def _evaluate(con: duckdb.DuckDBPyConnection, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
+    """Run one query and turn its rows, and the metrics that could not be compiled, into figures."""
+    aggregates = run(con, query)
+    finished = finish(con, query, aggregates, aggregation)
+    limits = peaks(con, query)
+    figures = []
+    for i, metric in enumerate(query.metrics):
+        for key in [(kernel, i, channel) for kernel in query.groups for channel in query.channels]:
+            found, final, missing = aggregates.get(key), finished.get(key), query.missing[i]
+            figures.append(_figure(metric, key, found, final, missing, limits.get(metric.name), per, aggregation))
+    return figures
+
+
+def _figure(
+    metric: Metric,
+    key: Key,
+    found: Aggregate | None,
+    finished: float | None,
+    missing: str | None,
+    limit: float | str | None,
+    per: str,
+    aggregation: Aggregation,
+) -> Figure:
+    """One figure from its aggregate; ``limit`` is the peak, or a sentence why there is none."""
+    kernel, _, channel = key
+    value = finished if metric.finish else found.value(metric, aggregation) if found else None
+    if metric.chart and aggregation == "mean" and value is not None:
+        value = float(round(value))
+    peak = limit if isinstance(limit, float) else None
+    pct = 100 * value / peak if value is not None and peak else None
+    status, reason = judge(metric, value, pct, found, missing)
+    channelled = metric.per == "l2_channel"
+    shown = found if found and value is not None else NOTHING
+    return Figure(
+        metric=metric,
+        name=f"{metric.name}[{channel}]" if channelled else metric.name,
+        id=f"{metric.table}.{channel}" if channelled else metric.id,
+        kernel=kernel,
+        value=value,
+        min=shown.min,
+        max=shown.max,
+        unit=f"{metric.unit}/{per}" if metric.norm else metric.unit,
+        peak=peak,
+        pct_of_peak=pct,
+        status=status,
+        reason=reason or (limit if isinstance(limit, str) else None),
+        n=found.n if found else 0,
+        q1=shown.q1,
+        median=shown.median,
+        q3=shown.q3,
+        std=shown.std,
+    )
+
+
+def _channel(id: str) -> int:
+    return int(id.rsplit(".", 1)[-1])

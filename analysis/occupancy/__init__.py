@@ -1,0 +1,98 @@
+"""Occupancy: how many waves of a kernel reside on a compute unit at once, what limits them, and what would raise it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..problems import BadArgument
+from .rule import Launch, Mode, Rule, allocated_lds, allocated_vgprs, checked, known, limits, rule_of
+from .whatif import Change, WhatIf, per_simd, what_if
+
+__all__ = ["Change", "Mode", "Occupancy", "WhatIf", "known", "occupancy"]
+
+RESOURCES = ("wave_slots", "workgroup_slots", "vgprs", "sgprs", "lds")
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """The waves (warps) of one kernel that one CU holds. ``unit`` says what a CU is on the target.
+
+    ``limits`` has the waves per CU that each resource alone would allow, for those that count: wave_slots,
+    workgroup_slots (barriers or thread blocks), vgprs (registers on NVIDIA), sgprs, lds (shared memory).
+    ``limiters`` are those that allow no more than the result; at full occupancy that is wave_slots alone.
+    In hardware mode 0 waves means that not even one work-group fits: such a launch fails.
+    """
+
+    gpu: str
+    mode: Mode
+    unit: str
+    waves_per_simd: float
+    """Mean over the SIMDs; a whole number in compiler mode."""
+    waves_per_cu: int
+    max_waves_per_cu: int
+    occupancy_pct: float
+    limiters: tuple[str, ...]
+    limits: dict[str, int]
+    waves_per_workgroup: int
+    workgroups_per_cu: int | None
+    """Whole work-groups; None in compiler mode, which counts none."""
+    allocated_vgprs: int
+    """Registers set aside for a work-item: AGPR rule and granule applied."""
+    allocated_lds_bytes: int
+    """Bytes set aside for a work-group: static and dynamic LDS in whole blocks."""
+    rule: Rule
+    launch: Launch
+
+    @cached_property
+    def what_if(self) -> tuple[WhatIf, ...]:
+        """How much less of a register kind, of LDS, or which other work-group size gives more waves."""
+        return what_if(self.rule, self.launch, self.mode)
+
+
+def occupancy(
+    gpu: str,
+    *,
+    vgprs: int,
+    agprs: int = 0,
+    sgprs: int = 0,
+    lds_bytes: int = 0,
+    dynamic_lds_bytes: int = 0,
+    workgroup_size: int,
+    mode: Mode = "hardware",
+    wave_size: int | None = None,
+    cu_mode: bool = False,
+) -> Occupancy:
+    """The occupancy of a kernel that uses these resources on a GPU target (gfx90a, sm_90, ...).
+
+    ``vgprs`` are architectural VGPRs per work-item (registers per thread on NVIDIA), ``agprs`` accumulation VGPRs; how
+    they add up is a fact of the target. ``sgprs`` are per wave. ``lds_bytes`` is static, ``dynamic_lds_bytes`` what the
+    launch adds, both per work-group. mode="hardware" places whole work-groups and LDS in blocks; mode="compiler" is
+    the figure of clang's remark kernel-resource-usage, never lower. NVIDIA has one rule, that of the CUDA occupancy
+    calculator, for both. Raises NotFound or BadArgument, with what is allowed, for what the target cannot have.
+    """
+    if mode not in ("hardware", "compiler"):
+        raise BadArgument(f"Unknown mode {mode!r}", fix="Use hardware or compiler")
+    rule = rule_of(gpu, wave_size, cu_mode)
+    launch = checked(rule, Launch(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size))
+    allowed = limits(rule, launch, mode)
+    waves = min(allowed.values())
+    full = waves == rule.slots
+    n = -(-launch.workgroup_size // rule.wave_size)
+    return Occupancy(
+        gpu=gpu,
+        mode=mode,
+        unit=rule.unit,
+        waves_per_simd=per_simd(rule, waves),
+        waves_per_cu=waves,
+        max_waves_per_cu=rule.slots,
+        occupancy_pct=100 * waves / rule.slots,
+        limiters=("wave_slots",) if full else tuple(name for name in RESOURCES if allowed.get(name) == waves),
+        limits=allowed,
+        waves_per_workgroup=n,
+        workgroups_per_cu=waves // n if mode == "hardware" or not rule.compiler_differs else None,
+        allocated_vgprs=allocated_vgprs(rule, launch),
+        allocated_lds_bytes=allocated_lds(rule, launch) if launch.lds else 0,
+        rule=rule,
+        launch=launch,
+    )

@@ -1,0 +1,209 @@
+"""The rule that turns registers, LDS and work-group size into resident waves: facts of a target applied to one launch.
+
+All limits are waves per CU. What shares the LDS counts as one CU: a compute unit on gfx9, a work-group processor of two
+compute units on gfx10 and later (unless the code was built with cumode), an SM on NVIDIA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from operator import index
+from typing import Literal
+
+from ..catalogue import targets
+from ..problems import BadArgument
+
+Mode = Literal["hardware", "compiler"]
+_ARCH_ALIGNMENT = 4
+"""In a unified file AGPRs start at a multiple of this many registers (LLVM AMDGPU backend, getTotalNumVGPRs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The numbers of one target, as plain integers; their units and sources are in gpus/<target>.toml, [occupancy]."""
+
+    target: str
+    unit: str
+    simds: int
+    waves: int
+    wave_size: int
+    workgroup_size: int
+    groups: int
+    single_wave_groups_take_slots: bool
+    lane_vgprs: int
+    granule: int
+    max_vgprs: int
+    agprs: Literal["none", "separate", "unified"]
+    sgpr_waves: tuple[tuple[int, int], ...]
+    lds: int
+    lds_per_group: int
+    lds_block: int
+    lds_reserved: int
+    compiler_differs: bool
+
+    @property
+    def slots(self) -> int:
+        """Waves that one CU can hold."""
+        return self.simds * self.waves
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What one kernel launch asks for: registers per work-item, SGPRs per wave, bytes and work-items per work-group."""
+
+    vgprs: int
+    agprs: int
+    sgprs: int
+    lds_bytes: int
+    dynamic_lds_bytes: int
+    workgroup_size: int
+
+    @property
+    def lds(self) -> int:
+        return self.lds_bytes + self.dynamic_lds_bytes
+
+
+@cache
+def rule_of(target: str, wave_size: int | None = None, cu_mode: bool = False) -> Rule:
+    """The rule of a target. NotFound names near targets; BadArgument where it has no such waves or mode.
+
+    ``wave_size`` and ``cu_mode`` matter on gfx10 and later: code for waves of 64 finds half as many registers a lane,
+    and code built with cumode runs on one of the two compute units, with half of their SIMDs and LDS.
+    """
+    facts = targets.gpu(target).occupancy
+    if facts is None:
+        raise BadArgument(f"No occupancy rule is known for {target}", fix=f"Use one of {', '.join(known())}")
+    native = int(facts.wave_size.value)
+    sizes = (native, 64) if facts.cu_mode_workgroup_slots else (native,)
+    if wave_size is not None and wave_size not in sizes:
+        raise BadArgument(f"{target} has no waves of {wave_size}", f"allowed: {' or '.join(map(str, sizes))}")
+    if cu_mode and facts.cu_mode_workgroup_slots is None:
+        raise BadArgument(f"{target} has no choice between CU and WGP mode", fix="Leave cu_mode out")
+    wide = (wave_size or native) // native
+    halves, slots = (2, facts.cu_mode_workgroup_slots) if cu_mode else (1, None)
+    reserved = facts.lds_reserved_bytes
+    return Rule(
+        target=target,
+        unit="compute unit (cumode)" if cu_mode else facts.unit,
+        simds=int(facts.simds.value) // halves,
+        waves=int(facts.max_waves_per_simd.value),
+        wave_size=native * wide,
+        workgroup_size=int(facts.max_workgroup_size.value),
+        groups=int((slots or facts.workgroup_slots).value),
+        single_wave_groups_take_slots=facts.single_wave_groups_take_slots,
+        lane_vgprs=int(facts.vgprs_per_lane.value) // wide,
+        granule=int(facts.vgpr_granule.value) // wide,
+        max_vgprs=int(facts.max_vgprs.value),
+        agprs=facts.agprs.value,
+        sgpr_waves=tuple(facts.sgpr_waves.value) if facts.sgpr_waves else (),
+        lds=int(facts.lds_bytes.value) // halves,
+        lds_per_group=int(facts.max_lds_bytes_per_workgroup.value),
+        lds_block=int(facts.lds_block_bytes.value),
+        lds_reserved=int(reserved.value) if reserved else 0,
+        compiler_differs=targets.gpu(target).vendor == "amd",
+    )
+
+
+def known() -> list[str]:
+    """The targets with an occupancy rule."""
+    return [t for t in targets.targets() if targets.gpu(t).occupancy]
+
+
+def checked(rule: Rule, launch: Launch) -> Launch:
+    """The launch with plain integers; BadArgument says which number the target cannot have and what is allowed."""
+    vgprs = _within(rule, "vgprs", launch.vgprs, 0, rule.max_vgprs, "registers per work-item")
+    agprs = _within(
+        rule, "agprs", launch.agprs, 0, 0 if rule.agprs == "none" else rule.max_vgprs, "accumulation registers"
+    )
+    most = rule.sgpr_waves[-1][0] if rule.sgpr_waves else 0
+    sgprs = _within(rule, "sgprs", launch.sgprs, 0, most, "scalar registers per wave")
+    static = _within(rule, "lds_bytes", launch.lds_bytes, 0, rule.lds_per_group, "bytes per work-group")
+    left = rule.lds_per_group - static
+    dynamic = _within(rule, "dynamic_lds_bytes", launch.dynamic_lds_bytes, 0, left, "bytes beside the static ones")
+    size = _within(rule, "workgroup_size", launch.workgroup_size, 1, rule.workgroup_size, "work-items")
+    done = Launch(vgprs, agprs, sgprs, static, dynamic, size)
+    if registers(rule, done) > rule.max_vgprs:
+        raise BadArgument(
+            f"vgprs={vgprs} and agprs={agprs} do not fit {rule.target}",
+            f"its one file gives a work-item {rule.max_vgprs} registers; "
+            f"VGPRs are rounded up to {_ARCH_ALIGNMENT} before AGPRs are added",
+            "Where vgprs is .vgpr_count of a code object, the AGPRs are in it already",
+        )
+    return done
+
+
+def registers(rule: Rule, launch: Launch) -> int:
+    """Vector registers of one work-item by the target's AGPR rule, before the allocation granule."""
+    if rule.agprs == "unified":
+        return _up(launch.vgprs, _ARCH_ALIGNMENT) + launch.agprs
+    return max(launch.vgprs, launch.agprs)
+
+
+def allocated_vgprs(rule: Rule, launch: Launch) -> int:
+    """Vector registers that the hardware sets aside for one work-item."""
+    return _up(registers(rule, launch), rule.granule)
+
+
+def allocated_lds(rule: Rule, launch: Launch) -> int:
+    """Bytes of LDS that the hardware sets aside for one work-group."""
+    return _up(launch.lds + rule.lds_reserved, rule.lds_block)
+
+
+def limits(rule: Rule, launch: Launch, mode: Mode) -> dict[str, int]:
+    """Waves per CU that each resource alone would allow; the least of them is the occupancy.
+
+    hardware: whole work-groups are placed, and LDS is given in blocks. compiler: what clang's remark
+    kernel-resource-usage counts, each limit per SIMD, LDS to the byte (LLVM AMDGPU backend, computeOccupancy).
+    """
+    n = -(-launch.workgroup_size // rule.wave_size)
+    grouped = n > 1 or rule.single_wave_groups_take_slots
+    vgprs = allocated_vgprs(rule, launch)
+    scalar = _sgpr_waves(rule, launch.sgprs)
+    found = {}
+    if mode == "compiler" and rule.compiler_differs:
+        found["wave_slots"] = _whole_simds(rule, rule.slots // n * n)
+        if grouped:
+            found["workgroup_slots"] = _whole_simds(rule, rule.groups * n)
+        if vgprs:
+            found["vgprs"] = max(rule.lane_vgprs // vgprs, 1) * rule.simds
+        if scalar < rule.waves:
+            found["sgprs"] = scalar * rule.simds
+        if launch.lds:
+            found["lds"] = _whole_simds(rule, rule.lds // launch.lds * n)
+        return found
+    found["wave_slots"] = rule.slots // n * n
+    if grouped:
+        found["workgroup_slots"] = rule.groups * n
+    if vgprs:
+        found["vgprs"] = rule.simds * (rule.lane_vgprs // vgprs) // n * n
+    if scalar < rule.waves:
+        found["sgprs"] = rule.simds * scalar // n * n
+    if launch.lds:
+        found["lds"] = rule.lds // allocated_lds(rule, launch) * n
+    return found
+
+
+def _sgpr_waves(rule: Rule, sgprs: int) -> int:
+    """Waves per SIMD that the scalar registers allow."""
+    return next((waves for most, waves in rule.sgpr_waves if sgprs <= most), rule.waves)
+
+
+def _whole_simds(rule: Rule, waves: int) -> int:
+    """Waves per CU when every SIMD is taken to hold as many as the fullest."""
+    return -(-waves // rule.simds) * rule.simds
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def _within(rule: Rule, name: str, value: int, low: int, high: int, meaning: str) -> int:
+    try:
+        whole = index(value)
+    except TypeError:
+        raise BadArgument(f"{name}={value!r} is no whole number", fix=f"Give {low} to {high} ({meaning})") from None
+    if not low <= whole <= high:
+        allowed = f"{low} to {high} are allowed" if high else "it has none, so only 0 is allowed"
+        raise BadArgument(f"{name}={whole} is not possible on {rule.target}", f"{allowed} ({meaning})")
+    return whole

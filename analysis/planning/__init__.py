@@ -1,0 +1,1 @@
+"""Which counters in which passes."""

@@ -1,0 +1,298 @@
+"""Plan the passes of a profile: which counters, in how many runs, and which metrics stay whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..catalogue import metrics as catalog
+from ..catalogue import targets
+from ..catalogue.events import absent, block_of, events_of, in_total, level_of, per_instance
+from ..catalogue.metrics import Metric
+from ..catalogue.work import Family, Kind, Operation, family
+from ..problems import BadArgument
+from .packing import Block, least_passes, pack, union
+
+ROOFLINE = "roofline"
+_INSTRUCTION = "instruction"
+_EVENT = re.compile(r"(?=.*[-_:/.\d])[A-Za-z][\w.:/=+-]*")
+"""Events such as LLC-load-misses, r1a8, sched:sched_switch: more than a plain word, which is rather a misspelt one."""
+
+
+@dataclass
+class CounterSets:
+    """Named sets of counters in the order asked for, and what the target cannot give, with the reason."""
+
+    sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unsupported: dict[str, str] = field(default_factory=dict)
+    welcome: list[tuple[str, ...]] = field(default_factory=list)
+    """Sets that nobody asked for but that explain what was asked for, to be measured where registers are left."""
+
+
+def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
+    """The counters that metrics, rooflines and counters need on a target, as the target spells them.
+
+    Words are those of catalog.select; ``roofline``, alone or narrowed by data types and levels (roofline.f32.hbm,
+    roofline.instruction); and counters. A metric is unsupported where only other targets of the family have it, or
+    where the target lacks one of its counters. Raises BadArgument with near names for a word that means nothing.
+    """
+    found = CounterSets()
+    for word in dict.fromkeys(word.strip() for word in wanted):
+        preset = catalog.presets().get(word)
+        for name in preset or ():
+            _add_of_preset(target, name, found)
+        if word.split(".")[0] == ROOFLINE:
+            _add_rooflines(target, word, found)
+        elif reason := _only_elsewhere(target, word):
+            found.unsupported[word] = reason
+        elif preset is None and _is_counter(target, word):
+            _add_counter(target, word, found)
+        elif preset is None:
+            _add_metrics(target, word, found)
+    return found
+
+
+def counters_of(target: str, metric: Metric) -> tuple[str, ...]:
+    """The counters that a metric needs on a target, with those of the metrics that its ``finish`` uses."""
+    known = catalog.by_name(target)
+    names = {name for one in (metric, *map(known.get, metric.uses.values())) if one for name in _read(target, one)}
+    return tuple(sorted(names))
+
+
+def _read(target: str, metric: Metric) -> list[str]:
+    """What a metric's own formulas read, each counter as it must be measured: in whatever pass, and per channel
+    where the metric is."""
+    names = [name.split("@")[0] for name in catalog.counters(target, metric)]
+    return [per_instance(name) for name in names] if metric.per == "l2_channel" else names
+
+
+def _add_metrics(target: str, word: str, found: CounterSets) -> None:
+    for metric in catalog.select(target, [word]):
+        _add(target, metric.name, counters_of(target, metric), found)
+
+
+def _add_of_preset(target: str, name: str, found: CounterSets) -> None:
+    if reason := _only_elsewhere(target, name):
+        found.unsupported[name] = reason
+    elif name in catalog.by_name(target):
+        _add_metrics(target, name, found)
+
+
+def _add(target: str, name: str, counters: Iterable[str], found: CounterSets) -> None:
+    """A set, unless the target lacks one of its counters."""
+    known = tuple(counters)
+    if reason := next((why for c in known if (why := absent(target, c))), None):
+        found.unsupported[name] = reason
+    else:
+        found.sets.setdefault(name, known)
+
+
+def _only_elsewhere(target: str, name: str) -> str | None:
+    """Why a metric that other targets of the family have is not there on this one."""
+    if name in catalog.by_name(target):
+        return None
+    ours = targets.gpu(target).family
+    known = [t for t in catalog.known_targets(name) if targets.gpu(t).family == ours]
+    return f"{target} has no counters for it; known on {', '.join(known)}" if known else None
+
+
+def _is_counter(target: str, word: str) -> bool:
+    """Whether a word is a counter: of a block of the target, or, where those have no names, one that its metrics use or
+    that is spelled like an event of the profiler and like nothing else."""
+    if limits := targets.gpu(target).counter_limits:
+        return block_of(word) in limits
+    if any(word in catalog.counters(target, metric) for metric in catalog.metrics(target)):
+        return True
+    metric_like = word.split(".")[0] in catalog.SUBSYSTEMS
+    return bool(_EVENT.fullmatch(word)) and catalog.is_counter(target, word) and not metric_like
+
+
+def _add_counter(target: str, word: str, found: CounterSets) -> None:
+    """A counter asked for by name; whether the hardware has it, only the profiler can tell."""
+    if not targets.gpu(target).counter_limits:
+        found.sets.setdefault(word, (word,))
+        return
+    name = in_total(catalog.spelling(target, word))
+    if word.startswith("SQ_ACCUM_PREV") or (name.endswith("_ACCUM") and not level_of(name)):
+        found.unsupported[word] = "only level counters are accumulated: ask for one as in SQ_LEVEL_WAVES_ACCUM"
+    elif ours := _our_spelling(target, name):
+        found.unsupported[word] = f"{target} calls it {ours}"
+    else:
+        found.sets.setdefault(name, (name,))
+
+
+def _our_spelling(target: str, name: str) -> str | None:
+    """What a target calls a counter that is spelled as on another target."""
+    for other in catalog.with_metrics():
+        for formula, actual in catalog.renames(other).items():
+            if name.startswith(actual) and actual not in catalog.renames(target).values():
+                return formula + name.removeprefix(actual)
+    return None
+
+
+def _add_rooflines(target: str, word: str, found: CounterSets) -> None:
+    """One set per data type and level of memory: what one point of the roofline is made of. Integers on request."""
+    known = family(targets.gpu(target).family, target)
+    parts = word.split(".")[1:]
+    instructions = _INSTRUCTION in parts
+    levels = {v.name: v.transactions if instructions else v.bytes for v in known.level if v.bytes}
+    types: dict[str, list[Operation]] = {}
+    kinds: tuple[Kind, ...] = ("inst",) if instructions else ("flop", "iop")
+    for operation in known.operations(target, *kinds):
+        types.setdefault(_INSTRUCTION if instructions else operation.datatype, []).append(operation)
+    if not levels:
+        raise BadArgument(f"No counters for a roofline of {target} are known", fix="Ask for metrics or counters")
+    if wrong := [part for part in parts if part not in types and part not in levels]:
+        raise BadArgument(
+            f"{word!r} is no roofline of {target}",
+            f"{wrong[0]!r} is no data type whose operations it counts, nor a level of memory",
+            f"Data types: {', '.join(types) or 'none'}; levels: {', '.join(levels)}; or {_INSTRUCTION}",
+        )
+    floats = [t for t, operations in types.items() if instructions or operations[0].kind == "flop"]
+    if not floats:
+        found.unsupported[f"{ROOFLINE}.flop"] = f"{target} counts no floating-point operations by data type"
+    for level in [v for v in levels if v in parts] or levels:
+        for datatype in [t for t in types if t in parts] or floats or [""]:
+            formulas = [levels[level], *(o.count for o in types.get(datatype, []))]
+            name = ".".join(part for part in (ROOFLINE, datatype, level) if part)
+            _add(target, name, catalog.counters_of(target, formulas), found)
+    found.welcome += _explaining(target, known)
+
+
+def _explaining(target: str, known: Family) -> list[tuple[str, ...]]:
+    """What tells why a point lies where it does: busy cycles of units, other work, counts of instructions."""
+    formulas = [[unit.busy, unit.cycles] for unit in known.busy if unit.gpus is None or target in unit.gpus]
+    formulas += [[o.count] for o in known.operations(target, "inst", "iop")] + [[f] for f in known.extra.values()]
+    sets = [tuple(catalog.counters_of(target, one)) for one in formulas]
+    return [counters for counters in sets if not any(absent(target, c) for c in counters)]
+
+
+@dataclass(frozen=True)
+class PassPlan:
+    """The passes that answer a question on one target.
+
+    A metric is whole where one pass holds all of its counters, so that numerator and denominator come from the same
+    run of the program; one that reads no counter is whole too. Counters asked for by name are listed like metrics.
+    """
+
+    target: str
+    passes: tuple[tuple[str, ...], ...]
+    """Counters of each pass, spelled as on the target; ``X_sum``, ``X[*]`` and ``L_ACCUM`` as in events.py, the level
+    counter L always directly before its integral. The passes with most whole metrics come first."""
+    whole: tuple[str, ...]
+    split: tuple[str, ...]
+    unsupported: dict[str, str]
+    """Metric or word -> why the target cannot give it."""
+    left_out: dict[str, str]
+    """Metric -> why ``max_passes`` leaves no room for it."""
+    least_passes: int
+    """Lower bound, which the plan reaches: registers needed over registers there are, of the scarcest block."""
+    whole_in: dict[str, int]
+    """Whole metric -> the first pass, from 1, that holds all of its counters; none for a metric without counters."""
+
+
+def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -> PassPlan:
+    """Plan the passes for metrics (names, ids, tables, panels, subsystems, presets, ``*``), rooflines and counters.
+
+    The passes do not depend on the order of ``wanted``, unless ``max_passes`` leaves no room for all: then what was
+    asked for first is kept. A target without counter limits has a profiler that schedules counters itself and gets
+    one pass. Raises BadArgument for a word that means nothing there, NotFound for an unknown target.
+    """
+    if max_passes is not None and max_passes < 1:
+        raise BadArgument(f"max_passes is {max_passes}", "counters take at least one pass", "Give 1 or more")
+    limits = targets.gpu(target).counter_limits
+    found = resolve(target, wanted)
+    if not limits and not catalog.metrics(target):
+        raise BadArgument(f"No counters of {target} are known", fix=f"Known: {', '.join(catalog.with_metrics())}")
+    if not limits:
+        names = sorted({counter for counters in found.sets.values() for counter in counters})
+        return _plan(target, [tuple(names)] if names else [], found, found.sets, {}, min(1, len(names)))
+    _refuse_unknown_blocks(found, limits)
+    bits, blocks = _registers(found, limits)
+    kept, left_out = _within(found.sets, bits, blocks, max_passes)
+    masks = {name: _mask(bits, counters) for name, counters in kept.items()}
+    integrals = {_mask(bits, [c]) for counters in kept.values() for c in counters if level_of(c)}
+    groups: dict[int, int] = {}
+    for name, mask in masks.items():
+        groups[mask] = groups.get(mask, 0) + int(len(kept[name]) > 1)
+    packed = pack(blocks, groups.items(), sorted(integrals), [_mask(bits, counters) for counters in found.welcome])
+    names = sorted({c for counters in (*kept.values(), *found.welcome) for c in counters})
+    passes = [_counters(names, bits, one) for one in packed]
+    return _plan(target, passes, found, kept, left_out, least_passes(blocks, union(masks.values())))
+
+
+def _plan(
+    target: str,
+    passes: Sequence[tuple[str, ...]],
+    found: CounterSets,
+    kept: dict[str, tuple[str, ...]],
+    left_out: dict[str, str],
+    least: int,
+) -> PassPlan:
+    """The plan with every metric told to be whole or split."""
+    held = [set(one) for one in passes]
+    places = {name: next((i for i, one in enumerate(held, 1) if one.issuperset(c)), 0) for name, c in kept.items()}
+    return PassPlan(
+        target=target,
+        passes=tuple(passes),
+        whole=tuple(name for name, counters in kept.items() if places[name] or not counters),
+        split=tuple(name for name, counters in kept.items() if counters and not places[name]),
+        unsupported=found.unsupported,
+        left_out=left_out,
+        least_passes=least,
+        whole_in={name: place for name, place in places.items() if place and kept[name]},
+    )
+
+
+def _refuse_unknown_blocks(found: CounterSets, limits: dict[str, int]) -> None:
+    """Move sets with a counter that no block can hold to ``unsupported``; nobody misses those that were welcome."""
+    found.welcome = [counters for counters in found.welcome if all(limits.get(block_of(c) or "") for c in counters)]
+    for name, counters in list(found.sets.items()):
+        if bad := next((c for c in counters if not limits.get(block_of(c) or "")), None):
+            del found.sets[name]
+            found.unsupported[name] = f"no counter registers are known for {bad}"
+
+
+def _registers(found: CounterSets, limits: dict[str, int]) -> tuple[dict[str, int], list[Block]]:
+    """A bit for every event, and the blocks; that a pass holds one integral is a block with one register."""
+    counters = {c for found_in in (*found.sets.values(), *found.welcome) for c in found_in}
+    bits = {event: 1 << i for i, event in enumerate(sorted({e for c in counters for e in events_of(c)}))}
+    members: dict[str, int] = {}
+    for event, bit in bits.items():
+        block = block_of(event) or ""
+        members[block] = members.get(block, 0) | bit
+    blocks = [Block(events, limits.get(block, 0)) for block, events in sorted(members.items())]
+    return bits, [*blocks, Block(union(bit for event, bit in bits.items() if level_of(event)), 1)]
+
+
+def _within(
+    sets: dict[str, tuple[str, ...]], bits: dict[str, int], blocks: list[Block], max_passes: int | None
+) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """The sets that fit into ``max_passes``, first come first served, and why the others do not."""
+    if max_passes is None:
+        return sets, {}
+    kept: dict[str, tuple[str, ...]] = {}
+    left: dict[str, str] = {}
+    events = 0
+    for name, counters in sets.items():
+        mask = _mask(bits, counters)
+        if (needed := least_passes(blocks, events | mask)) <= max_passes:
+            events |= mask
+            kept[name] = counters
+        elif (alone := least_passes(blocks, mask)) > max_passes:
+            left[name] = f"it needs {alone} passes, max_passes is {max_passes}"
+        else:
+            left[name] = f"it would make {needed} passes with what was asked for before, max_passes is {max_passes}"
+    return kept, left
+
+
+def _mask(bits: dict[str, int], counters: Iterable[str]) -> int:
+    return union(bits[event] for counter in counters for event in events_of(counter))
+
+
+def _counters(names: Sequence[str], bits: dict[str, int], one: int) -> tuple[str, ...]:
+    """The counters of one pass by block and name, a level directly before its integral."""
+    here = {c for c in names if not _mask(bits, [c]) & ~one}
+    here |= {level for c in here if (level := level_of(c))}
+    return tuple(sorted(here, key=lambda c: (block_of(c) or "", *events_of(c), c)))

@@ -1,0 +1,1 @@
+"""Rooflines: ceilings, points, limits."""

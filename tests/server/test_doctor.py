@@ -1,0 +1,109 @@
+"""doctor: every check has a state and, where something is wrong, a remedy."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.store import Store
+from rooflens.server import doctor as module
+from rooflens.tools.list_devices import Machine
+from rooflens.tools.machine import software
+from rooflens.tools.machine.model import Check, Device, Profiler, Roots
+from rooflens.tools.machine.permissions import Verdict
+from rooflens.tools.machine.programs import Answer
+
+
+def named(checks: list[Check]) -> dict[str, Check]:
+    return {check.name: check for check in checks}
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Roots:
+    """A machine with nothing on it."""
+    return Roots(base=tmp_path / "bare", search="", site=None)
+
+
+def test_a_machine_without_a_gpu(tmp_path: Path, bare: Roots) -> None:
+    checks = named(module.doctor(Store(tmp_path / "store"), roots=bare))
+    assert {"Python", "mcp", "duckdb", "store", "free space", "GPU", "perf", "hip-python", "without a GPU"} <= set(
+        checks
+    )
+    assert checks["GPU"].state == "missing" and checks["without a GPU"].state == "ok"
+    assert all(check.fix for check in checks.values() if check.state == "missing")
+    assert checks["mcp"].state == checks["duckdb"].state == checks["store"].state == "ok"
+    assert not (tmp_path / "store").exists()
+
+
+def test_damaged_entries_are_listed(tmp_path: Path, bare: Roots) -> None:
+    (tmp_path / "workload=broken").mkdir()
+    (tmp_path / "foreign\x1b[31m").mkdir()
+    damaged = [c for c in module.doctor(Store(tmp_path), roots=bare) if c.name == "damaged entry"]
+    assert len(damaged) == 2 and all(c.state == "warning" and c.fix and c.found.isprintable() for c in damaged)
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    checks = named(module.doctor(Store(tmp_path / "file"), roots=bare))
+    assert checks["store"].state == checks["workloads"].state == "warning" and "--store" in checks["store"].fix
+
+
+def test_little_room(tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOW_GB", 1e12)
+    check = named(module.doctor(Store(tmp_path), roots=bare))["free space"]
+    assert check.state == "warning" and check.fix
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [("1.5.4", "warning"), ("1.5.5", "ok"), ("2.0.0", "ok"), ("3.0.0", "warning"), (None, "missing")],
+)
+def test_packages_against_the_bounds_of_the_project(
+    monkeypatch: pytest.MonkeyPatch, version: str | None, state: str
+) -> None:
+    def installed(name: str) -> str:
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(software.metadata, "version", installed)
+    monkeypatch.setattr(software.metadata, "requires", lambda name: ["duckdb-extra>=9", "duckdb<3,>=1.5.5", "mcp>=2"])
+    check = software.package("duckdb")
+    assert check.state == state and (state == "ok" or "pip install" in check.fix)
+
+
+@pytest.mark.parametrize(
+    ("answer", "needed", "state", "found"),
+    [
+        (Answer(0, "imported\n60342\n"), True, "ok", "HIP runtime 60342"),
+        (Answer(1, "imported\n", "RuntimeError: could not dlopen"), True, "missing", "libamdhip64"),
+        (Answer(1, "imported\n", "RuntimeError: could not dlopen"), False, "ok", "libamdhip64"),
+        (Answer(1, "", "ModuleNotFoundError: No module named 'hip'"), True, "missing", "No module named"),
+        (Answer(None, "", "", "did not answer within 20 s"), True, "missing", "did not answer"),
+        (Answer(-11, "imported\n"), True, "missing", "libamdhip64"),
+    ],
+)
+def test_hip_python_is_tried_in_a_child(
+    monkeypatch: pytest.MonkeyPatch, answer: Answer, needed: bool, state: str, found: str
+) -> None:
+    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: answer)
+    check = software.hip(needed)
+    assert check.state == state and found in check.found and bool(check.fix) == (state == "missing")
+
+
+def test_gpus_counters_and_profilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Device(
+        vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", memory_bytes=150_754_820_096, compute_units=132
+    )
+    refused = Verdict(False, "administrators only", "run as root")
+    ncu = Profiler(
+        name="ncu", vendor="nvidia", path="/x/ncu", version="2025.3", usable=False, why=refused.why, fix=refused.fix
+    )
+    machine = Machine([gpu], [ncu], {"nvidia": refused}, ["a note"])
+    monkeypatch.setattr(module, "survey", lambda roots: machine)
+    checks = named(module.doctor(Store(tmp_path)))
+    assert "132 SMs" in checks["GPU 0 (NVIDIA)"].found and "151 GB" in checks["GPU 0 (NVIDIA)"].found
+    assert (checks["counters (NVIDIA)"].state, checks["counters (NVIDIA)"].fix) == ("warning", "run as root")
+    assert checks["ncu"].state == "warning" and checks["ncu"].found.endswith("see counters (NVIDIA)")
+    assert checks["note"].found == "a note" and "cuda-bindings" in checks

@@ -1,0 +1,180 @@
+"""Machines without a GPU, without a library, or with an old one: the errors say what is missing and how to get it."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rooflens.analysis.problems import MissingTool
+from rooflens.tools.benchmarks import clocks, cuda, hip
+from rooflens.tools.benchmarks import hip as compile_amd
+from rooflens.tools.benchmarks import run as device
+from rooflens.tools.benchmarks import table as sources
+from rooflens.tools.benchmarks.runtime import DeviceFailure
+
+from .stand_in import DEVICE
+
+
+def _child(code: str) -> str:
+    """Standard output of a program that may not touch this process: libraries stay loaded."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+_OPEN = """
+from rooflens.analysis.problems import Problem
+from rooflens.tools.bench.device import open_device
+try:
+    open_device("amd")
+except Problem as problem:
+    print(type(problem).__name__, problem)
+"""
+
+
+def test_hip_without_a_gpu_says_that_it_shows_none(hip_libraries: None) -> None:
+    assert _child(_OPEN).startswith("NotFound There is no GPU 'amd' to measure. amd: 0 GPUs")
+
+
+def test_without_hip_the_error_names_the_library_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks() -> tuple[int, int]:
+        raise RuntimeError("failed to dlopen 'libamdhip64.so'")
+
+    monkeypatch.setattr(hip, "bindings", lambda: SimpleNamespace(hipGetDeviceCount=lacks))
+    with pytest.raises(MissingTool, match="libamdhip64.so.*Install ROCm"):
+        hip.count()
+
+
+def test_no_gpu_at_all_tells_what_each_runtime_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(word: str) -> object:
+        def count() -> int:
+            raise MissingTool("no", f"no {word}", f"install {word}")
+
+        return count
+
+    monkeypatch.setattr(device, "_OPEN", {"nvidia": (missing("cuda"), None), "amd": (missing("hip"), None)})
+    with pytest.raises(MissingTool, match=r"nvidia: no cuda\. install cuda; amd: no hip\. install hip"):
+        device.open_device()
+
+
+def test_hiprtc_compiles_for_a_target_that_it_knows(hip_libraries: None) -> None:
+    code = compile_amd.compile_for("gfx90a", sources.text("valu.cu"), {"STEPS": "8"})
+    assert code.image.startswith(b"\x7fELF") and code.compiler.startswith("hiprtc")
+
+
+def test_a_hiprtc_that_aborts_is_survived_and_clang_takes_over(hip_libraries: None) -> None:
+    with pytest.raises(MissingTool, match="hiprtc ended with signal 6 at gfx942"):
+        compile_amd.by_hiprtc("gfx942", sources.text("launch.cu"), {})
+    if not compile_amd.clangs():
+        pytest.skip("needs clang: apt-get install clang-22 lld-22")
+    assert compile_amd.compile_for("gfx942", sources.text("launch.cu"), {}).compiler.startswith("clang")
+
+
+def test_a_source_that_hiprtc_refuses_comes_with_its_log(hip_libraries: None) -> None:
+    with pytest.raises(MissingTool, match="undeclared identifier"):
+        compile_amd.by_hiprtc("gfx90a", 'extern "C" __attribute__((global)) void k() { nothing = 1; }', {})
+
+
+def test_the_library_of_hiprtc_missing_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if any(Path(folder, "libhiprtc.so").exists() for folder in ("/usr/lib/x86_64-linux-gnu", "/opt/rocm/lib")):
+        pytest.skip("this machine has a hiprtc of its own")
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    monkeypatch.delenv("ROCM_PATH", raising=False)
+    monkeypatch.setattr(compile_amd, "clangs", list)
+    with pytest.raises(MissingTool, match="Kernels cannot be compiled for gfx90a.*hiprtc.*no clang was found"):
+        compile_amd.compile_for("gfx90a", sources.text("launch.cu"), {})
+
+
+class _OldHip:
+    """A HIP without hipGetDeviceProperties' newer symbol; everything else answers."""
+
+    hipDeviceAttribute_t = SimpleNamespace(
+        hipDeviceAttributeMultiprocessorCount=1, hipDeviceAttributeWarpSize=2, hipDeviceAttributeL2CacheSize=3,
+        hipDeviceAttributeClockRate=4, hipDeviceAttributeMemoryClockRate=5, hipDeviceAttributeMemoryBusWidth=6,
+    )  # fmt: skip
+
+    def __init__(self, properties: object) -> None:
+        self._properties = properties
+
+    def hipGetDeviceCount(self) -> tuple[int, int]:
+        return 0, 1
+
+    def hipSetDevice(self, index: int) -> tuple[int]:
+        return (0,)
+
+    def hipDeviceGetAttribute(self, which: int, index: int) -> tuple[int, int]:
+        return 0, {1: 110, 2: 64, 3: 8 << 20, 4: 1_700_000, 5: 1_600_000, 6: 4096}[which]
+
+    def hipDeviceGetPCIBusId(self, size: int, index: int) -> tuple[int, bytes]:
+        return 0, b"0000:ff:00.0\0"
+
+    def hipDeviceGetName(self, size: int, index: int) -> tuple[int, bytes]:
+        return 0, b"AMD Instinct MI250X\0\0"
+
+    def hipMemGetInfo(self) -> tuple[int, int, int]:
+        return 0, 60 << 30, 64 << 30
+
+    def hipRuntimeGetVersion(self) -> tuple[int, int]:
+        return 0, 50221153
+
+    def hipGetDeviceProperties(self, index: int) -> tuple[int, object]:
+        if self._properties is None:
+            raise RuntimeError("undefined symbol: hipGetDevicePropertiesR0600")
+        return 0, self._properties
+
+
+def test_an_amd_gpu_is_described_with_its_target_without_feature_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hip, "bindings", lambda: _OldHip(SimpleNamespace(gcnArchName=b"gfx90a:sramecc+:xnack-\0")))
+    found = hip.Hip(0).device
+    assert (found.arch, found.name, found.compute_units, found.runtime) == (
+        "gfx90a", "AMD Instinct MI250X", 110, "HIP 5.2",
+    )  # fmt: skip
+    assert found.facts == {"cu_per_gpu": 110, "max_sclk": 1700, "max_mclk": 1600, "memory_bus_bits": 4096}
+
+
+def test_a_hip_without_the_symbol_takes_the_target_from_the_kernel_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = SimpleNamespace(name=None, arch="gfx90a", uuid="GPU-1", partition="SPX/NPS1", driver="6.8")
+    monkeypatch.setattr(hip, "bindings", lambda: _OldHip(None))
+    monkeypatch.setattr(hip, "_listed", lambda place, index: listed)
+    found = hip.Hip(0).device
+    assert (found.arch, found.uuid, found.partition) == ("gfx90a", "GPU-1", "SPX/NPS1")
+    monkeypatch.setattr(hip, "_listed", lambda place, index: None)
+    with pytest.raises(DeviceFailure, match="target of AMD Instinct MI250X is unknown"):
+        hip.Hip(0)
+
+
+def test_a_status_code_becomes_a_failure_with_its_name() -> None:
+    with pytest.raises(DeviceFailure, match=r"hipMalloc\(9\) says hipErrorOutOfMemory \(2\)"):
+        hip._checked("hipMalloc(9)", (_Status(2), None))
+    with pytest.raises(DeviceFailure, match="cuLaunchKernel says hipErrorOutOfMemory"):
+        cuda._checked("cuLaunchKernel", (_Status(2),))
+
+
+class _Status(int):
+    name = "hipErrorOutOfMemory"
+
+
+def test_arguments_are_packed_as_the_driver_reads_them() -> None:
+    given = (1 << 40, 2, 3, 1 << 33, 0, 7)
+    _, place = cuda._packed(given)
+    pointers = (ctypes.c_void_p * 6).from_address(place)
+    assert tuple(ctypes.c_uint64.from_address(p).value for p in pointers if p) == given
+
+
+def test_amd_clock_and_temperature_come_from_hwmon(tmp_path: Path) -> None:
+    folder = tmp_path / "bus/pci/devices/0000:01:00.0/hwmon/hwmon3"
+    folder.mkdir(parents=True)
+    (folder / "freq1_input").write_text("1700000000\n")
+    (folder / "temp1_input").write_text("41000\n")
+    gpu = clocks.reader(replace(DEVICE, pci="0000:01:00.0"), tmp_path)
+    assert gpu is not None and gpu() == (1700.0, 41.0)
+    (folder / "freq1_input").unlink()
+    assert gpu() == (None, 41.0)
+    assert clocks.reader(DEVICE, tmp_path) is None

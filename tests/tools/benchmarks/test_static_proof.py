@@ -1,0 +1,115 @@
+"""On AMD nothing could be run: the machine code of every kernel shows that it does what its ceiling counts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.problems import MissingTool
+from rooflens.tools.benchmarks import hip as compile_amd
+from rooflens.tools.benchmarks import table as sources
+from rooflens.tools.benchmarks.plan import kernel_name
+from rooflens.tools.benchmarks.table import Spec, build_of, ceilings
+
+from .proof import complaints, hot_loop, objdump
+
+ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")
+
+
+def _compiled(arch: str, source: str, defines: dict[str, str], folder: Path) -> Path:
+    objdump()
+    try:
+        code = compile_amd.by_clang(arch, source, defines)
+    except MissingTool as problem:
+        pytest.skip(f"needs a clang for {arch} (apt-get install clang-22 lld-22 llvm-22): {problem.why[:200]}")
+    path = folder / f"{arch}.co"
+    path.write_bytes(code.image)
+    return path
+
+
+def _proved(spec: Spec, arch: str, folder: Path, change: dict[str, str] | None = None, **defines: str) -> list[str]:
+    """Complaints about all kernels of a micro-benchmark; ``change`` replaces text of its source."""
+    text = sources.text(spec.source)
+    for old, new in (change or {}).items():
+        assert old in text
+        text = text.replace(old, new)
+    code = _compiled(arch, text, dict(build_of(spec)[1]) | defines, folder)
+    said = []
+    for point in spec.points or (1,):
+        # Up to 8 multiply-adds a word are unrolled, more are a loop of 8.
+        count = spec.count * min(point, 8) if spec.points else None
+        said += complaints(code, arch, spec, kernel_name(spec, point), count=count)
+    return said
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_hot_loop_holds_exactly_the_intended_instructions(arch: str, tmp_path: Path) -> None:
+    specs = [spec for spec in ceilings(arch) if spec.instruction]
+    assert {"hbm.copy", "hbm.triad", "hbm.read", "hbm.write", "l2.bw", "vl1d.bw", "lds.bw", "valu.f32", "valu.i32"} <= {
+        spec.name for spec in specs
+    }
+    assert {spec.name: said for spec in specs if (said := _proved(spec, arch, tmp_path))} == {}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_work_of_a_matrix_instruction_is_that_of_the_shape_in_its_name(arch: str) -> None:
+    for spec in ceilings(arch):
+        if spec.shape:
+            m, n, k = map(int, re.search(r"_(\d+)x(\d+)x(\d+)", spec.instruction).groups())  # type: ignore[union-attr]
+            assert spec.per_instruction == 2 * m * n * k
+            assert spec.work_of(3, 5) == 3 * 5 * 4 * 16 * 2 * m * n * k
+
+
+_STORE_SUM = "if (keep == 1) out[(u64)GROUP * THREADS + LANE] = sum;"
+_TEMPORAL = {"__builtin_nontemporal_load((MEMORY(const vec4))p)": "*(MEMORY(const vec4))p"}
+_GENERIC = 'const vec4* q = p; asm volatile("" : "+v"(q)); return *q;'
+_PLAIN = {
+    "STEP(I, C, x, y, Z)": "UNROLLED for (int i = 0; i < 16; ++i) x[i] = __builtin_fmaf(x[i], y, Z)",
+    'FMA(fma_f64, double, PICK("v_fma_f64", "fma.rn.f64"), PICK("v", "d"), y)': "",
+    'FMA(fma_pk_f16, u32, PICK("v_pk_fma_f16", "fma.rn.f16x2"), PICK("v", "r"), z)': "",
+    'FMA(mad_i32, u32, PICK("v_mad_u32_u24", "mad.lo.u32"), PICK("v", "r"), z)': "",
+    'FMA(fma_pk_f32, f32x2, "v_pk_fma_f32", "v", z)': "",
+}
+
+
+def _spec(arch: str, name: str) -> Spec:
+    return next(spec for spec in ceilings(arch) if spec.name == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "defines", "said"),
+    [
+        ("hbm.read", _TEMPORAL, {}, "no loop holds the payload"),
+        ("vl1d.bw", {_STORE_SUM: ""}, {}, "no loop holds the payload"),
+        ("vl1d.bw", {"p += step;": ""}, {}, "no loop holds the payload"),
+        ("vl1d.bw", {"return *(MEMORY(const vec4))p;": _GENERIC}, {}, "no loop holds the payload"),
+        ("matrix.f16", {"if (keep == 1) {": "if (false) {"}, {}, "no loop holds the payload"),
+        ("matrix.f16", {}, {"CHAINS": "16"}, "waves per SIMD"),
+        ("hbm.copy", {}, {"UNROLL": "8"}, "16 payload instructions instead of 8"),
+    ],
+    ids=["temporal", "no sink", "same address", "generic pointer", "dead product", "chains", "unroll"],
+)  # fmt: skip
+def test_a_kernel_that_would_measure_something_else_is_refused(
+    name: str, change: dict[str, str], defines: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    spec = _spec("gfx942", name)
+    assert _proved(spec, "gfx942", tmp_path) == []
+    assert said in "; ".join(_proved(spec, "gfx942", tmp_path, change, **defines))
+
+
+def test_packing_by_the_compiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_amd, "_OPTIONS", ("-O3",))
+    said = "; ".join(_proved(_spec("gfx942", "valu.f32"), "gfx942", tmp_path, _PLAIN))
+    assert "no loop holds the payload" in said or "v_pk_fma_f32" in said
+
+
+def test_hiprtc_kernels_meet_the_same_proof(hip_libraries: None, tmp_path: Path) -> None:
+    for spec in (s for s in ceilings("gfx90a") if s.instruction):
+        source, defines = build_of(spec)
+        path = tmp_path / "hiprtc.co"
+        path.write_bytes(compile_amd.by_hiprtc("gfx90a", sources.text(source), dict(defines)).image)
+        for point in spec.points or (1,):
+            count = spec.count * min(point, 8) if spec.points else None
+            loop = hot_loop(path, "gfx90a", kernel_name(spec, point), spec.instruction)
+            assert loop.payload == (spec.count if count is None else count), spec.name

@@ -1,0 +1,107 @@
+"""Command lines of Nsight Compute; its messages are as ncu 2025.3 printed them on an H200."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
+from rooflens.tools.profilers.ncu.run import explain, features, features_of, left_out, notes, steps
+from rooflens.tools.profilers.request import Request, Step
+
+REQUEST = Request(
+    command=("./k", "--metrics", "a b"), passes=(("smsp__inst_executed.sum", "dram__bytes.sum"),), replay="kernel",
+    target="sm_90",
+)  # fmt: skip
+NO_KERNEL = """==PROF== Connected to process 724 (/home/user/k)
+==PROF== Disconnected from process 724
+==WARNING== No kernels were profiled.
+Available Kernels:
+1. addk
+2. mulk
+"""
+HELP = "--metrics --kernel-name --kernel-name-base --replay-mode --print-units --log-file"
+
+
+def one(request: Request) -> Step:
+    (step,) = steps(request, features_of(None), program="ncu", out="run")
+    return step
+
+
+def value(step: Step, option: str) -> str:
+    assert step.argv.count(option) == 1 or option == "--metrics"
+    return step.argv[step.argv.index(option) + 1]
+
+
+def test_one_run_measures_everything_and_the_time() -> None:
+    step = one(REQUEST)
+    assert value(step, "--metrics") == "gpu__time_duration.sum,smsp__inst_executed.sum,dram__bytes.sum"
+    assert step.counters == ("gpu__time_duration.sum", "smsp__inst_executed.sum", "dram__bytes.sum")
+    assert value(step, "--log-file") == "run/pass_1/raw.csv"
+    assert (value(step, "--page"), value(step, "--print-units"), value(step, "--clock-control")) == (
+        "raw",
+        "base",
+        "none",
+    )
+
+
+def test_the_command_stays_as_it_is_after_the_options() -> None:
+    step = one(dataclasses.replace(REQUEST, command=("--help", ";", "$(x)")))
+    assert step.argv[step.argv.index("--") + 1 :] == ("--help", ";", "$(x)")
+
+
+def test_caches_are_emptied_where_kernels_are_replayed_and_kept_where_the_program_is() -> None:
+    assert value(one(REQUEST), "--cache-control") == "all"
+    again = dataclasses.replace(REQUEST, replay="application")
+    assert (value(one(again), "--cache-control"), value(one(again), "--replay-mode")) == ("none", "application")
+    assert notes(REQUEST, features_of(None)) != notes(again, features_of(None))
+
+
+def test_filters_are_values_and_launches_count_matching_kernels() -> None:
+    step = one(dataclasses.replace(REQUEST, kernel="--set full|mul", launches=(2, 3)))
+    assert value(step, "--kernel-name") == "regex:--set full|mul"
+    assert value(step, "--kernel-name-base") == "demangled"
+    assert (value(step, "--launch-skip"), value(step, "--launch-count")) == ("1", "2")
+
+
+@pytest.mark.parametrize("metric", ["a,b", "--set", "x y", ""])
+def test_what_is_no_metric_name_is_refused(metric: str) -> None:
+    with pytest.raises(BadArgument, match="no metric of ncu"):
+        one(dataclasses.replace(REQUEST, passes=((metric,),)))
+
+
+def test_counters_of_links_do_not_endanger_the_others() -> None:
+    """On an H200 without a visible NVLink ncu ended with status 9 and no values over nvlrx__bytes.sum."""
+    links = ("nvlrx__bytes.sum", "nvltx__bytes.sum")
+    mixed = dataclasses.replace(REQUEST, passes=((*links, "dram__bytes.sum"),))
+    assert one(mixed).counters == ("gpu__time_duration.sum", "dram__bytes.sum")
+    assert tuple(left_out(mixed, features_of(None))) == links
+    assert any("nvlrx__bytes.sum" in note for note in notes(mixed, features_of(None)))
+    alone = dataclasses.replace(REQUEST, passes=(links,))
+    assert one(alone).counters == ("gpu__time_duration.sum", *links)
+    assert left_out(alone, features_of(None)) == {}
+
+
+def test_old_versions_are_refused() -> None:
+    assert features(HELP, "Version 2025.3.1.0 (build 36398880)").version == (2025, 3)
+    for outdated in (lambda: features("--metrics --kernel-regex", ""), lambda: features_of("2019.5")):
+        with pytest.raises(MissingTool, match="too old"):
+            outdated()
+    with pytest.raises(BadArgument):
+        features_of("new")
+
+
+def test_failures_are_told_even_where_ncu_ends_well() -> None:
+    said = explain(0, NO_KERNEL)
+    assert isinstance(said, NotFound)
+    assert "1. addk 2. mulk" in said.text
+    denied = explain(1, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU ...")
+    assert isinstance(denied, MissingTool)
+    assert "CAP_SYS_ADMIN" in denied.fix
+    missing = explain(1, "==ERROR== './nosuch' does not exist or is not an executable. Please make sure to ...")
+    assert missing is not None
+    assert "./nosuch" in missing.what
+    failed = explain(9, '==ERROR== Failed to profile "addk(float *, int)" in process 1912')
+    assert failed is not None
+    assert "addk(float *, int)" in failed.what
+    assert explain(3, "==ERROR== The application returned an error code (3).") is None

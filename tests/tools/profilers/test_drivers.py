@@ -1,0 +1,52 @@
+"""The profilers that rooflens can run, and what all of them promise."""
+
+from __future__ import annotations
+
+import pytest
+from rooflens.analysis.problems import BadArgument, NotFound
+from rooflens.tools.machine.profilers import PROGRAMS
+from rooflens.tools.profilers import drivers as programs
+from rooflens.tools.profilers.request import Request
+
+
+def test_the_preferred_profiler_of_each_vendor() -> None:
+    assert [p.NAME for p in programs.for_vendor("amd")] == ["rocprofv3", "rocprofv2", "rocprof"]
+    assert programs.chosen("auto", "nvidia").NAME == "ncu"
+    assert programs.chosen("auto", "cpu").NAME == "perf"
+    assert programs.chosen("rocprof", "amd").NAME == "rocprof"
+
+
+def test_unknown_and_unfit_profilers_are_refused_with_what_fits() -> None:
+    with pytest.raises(NotFound, match="rocprofv3"):
+        programs.chosen("rocprofv4", "amd")
+    with pytest.raises(BadArgument, match="rocprofv3 or rocprofv2 or rocprof"):
+        programs.chosen("ncu", "amd")
+    with pytest.raises(BadArgument):
+        programs.chosen("auto", "abacus")
+
+
+def test_every_profiler_is_one_that_is_looked_for_on_the_machine() -> None:
+    assert {(p.NAME, p.VENDOR) for p in programs.profilers().values()} <= {(p.name, p.vendor) for p in PROGRAMS}
+
+
+@pytest.mark.parametrize("name", list(programs.profilers()))
+def test_steps_have_names_files_and_folders_of_their_own_below_the_output(name: str) -> None:
+    module = programs.profiler(name)
+    wanted = Request(command=("./app",), passes=(("SQ_WAVES",), ("GRBM_COUNT",)), replay=module.REPLAY)
+    made = module.steps(wanted, module.features_of(None), program="/opt/x/prog", out="/tmp/out")
+    assert len({s.name for s in made}) == len(made) >= 1
+    for step in made:
+        assert step.argv[0] == "/opt/x/prog"
+        assert step.argv[-1] == "./app"
+        assert any(a.startswith(f"/tmp/out/{step.name}") for a in step.argv)
+        assert all(not f.startswith("/") and ".." not in f for f in step.files)
+    assert len([f for s in made for f in s.files]) == len({f for s in made for f in s.files})
+    assert module.notes(wanted, module.features_of(None))
+
+
+@pytest.mark.parametrize("name", list(programs.profilers()))
+def test_the_same_request_gives_the_same_command_lines(name: str) -> None:
+    module = programs.profiler(name)
+    wanted = Request(command=("./app",), passes=(("SQ_WAVES", "GRBM_COUNT"),), replay=module.REPLAY)
+    made = [module.steps(wanted, module.features_of(None), program="p", out="o") for _ in range(2)]
+    assert made[0] == made[1]

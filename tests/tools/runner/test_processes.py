@@ -1,0 +1,94 @@
+"""Processes: telling them apart, finding all that belong to a run, and ending them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from rooflens.tools.runner.processes import Process, alive, descendants, end_all, marked, me, send, table
+
+from .conftest import gone
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(60)",
+]
+NAME = "run-of-a-test-0000"
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that bears the marker of a run."""
+    process = subprocess.Popen(SLEEP, env={**os.environ, "ROOFLENS_RUN": NAME})
+    while not marked(NAME):
+        time.sleep(0.01)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_this_process_is_alive_and_another_with_its_number_is_not() -> None:
+    assert alive(me())
+    assert not alive(me().model_copy(update={"start": me().start + 1}))
+    assert not alive(me().model_copy(update={"boot": "another"}))
+
+
+def test_a_zombie_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
+    who = me().model_copy(update={"pid": sleeper.pid, "start": table()[sleeper.pid].start})
+    assert alive(who)
+    os.kill(sleeper.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert not alive(who)
+
+
+def test_a_process_with_an_odd_name_is_read(tmp_path) -> None:
+    (odd := tmp_path / "a) S 1 (b c").symlink_to("/bin/sleep")
+    process = subprocess.Popen([str(odd), "60"])
+    try:
+        while process.pid not in (found := {p.pid: p for p in descendants(os.getpid())}):
+            time.sleep(0.01)
+        assert found[process.pid].parent == os.getpid()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_marker_must_be_the_whole_value(sleeper: subprocess.Popen[bytes]) -> None:
+    assert [p.pid for p in marked(NAME)] == [sleeper.pid]
+    assert marked(NAME[:-1]) == []
+
+
+def test_all_that_bears_the_marker_is_ended_and_nothing_else(sleeper: subprocess.Popen[bytes]) -> None:
+    other = subprocess.Popen(SLEEP)
+    try:
+        assert end_all(NAME, 0) == 0
+        assert gone(sleeper.pid) and not gone(other.pid)
+        assert sleeper.wait() == -signal.SIGKILL, "its owner still learns how it ended"
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_who_ignores_sigterm_is_killed_after_the_grace() -> None:
+    process = subprocess.Popen(STUBBORN, env={**os.environ, "ROOFLENS_RUN": NAME}, stdout=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline()
+    start = time.monotonic()
+    assert end_all(NAME, 0.3) == 0
+    assert time.monotonic() - start >= 0.3 and process.wait() == -signal.SIGKILL
+    process.stdout.close()
+
+
+def test_a_number_used_again_is_not_signalled(sleeper: subprocess.Popen[bytes]) -> None:
+    now = table()[sleeper.pid]
+    send(Process(now.pid, now.parent, now.start - 1, False), signal.SIGKILL)
+    time.sleep(0.05)
+    assert sleeper.poll() is None
+    send(now, signal.SIGKILL)
+    assert sleeper.wait(5) == -signal.SIGKILL

@@ -1,0 +1,224 @@
+"""compare_workloads on recorded and published figures: the yAx pair, the EmPRiSM branches, kernels of an H200."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rooflens.analysis.experiments import already_tried, entries
+from rooflens.analysis.problems import BadArgument, NotFound
+from rooflens.analysis.store import Store
+from rooflens.server import render, toolbox
+from rooflens.tests.comparisons import flop, launches, traffic, workload
+from rooflens.tests.rooflines import MI300X
+from rooflens.tools.compare_workloads import CompareResult, compare_workloads
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.query_counters import query_counters
+from rooflens.tools.results import Table
+
+SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
+
+
+@pytest.fixture(scope="module")
+def h200(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The recording of the example kernels on an H200, one launch each."""
+    store = Store(tmp_path_factory.mktemp("h200"))
+    import_profile(store, str(SAMPLES / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    return store
+
+
+@pytest.fixture
+def own(samples: Store, tmp_path: Path) -> Store:
+    """A copy of the samples to write to."""
+    return Store(shutil.copytree(samples.root, tmp_path / "own"))
+
+
+def records(found: Table | None) -> list[dict[str, Any]]:
+    assert found is not None
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def versions(store: Store, before: str, after: str) -> CompareResult:
+    """Two kernels of the one recording as versions of each other."""
+    return compare_workloads(store, "h200", "h200", group={"pair": [before, after]})
+
+
+def test_the_published_yax_solution_is_not_like_for_like_and_slower_per_byte(samples: Store) -> None:
+    found = compare_workloads(samples, "yax_before", "yax_after")
+    assert (found.verdict, found.same_work) == ("inconclusive", "no")
+    row = records(found.kernels)[0]
+    assert row["speedup"] == pytest.approx(33.582061871975, rel=1e-5), "by time alone"
+    assert (row["per"], row["per_work"]) == ("hbm_bytes", pytest.approx(0.525827198342, rel=1e-5))
+    assert "not like for like" in found.summary and "slower: x 0.526 per byte of HBM traffic" in found.summary
+    ratios = {r["quantity"]: r["ratio"] for r in records(found.work)}
+    assert 1 / ratios["vl1d_requests"] == pytest.approx(31.880350194553, rel=1e-4)
+    assert 1 / ratios["l2_requests"] == pytest.approx(52.850266264596, rel=1e-4)
+    assert 1 / ratios["hbm_bytes"] == pytest.approx(63.865205105094, rel=1e-4)
+    assert ratios["waves"] == 1
+    assert any(n.startswith("Fewer than 5 timed launches (1 and 1): no interval") for n in found.notes)
+
+
+def test_the_terms_of_the_explanation_add_up_to_the_change_of_time(samples: Store) -> None:
+    rows = records(compare_workloads(samples, "yax_before", "yax_after").explanation)
+    assert sum(r["delta_ms"] for r in rows[:-1]) == pytest.approx(0.392003 - 13.164269, rel=1e-9)
+    assert rows[-1]["term"] == "sum" and rows[-1]["delta_ms"] == pytest.approx(0.392003 - 13.164269, rel=1e-9)
+
+
+def test_the_faulty_solution_measured_on_an_h200_is_called_out_by_its_operations(h200: Store) -> None:
+    found = versions(h200, "^yax_problem", "^yax_faulty")
+    assert (found.verdict, found.same_work) == ("inconclusive", "no")
+    assert "64" in found.summary or "63.6 times fewer floating-point operations" in found.summary
+    assert records(found.kernels)[0]["per"] == "flop"
+
+
+def test_the_right_solution_measured_on_an_h200_improves_with_the_same_work(h200: Store) -> None:
+    found = versions(h200, "^yax_problem", "^yax_solution")
+    assert (found.verdict, found.same_work) == ("improved", "yes")
+    terms = {r["term"]: r["delta_ms"] for r in records(found.explanation)}
+    assert min(terms, key=lambda t: terms[t] if t != "sum" else 0) == "occupancy"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ("^transpose_naive", "^transpose_lds", "improved"),
+        ("^transpose_lds", "^transpose_padded", "improved"),
+        ("^matmul_naive", "^matmul_tiled", "improved"),
+        ("^nbody_naive", "^nbody_tiled", "improved"),
+        ("^matrix_add_col", "^matrix_add_row", "improved"),
+        ("stencil_naive<1>", "stencil_tiled<1>", "regressed"),
+        ("stencil_naive<2>", "stencil_tiled<2>", "regressed"),
+    ],
+)
+def test_versions_of_the_example_kernels_did_the_same_work(h200: Store, before: str, after: str, verdict: str) -> None:
+    found = versions(h200, before, after)
+    assert (found.verdict, found.same_work) == (verdict, "yes")
+    rows = records(found.explanation)
+    assert sum(r["delta_ms"] for r in rows[:-1]) == pytest.approx(rows[-1]["delta_ms"], rel=1e-9)
+
+
+def test_kernels_that_do_other_things_are_not_the_same_work(h200: Store) -> None:
+    for before, after in (("fma_sweep<20>", "fma_sweep<40>"), ("^stream_triad", "^stream_add")):
+        assert versions(h200, before, after).same_work == "no"
+
+
+def test_a_padded_tile_shows_in_the_metrics_that_changed(h200: Store) -> None:
+    found = versions(h200, "^transpose_lds", "^transpose_padded")
+    changed = {r["metric"]: r["better"] for r in records(found.metrics)}
+    assert any(name.startswith("lds.") for name in changed), changed
+    assert "dispatch.duration_ns" not in changed
+
+
+def test_a_series_tells_bandwidth_from_progress(tmp_path: Path) -> None:
+    """The branches of the EmPRiSM report on one GCD of an MI250X: bytes are bandwidth x run time, as printed."""
+    store = Store(tmp_path)
+    bytes_before, bytes_after = 443.52 * 2.82561e-3, 965.67 * 1.57072e-3
+    for name, time_ms, gigabytes in (("master", 2.82561, bytes_before), ("test-registers", 1.57072, bytes_after)):
+        workload(store, launches("EOCloverFBCGPU", [time_ms * 1e6], **traffic(gigabytes)), name=name)
+    workload(store, launches("EOCloverFBCGPU", [1.48e6], **traffic(bytes_after)), name="nontemporal-store")
+    found = compare_workloads(store, "master", ["test-registers", "nontemporal-store"])
+    rows = records(found.kernels)
+    assert [r["workload"] for r in rows] == ["master", "test-registers", "nontemporal-store"]
+    step = rows[1]
+    assert step["speedup"] == pytest.approx(1.798926606906, rel=1e-5)
+    assert step["bandwidth_ratio"] == pytest.approx(2.177286255411, rel=1e-5)
+    assert step["traffic_ratio"] == pytest.approx(1.210325227862, rel=1e-5)
+    assert rows[0]["hbm_gbs"] == pytest.approx(443.52, rel=1e-5)
+    assert rows[0]["pct_of_peak"] == pytest.approx(100 * 443.52 / 1638.4, rel=1e-3)
+    assert rows[2]["speedup"] == pytest.approx(1.909195945946, rel=1e-5)
+    assert rows[2]["step_speedup"] == pytest.approx(1.57072 / 1.48, rel=1e-5)
+    lesson = next(n for n in found.notes if n.startswith("test-registers"))
+    assert "x 2.18 but the speed-up is x 1.80" in lesson and "21%" in lesson and "not progress" in lesson
+
+
+def test_a_series_withholds_what_is_not_like_for_like_or_from_another_gpu(samples: Store) -> None:
+    found = compare_workloads(samples, "yax_before", ["yax_after", "yax_before"])
+    assert "yax_after x 33.582 (not like for like)" in found.summary and "No step is a certain" in found.summary
+    assert any("slower: x 0.526 per byte of HBM traffic" in n for n in found.notes)
+
+
+def test_different_gpus_are_compared_in_shares_of_their_own_ceilings(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("k", [2e6] * 6, **traffic(1)), name="old")
+    newer = {"TCC_EA0_RDREQ_sum": 1e9 / 64} | dict.fromkeys(
+        ("TCC_EA0_RDREQ_32B_sum", "TCC_BUBBLE_sum", "TCC_EA0_WRREQ_sum", "TCC_EA0_WRREQ_64B_sum"), 0.0
+    )
+    workload(store, launches("k", [1e6] * 6, **newer), name="new", arch="gfx942", facts=MI300X)
+    found = compare_workloads(store, "old", "new")
+    assert found.verdict == "inconclusive" and "absolute times are not compared" in found.summary
+    assert found.explanation is None and found.work is None
+    row = records(found.normalised)[0]
+    assert (row["figure"], row["unit"]) == ("hbm_bytes", "% of own ceiling")
+    assert row["baseline"] == pytest.approx(100 * 500 / 1638.4, rel=1e-3)
+    assert records(found.kernels)[0]["speedup"] is None
+
+
+def test_a_change_is_noted_in_the_log_and_found_by_sql_and_by_the_same_idea(own: Store) -> None:
+    idea = "a block for each row, so that reads are coalesced"
+    found = compare_workloads(own, "yax_before", "yax_after", hypothesis="reads are strided", change=idea)
+    assert found.logged == entries(own)[0].id
+    rows = records(query_counters(own, "SELECT * FROM log").table)
+    assert len(rows) == 1
+    row = rows[0]
+    assert (row["workload"], row["baseline"]) == (found.candidates[0], found.baseline)
+    assert (row["hypothesis"], row["change"]) == ("reads are strided", idea)
+    assert (row["verdict"], row["same_work"]) == ("inconclusive", "no") and row["note"].startswith("not like for like")
+    assert row["speedup"] == pytest.approx(33.58, rel=1e-3) and row["low"] is None
+    tried = already_tried(own, "yax(double*, int)", "coalesced reads, one block per row")
+    assert [t.outcome.same_work for t in tried] == ["no"]
+
+
+def test_nothing_is_noted_unless_asked_and_never_where_nothing_may_be_written(own: Store) -> None:
+    assert compare_workloads(own, "yax_before", "yax_after").logged is None and entries(own) == []
+    shut = Store(own.root, read_only=True)
+    found = compare_workloads(shut, "yax_before", "yax_after", change="x")
+    assert found.logged is None and entries(own) == []
+    assert any("reading only" in n for n in found.notes)
+
+
+def test_text_for_the_log_is_made_plain_and_short(own: Store) -> None:
+    compare_workloads(own, "yax_before", "yax_after", change="a\x1b[31mb\u202ec\n" + "x" * 5000)
+    noted = entries(own)[0].change
+    assert noted.startswith("abc x") and len(noted) <= 1000
+
+
+def test_default_answers_stay_short_also_with_long_names_and_many_kernels(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    rows = [
+        row
+        for i in range(40)
+        for row in launches(f"void very::long::name{i}<{'float, ' * 60}int>(float*, int)", [1e6 + i] * 2, **flop(1e9))
+    ]
+    workload(store, rows, name="a")
+    workload(store, [r | {"duration_ns": r["duration_ns"] / 2} for r in rows], name="b")
+    found = compare_workloads(store, "a", "b")
+    assert len(json.dumps(render.structured(found))) < 8000
+    assert len(render.text(found)) < 8000
+    assert len(found.kernels.rows) == 5 and found.kernels.total_rows == 40
+
+
+def test_kernels_in_one_workload_only_are_named(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("gemm", [1e6]) + launches("softmax", [1e6]), name="a")
+    workload(store, launches("gemm", [1e6]) + launches("layernorm_fused_bias", [1e6]), name="b")
+    found = compare_workloads(store, "a", "b")
+    assert (found.only_in_baseline, found.only_in_candidate) == (["softmax"], ["layernorm_fused_bias"])
+    assert any("group" in c.why for c in found.next)
+
+
+def test_arguments_that_make_no_sense_are_refused(samples: Store) -> None:
+    with pytest.raises(BadArgument, match="names 0 workloads"):
+        compare_workloads(samples, "yax_before", [])
+    with pytest.raises(NotFound, match="nosuch"):
+        compare_workloads(samples, "yax_before", "nosuch")
+    with pytest.raises(BadArgument, match="cannot be read"):
+        compare_workloads(samples, "yax_before", "yax_after", group={"a": ["x", "y", "z"]})
+
+
+def test_the_tool_is_offered_for_reading_too_and_describes_itself_in_few_words() -> None:
+    offered = {t.name: t for t in toolbox.tools(read_only=True)}
+    assert "compare_workloads" in offered
+    assert len(offered["compare_workloads"].description) <= 250

@@ -1,0 +1,120 @@
+"""compute_metrics, search_metrics and list_workloads on the shipped samples, whose figures are published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rooflens.analysis.problems import NotFound
+from rooflens.analysis.store import Store
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.list_workloads import list_workloads
+from rooflens.tools.results import Table
+from rooflens.tools.search_metrics import search_metrics
+
+# Printed in the LUMI training's exercise 5, per wave: id -> before, after. Digits as printed.
+PUBLISHED = {
+    "16.3.0": ("524368.00", "16448.00"), "16.3.1": ("524304.00", "16384.00"), "16.3.2": ("0.00", "0.00"),
+    "16.3.3": ("64.00", "64.00"), "16.3.5": ("49.98", "69.61"), "16.3.6": ("131140.00", "4097.00"),
+    "16.3.7": ("65538.00", "2852.00"), "16.3.8": ("0.05", "0.05"), "16.3.10": ("65538.00", "1244.00"),
+    "16.3.12": ("64.00", "1.00"), "16.3.13": ("483.56", "748.90"), "16.3.14": ("392.95", "580.90"),
+    "16.3.15": ("6198.37", "236.73"), "16.4.3": ("65538.00", "1244.00"), "17.2.3": ("0.01", "0.03"),
+    "17.2.9": ("266.15", "541.56"), "17.2.10": ("480.86", "482.00"), "17.3.1": ("32948.97", "623.44"),
+    "17.3.2": ("32884.77", "622.45"), "17.3.4": ("64.00", "1.00"), "17.3.7": ("0.52", "17.65"),
+    "17.3.8": ("172.26", "110.02"), "17.3.9": ("32776.71", "513.42"), "17.3.10": ("0.02", "0.02"),
+    "17.3.13": ("32740.59", "481.25"), "17.3.15": ("0.03", "0.03"), "17.3.16": ("3.93", "0.17"),
+    "17.3.18": ("32945.00", "623.25"),
+}  # fmt: skip
+
+
+def records(found: Table) -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries."""
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+@pytest.mark.parametrize(("workload", "column"), [("yax_before", 0), ("yax_after", 1)])
+def test_the_samples_rebuild_the_published_figures_to_their_last_digit(
+    samples: Store, workload: str, column: int
+) -> None:
+    found = compute_metrics(samples, workload, metrics=list(PUBLISHED), normalization="per_wave")
+    printed = {r["id"]: f"{r['avg']:.2f}" for r in records(found.table)}
+    assert printed == {id: both[column] for id, both in PUBLISHED.items()}
+
+
+def test_full_detail_adds_quartiles_and_deviation(samples: Store) -> None:
+    found = compute_metrics(samples, "yax_before", metrics=["17.3.7"], detail="full")
+    row = records(found.table)[0]
+    assert row["q1"] == row["median"] == row["q3"] == row["avg"]
+    assert row["std"] is None, "one dispatch has no deviation"
+
+
+def test_limit_and_offset_page_through_all_metrics(samples: Store) -> None:
+    whole = compute_metrics(samples, "yax_before", metrics=["17"], limit=1000).table
+    pages = [compute_metrics(samples, "yax_before", metrics=["17"], limit=20, offset=o).table for o in (0, 20, 40)]
+    assert [row for page in pages for row in page.rows] == whole.rows
+    assert [p.truncated for p in pages] == [True, True, False]
+
+
+def test_notes_say_what_is_missing_and_that_peaks_are_theoretical(samples: Store) -> None:
+    notes = " ".join(compute_metrics(samples, "yax_before", metrics=["2"]).notes)
+    assert "theoretical, at the nominal clock of 1700 MHz" in notes
+    assert "figures have no value" in notes and "not yet run on hardware" in notes
+
+
+def test_kernels_come_by_time_with_their_share_and_geometry(samples: Store) -> None:
+    found = list_workloads(samples, "yax_before")
+    (kernel,) = records(found.table)
+    assert kernel["kernel"] == "yax(double*, double*, double*, int, int, double*)"
+    assert (kernel["calls"], kernel["total_ns"], kernel["pct"]) == (1, 13164269.0, 100.0)
+    assert kernel["vgpr"] is None, "the training does not print registers"
+    assert found.workload is not None and found.workload.facts["cu_per_gpu"] == 110
+
+
+def test_workloads_are_listed_newest_first_and_damaged_ones_by_name(samples: Store, tmp_path: Any) -> None:
+    import shutil
+
+    store = Store(shutil.copytree(samples.root, tmp_path / "copy"))
+    (store.root / "notes.txt").write_text("mine")
+    newest = store.resolve("yax_after")
+    (store.root / f"workload={newest.id}" / "counters.parquet").write_bytes(b"PAR1")
+    found = list_workloads(store)
+    assert [r["name"] for r in records(found.table)] == ["yax_before"]
+    assert any("notes.txt" in n for n in found.notes) and any("counters.parquet is truncated" in n for n in found.notes)
+
+
+def test_an_empty_store_says_how_to_begin(tmp_path: Any) -> None:
+    assert "import_profile" in list_workloads(Store(tmp_path)).notes[0]
+    with pytest.raises(NotFound, match="empty"):
+        compute_metrics(Store(tmp_path), "latest")
+
+
+@pytest.mark.parametrize(("query", "expected"), [
+    ("l2 hit rate", "l2.hit_rate_pct"), ("17.3.7", "l2.hit_rate_pct"), ("TCC_EA0_RDREQ", "fabric.read_latency_cycles"),
+    ("bank conflicts", "lds.bank_conflicts_per_access"), ("occupancy", "occupancy.waves"),
+    ("coalescing", "vl1d.coalescing_pct")])  # fmt: skip
+def test_search_finds_metrics_by_words_ids_and_counters(samples: Store, query: str, expected: str) -> None:
+    names = [r["name"] for r in records(search_metrics(samples, query, limit=60).table)]
+    assert expected in names
+
+
+def test_search_ranks_an_exact_name_first_and_suggests_near_names(samples: Store) -> None:
+    assert records(search_metrics(samples, "l2.hit_rate_pct").table)[0]["name"] == "l2.hit_rate_pct"
+    nothing = search_metrics(samples, "l2.hit_rote_pct")
+    assert nothing.table.rows == [] and "l2.hit_rate_pct" in nothing.notes[0]
+
+
+def test_search_limits_to_a_gpu_and_spells_its_counters(samples: Store) -> None:
+    row = records(search_metrics(samples, "fabric.read_latency_cycles", gpu="gfx942").table)[0]
+    assert row["gpus"] == "gfx942" and "TCC_EA0_RDREQ_sum" in row["counters"]
+    with pytest.raises(NotFound, match="gfx942"):
+        search_metrics(samples, "x", gpu="gfx94")
+
+
+def test_search_has_a_row_for_each_family_whose_counters_tell_the_same(samples: Store) -> None:
+    rows = [
+        r for r in records(search_metrics(samples, "l2.hit_rate_pct", limit=60).table) if r["name"] == "l2.hit_rate_pct"
+    ]
+    assert [r["gpus"] for r in rows] == ["gfx908, gfx90a, gfx942, gfx950", "sm_80, sm_90", "cpu"]
+    assert ["TCC_HIT_sum" in r["counters"] for r in rows] == [True, False, False]
+    nvidia = records(search_metrics(samples, "long scoreboard", gpu="sm_90").table)[0]
+    assert nvidia["name"] == "latency.stall_long_scoreboard_pct" and nvidia["gpus"] == "sm_90"

@@ -1,0 +1,115 @@
+"""compute_roofline: its tables, notes and next calls, on the shipped samples and on workloads made for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rooflens.analysis.problems import NotFound
+from rooflens.analysis.store import Store
+from rooflens.server import render
+from rooflens.tests.rooflines import MI250X, publish
+from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.results import Table
+
+CONTRACT = ("kernel", "level", "intensity", "performance", "unit", "bytes", "operations", "time_ns", "attainable",
+            "pct_of_attainable", "bound", "limiter", "status")  # fmt: skip
+FMA = {"kernel": "fma", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5e6, "SQ_INSTS_VALU": 1.6e6,
+       "TCC_EA_RDREQ_sum": 100.0}  # fmt: skip
+
+
+def records(found: Table | None) -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries."""
+    assert found is not None
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.mark.parametrize("kind", ["flop", "instruction"])
+def test_points_carry_the_columns_of_the_contract(store: Store, kind: Any) -> None:
+    publish(store, [FMA])
+    found = compute_roofline(store, "latest", kind=kind)
+    assert set(CONTRACT) <= set(found.points.columns) and "n" in found.points.columns
+    assert [r["level"] for r in records(found.points)] == ["hbm", "l2", "vl1d", "lds"]
+    assert all(isinstance(r["time_ns"], int) for r in records(found.points))
+    assert {r["unit"] for r in records(found.points)} == {"GFLOP/s" if kind == "flop" else "GIPS"}
+
+
+def test_the_samples_have_bandwidth_and_say_what_was_not_collected(samples: Store) -> None:
+    found = compute_roofline(samples, "yax_before")
+    hbm = records(found.points)[0]
+    assert hbm["bandwidth"] == pytest.approx(652.7, abs=0.1) and hbm["status"] == "not_collected"
+    assert hbm["bound"] == "unknown" and "missing" in hbm["reason"]
+    assert "theoretical" in found.notes[1] and found.ceiling_source == "theoretical"
+    assert found.notes[0].startswith("Not counted: valu.f16")
+    assert any(c.tool == "list_workloads" for c in found.next)
+
+
+def test_ridges_are_given_per_type_and_level(store: Store) -> None:
+    publish(store, [FMA])
+    rows = {r["ceiling"]: r for r in records(compute_roofline(store, "latest").ceilings)}
+    assert rows["valu.f64"]["ridge_hbm"] == pytest.approx(23936 / 1638.4)
+    assert rows["matrix.bf16"]["ridge_lds"] == pytest.approx(8.0) and rows["hbm.bw"]["ridge_hbm"] is None
+
+
+def test_pipes_show_the_mixed_view(store: Store) -> None:
+    publish(store, [FMA])
+    found = compute_roofline(store, "latest", ceilings={"hbm.bw": 1400, "valu.f32": 21000, "l2.bw": 5000})
+    (row,) = records(found.pipes)
+    assert row["valu_pct"] == pytest.approx(100 * 1.5e6 * 128 / 21000 / 1e4)
+    assert row["attainable_time_ns"] == round(1.6e6 / (21000 / 128))
+    assert (row["bound"], row["limiter"]) == ("compute", "valu") and "valu.issue alone" in row["why"]
+    (operation,) = records(found.operations)
+    assert (operation["operation"], operation["operations"]) == ("valu.f32", 1.5e6 * 128)
+
+
+def test_packed_code_and_recorded_ceilings_are_explained(store: Store) -> None:
+    publish(store, [FMA], ceilings=[(0, "valu.f32", "GFLOP/s", 15000.0), (0, "hbm.bw", "GB/s", 1400.0)])
+    found = compute_roofline(store, "latest")
+    notes = " ".join(found.notes)
+    assert "packed FP16 or FP32 instruction counts once" in notes and "a benchmark" in notes
+    assert records(found.points)[0]["pct_of_attainable"] > 100 and records(found.points)[0]["status"] == "ok"
+
+
+def test_mi100_is_offered_the_instruction_roofline(store: Store) -> None:
+    publish(store, [{"kernel": "k", "SQ_INSTS_VALU": 10.0}], arch="gfx908", facts=MI250X)
+    found = compute_roofline(store, "latest")
+    assert {r["status"] for r in records(found.points)} == {"not_supported"}
+    assert "no counters of floating-point operations" in found.notes[0]
+    call = found.next[0]
+    assert (call.tool, call.arguments["kind"]) == ("compute_roofline", "instruction")
+    assert records(compute_roofline(store, **call.arguments).points)[0]["status"] == "ok"
+
+
+def test_kernels_come_in_pages(store: Store) -> None:
+    publish(store, [{**FMA, "kernel": f"k{i}", "duration_ns": 1e6 - i} for i in range(7)])
+    found = compute_roofline(store, "latest", levels=["hbm"], limit=2, offset=2)
+    assert [r["kernel"] for r in records(found.points)] == ["k2", "k3"] and found.points.truncated
+    assert any("3 to 4 of 7" in n for n in found.notes)
+    single = compute_roofline(store, "latest", kernel="k5", levels=["l2", "hbm"], by="dispatch")
+    assert [(r["kernel"], r["dispatch"], r["level"]) for r in records(single.points)] == [
+        ("k5", 5, "hbm"),
+        ("k5", 5, "l2"),
+    ]
+    with pytest.raises(NotFound):
+        compute_roofline(store, "latest", kernel="nothing")
+
+
+def test_full_detail_tells_how_each_ceiling_was_found(store: Store) -> None:
+    publish(store, [FMA])
+    row = records(compute_roofline(store, "latest", detail="full").ceilings)[0]
+    assert row["ceiling"] == "hbm.bw" and "max_mclk = 1600" in row["source"] and row["kind"] == "theoretical"
+
+
+def test_a_default_answer_stays_small(store: Store) -> None:
+    name = "void benchmark_func<HIP_vector_type<float, 2u>, 256, 8u, 512u>(HIP_vector_type<float, 2u>)"
+    publish(store, [{**FMA, "kernel": f"{name} {i}"} for i in range(9)])
+    for kind in ("flop", "instruction"):
+        found = compute_roofline(store, "latest", kind=kind)  # type: ignore[arg-type]
+        assert len(render.text(found)) < 8_500 and len(json.dumps(render.structured(found))) < 12_000

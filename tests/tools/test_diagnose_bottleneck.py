@@ -1,0 +1,134 @@
+"""diagnose_bottleneck through its tool: evidence that can be reproduced, short answers, literal next calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rooflens.analysis import experiments
+from rooflens.analysis.catalogue.metrics import SUBSYSTEMS
+from rooflens.analysis.problems import BadInput, NotFound
+from rooflens.analysis.store import Store
+from rooflens.server import render
+from rooflens.server.toolbox import Tool, call
+from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.query_counters import query_counters
+
+SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
+DATA = Path(__file__).resolve().parents[1] / "data"
+SHORT_ANSWER_CHARACTERS = 8_000
+"""About 2,000 tokens."""
+
+
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("diagnosis"))
+    import_profile(store, str(SAMPLES / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    import_profile(store, str(DATA / "h200_frameworks.csv.gz"), name="frameworks")
+    for name in ("yax_before", "matmul_fp64", "clover"):
+        import_profile(store, str(SAMPLES / name), name=name)
+    return store
+
+
+def reproduced(store: Store, result: DiagnosisResult) -> int:
+    """Run the SQL of every piece of evidence; the number of figures that were there."""
+    done = 0
+    for one in result.kernels:
+        for figure in [e for f in one.findings for e in (*f.evidence, *f.contradicting)]:
+            assert figure.sql is not None
+            rows = query_counters(store, figure.sql).table.rows
+            assert len(rows) == 1, figure.sql
+            assert rows[0][0] == (None if figure.value is None else pytest.approx(figure.value)), figure.sql
+            done += figure.value is not None
+    return done
+
+
+def test_the_sql_of_evidence_yields_its_value_on_nvidia(profiles: Store) -> None:
+    kernels = "yax_problem|transpose_lds|atomic_contention"
+    assert reproduced(profiles, diagnose_bottleneck(profiles, "h200", kernel=kernels, top_n=3, detail="full")) > 15
+
+
+def test_the_sql_of_evidence_yields_its_value_on_amd(profiles: Store) -> None:
+    assert reproduced(profiles, diagnose_bottleneck(profiles, "yax_before", detail="full")) >= 3
+    assert reproduced(profiles, diagnose_bottleneck(profiles, "matmul_fp64", top_n=6, detail="full")) >= 1
+
+
+@pytest.mark.parametrize("workload", ["h200", "frameworks", "yax_before", "matmul_fp64"])
+def test_an_answer_is_short_and_within_the_vocabulary(workload: str, profiles: Store) -> None:
+    result = diagnose_bottleneck(profiles, workload)
+    assert len(render.text(result)) < SHORT_ANSWER_CHARACTERS
+    for one in result.kernels:
+        assert one.verdict.subsystem in SUBSYSTEMS
+        assert {f.subsystem for f in one.findings} <= set(SUBSYSTEMS)
+        assert len(one.findings) <= 3
+        if one.findings:
+            assert one.findings[0].subsystem == one.verdict.subsystem
+            assert one.findings[0].evidence and one.findings[0].advice and one.findings[0].falsify
+
+
+def test_kernels_come_by_time_with_their_share(profiles: Store) -> None:
+    result = diagnose_bottleneck(profiles, "h200", top_n=50)
+    shares = [one.share_pct or 0 for one in result.kernels]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.5)
+    assert result.total_kernels == 44 and result.kernels[0].rank == 1
+    assert [k.rank for k in diagnose_bottleneck(profiles, "h200", kernel="#2").kernels] == [2]
+
+
+def test_missing_counters_are_asked_for_in_a_call_that_works(profiles: Store) -> None:
+    result = diagnose_bottleneck(profiles, "yax_before")
+    assert result.kernels[0].verdict.confidence < 0.5
+    asked = next(c for c in result.next if c.tool == "plan_profile")
+    planned = call(profiles, asked.tool, asked.arguments)
+    assert "yax" not in json.dumps([c.model_dump() for c in result.next]), "names come from the profile"
+    assert "SQ_WAVE" in json.dumps(planned.model_dump(mode="json"))
+    assert any("Not certain" in note for note in result.notes)
+
+
+def test_next_calls_of_a_certain_verdict_work(profiles: Store) -> None:
+    for kernel in ("low_occupancy_shared", "hbm_copy"):
+        for suggested in diagnose_bottleneck(profiles, "h200", kernel=kernel).next:
+            assert call(profiles, suggested.tool, suggested.arguments)
+
+
+def test_findings_are_a_table(profiles: Store) -> None:
+    rows = query_counters(
+        profiles,
+        "SELECT subsystem, severity, claim, evidence, advice, verdict, confidence FROM findings "
+        "WHERE kernel LIKE 'shared_conflict%' AND subsystem = verdict",
+        workload="h200",
+    ).table.rows
+    ((subsystem, severity, claim, evidence, advice, verdict, confidence),) = rows
+    assert (subsystem, verdict) == ("lds", "lds") and severity > 90 and confidence > 0.9
+    assert "Bank conflicts cost 30.8 extra cycles" in claim and "lds.bank_conflicts_per_access = 30.8" in evidence
+    assert "Pad the rows" in advice
+    ((kernels,),) = query_counters(profiles, "SELECT count(DISTINCT kernel) FROM findings", workload="h200").table.rows
+    assert kernels == 44
+
+
+def test_what_was_tried_before_is_said(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    import_profile(store, str(SAMPLES / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    workload = store.resolve("h200").id
+    kernel = diagnose_bottleneck(store, "h200", kernel="transpose_lds").kernels[0].kernel
+    outcome = experiments.Outcome(kernel=kernel, verdict="improved", speedup=2.0)
+    experiments.record(
+        store,
+        experiments.Entry(
+            kind="comparison", workload=workload, change="pad rows of the tile by one element", outcomes=[outcome]
+        ),
+    )
+    finding = diagnose_bottleneck(store, "h200", kernel="transpose_lds").kernels[0].findings[0]
+    assert any("improved" in line and "2 times" in line for line in finding.tried)
+
+
+def test_mistakes_are_explained(profiles: Store) -> None:
+    with pytest.raises(BadInput, match="no counters"):
+        diagnose_bottleneck(profiles, "clover")
+    with pytest.raises(NotFound):
+        diagnose_bottleneck(profiles, "h200", kernel="no_such_kernel")
+
+
+def test_the_description_is_short() -> None:
+    assert len(Tool(diagnose_bottleneck).description) <= 250

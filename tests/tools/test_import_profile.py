@@ -1,0 +1,147 @@
+"""import_profile: arguments, answers, and what happens when the machine gets in the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import duckdb
+import pytest
+from rooflens.analysis.problems import BadArgument, BadInput, LimitExceeded, NotFound, StoreProblem
+from rooflens.tools.import_profile import import_profile
+
+ROWS = (
+    'Dispatch_ID,Kernel_Name,Grid_Size,SQ_WAVES,Start_Timestamp,End_Timestamp\n0,"k(int)",64,1,10,20\n1,j,64,1,30,60\n'
+)
+SYSINFO = "workload_name,gpu_arch,gpu_model\nmine,gfx90a,MI200\n"
+
+
+@pytest.fixture
+def profile(tmp_path):
+    """A minimal workload folder."""
+    folder = tmp_path / "runs" / "MI200"
+    folder.mkdir(parents=True)
+    (folder / "pmc_perf.csv").write_text(ROWS)
+    (folder / "sysinfo.csv").write_text(SYSINFO)
+    return folder
+
+
+@pytest.fixture
+def unknown(profile):
+    """The same without the file that states the device."""
+    (profile / "sysinfo.csv").unlink()
+    return profile
+
+
+def test_the_answer_tells_what_came_in_and_what_to_do_next(store, profile):
+    done = import_profile(store, str(profile), tags=["baseline"])
+    assert (done.name, done.format, done.arch, done.device) == ("mine", "rocprof-compute", "gfx90a", "MI200")
+    assert (done.kernels, done.dispatches, done.counters, done.passes, done.passes_matched) == (2, 2, 1, 1, 1)
+    assert store.resolve("latest").id == done.workload and store.resolve("mine").tags == ["baseline"]
+    assert [(n.tool, n.arguments["workload"]) for n in done.next] == [
+        ("compute_metrics", done.workload),
+        ("query_counters", done.workload),
+    ]
+    assert done.next[0].arguments["metrics"] == ["overview"]
+    assert not list((store.root / "tmp").iterdir())
+
+
+def test_the_suggested_query_runs(store, profile):
+    done = import_profile(store, str(profile))
+    file = store.file(store.resolve(done.workload), "dispatches")
+    found = duckdb.sql(done.next[1].arguments["sql"].replace("FROM dispatches", f"FROM '{file}'")).fetchall()
+    assert found == [("j", 1, 30.0), ("k(int)", 1, 10.0)]
+
+
+def test_name_and_tags_of_the_caller_win(store, profile):
+    done = import_profile(store, str(profile), name="after tiling", tags=["x", "y"])
+    assert done.name == "after tiling" and store.resolve("after tiling").tags == ["x", "y"]
+
+
+@pytest.mark.parametrize("name", ["", "  ", "latest", "a\x1b[2Jb", "x" * 121, "a\u202eb", "two\nlines"])
+def test_names_that_could_not_be_found_again_are_refused(store, profile, name):
+    with pytest.raises(BadArgument, match="cannot be used"):
+        import_profile(store, str(profile), name=name)
+    with pytest.raises(BadArgument, match="cannot be used"):
+        import_profile(store, str(profile), tags=[name])
+    assert not store.scan()[0]
+
+
+def test_a_profile_without_a_device_asks_for_it(store, unknown):
+    done = import_profile(store, str(unknown))
+    assert done.arch is None and [n.tool for n in done.next] == ["query_counters"]
+    assert any("gpu= one of" in n and "gfx90a" in n and "sm_90" not in n for n in done.notes)
+
+
+def test_the_caller_may_name_the_device(store, unknown):
+    done = import_profile(store, str(unknown), gpu="gfx90a")
+    assert done.arch == "gfx90a" and done.next[0].tool == "compute_metrics"
+
+
+def test_an_unknown_device_gets_near_names(store, unknown):
+    with pytest.raises(BadArgument, match="Unknown GPU target 'gfx90'.*Near names:.*gfx90a"):
+        import_profile(store, str(unknown), gpu="gfx90")
+
+
+@pytest.mark.parametrize("gpu", ["gfx942", "sm_90"])
+def test_a_device_that_contradicts_the_profile_is_refused(store, profile, gpu):
+    with pytest.raises(BadArgument, match="contradicts the profile.*gfx90a"):
+        import_profile(store, str(profile), gpu=gpu)
+    assert import_profile(store, str(profile), gpu="gfx90a").arch == "gfx90a"
+
+
+def test_a_device_of_another_vendor_is_refused(store, unknown):
+    with pytest.raises(BadArgument, match="a GPU of amd"):
+        import_profile(store, str(unknown), gpu="sm_90")
+
+
+def test_a_path_that_does_not_exist_gets_near_names(store, profile):
+    with pytest.raises(NotFound, match="MI2000 does not exist.*Near names: MI200"):
+        import_profile(store, str(profile.parent / "MI2000"))
+    with pytest.raises(NotFound, match="does not exist"):
+        import_profile(store, str(profile.parent / "no" / "such" / "folder"))
+
+
+@pytest.mark.parametrize("path", ["~no_such_user_/x", "a" * 5000, "a\x00b"], ids=["user", "endless", "nul"])
+def test_paths_that_no_system_accepts_are_refused(store, path):
+    with pytest.raises((BadInput, NotFound)):
+        import_profile(store, path)
+
+
+def test_a_relative_path_and_a_home_path_work(store, profile, monkeypatch):
+    monkeypatch.chdir(profile.parent)
+    monkeypatch.setenv("HOME", str(profile.parent))
+    assert import_profile(store, "MI200").dispatches == import_profile(store, "~/MI200").dispatches == 2
+    monkeypatch.chdir(profile)
+    assert import_profile(store, ".").name == "mine"
+
+
+def test_two_imports_are_two_workloads(store, profile):
+    first, second = (import_profile(store, str(profile)) for _ in range(2))
+    assert first.workload != second.workload and store.resolve("mine").id == second.workload
+
+
+def test_a_store_that_cannot_be_written_is_a_problem(tmp_path, profile):
+    from rooflens.analysis.store import Store
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreProblem, match="cannot be written"):
+        import_profile(Store(tmp_path / "file" / "store"), str(profile))
+
+
+def test_too_little_memory_is_a_problem_and_no_traceback(store, tmp_path, monkeypatch):
+    folder = tmp_path / "wide"
+    folder.mkdir()
+    header = ",".join(f"SQ_C_{i}" for i in range(4000))
+    lines = "\n".join(f"{n},k," + "1," * 3999 + "1" for n in range(200))
+    (folder / "pmc_perf.csv").write_text(f"Dispatch_ID,Kernel_Name,{header}\n{lines}\n")
+    monkeypatch.setattr("rooflens.tools.profilers.tables.files._MEMORY", "8MB")
+    with pytest.raises(LimitExceeded, match="needs more than 8MB"):
+        import_profile(store, str(folder))
+    assert not store.scan()[0] and not list((store.root / "tmp").iterdir())
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed():
+    code = "import sys, rooflens.tools.import_profile; print({'duckdb', 'pandas', 'matplotlib'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

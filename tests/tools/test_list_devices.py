@@ -1,0 +1,114 @@
+"""list_devices as a whole: on this machine, on stand-ins, and what it must not import or print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.store import Manifest, Store
+from rooflens.tools.list_devices import Machine, answer, list_devices, survey
+from rooflens.tools.machine.model import Device, Profiler, Roots
+
+HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "amdsmi", "torch")
+
+
+def machine(*devices: Device, usable: bool | None = True) -> Machine:
+    found = [Profiler(name="rocprofv3", vendor="amd", path="/opt/rocm/bin/rocprofv3", usable=usable)]
+    return Machine(list(devices), found, {}, [])
+
+
+def mi300x(index: int = 0, arch: str = "gfx942", supported: bool = True) -> Device:
+    return Device(vendor="amd", index=index, arch=arch, supported=supported, name="AMD Instinct MI300X")
+
+
+def test_this_machine_is_listed(tmp_path: Path) -> None:
+    result = list_devices(Store(tmp_path / "store"))
+    assert result.devices and result.devices[-1].vendor == "cpu" and result.total_devices >= 1
+    assert not (tmp_path / "store").exists()
+    for device in result.devices:
+        assert 0 not in (device.compute_units, device.clock_max_mhz, device.memory_bytes, device.threads)
+
+
+def test_it_prints_nothing_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, json; from rooflens.tools import devices, doctor; from rooflens.analysis.store import Store\n"
+        "early = [m for m in sys.argv[1:] if m in sys.modules]; devices.list_devices(Store('absent'))\n"
+        "doctor.doctor(Store('absent')); print(json.dumps([early, [m for m in sys.argv[1:] if m in sys.modules]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *HEAVY], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [[], []] and done.stderr == ""
+
+
+def test_an_empty_machine_is_an_answer(tmp_path: Path) -> None:
+    result = answer(Store(tmp_path / "store"), survey(Roots(base=tmp_path, search="", site=None)))
+    assert [d.vendor for d in result.devices] == ["cpu"]
+    assert any("No GPU is visible" in note for note in result.notes)
+    assert [(p.name, p.usable) for p in result.profilers] == [("perf", False)] and result.next == []
+
+
+def test_a_whole_amd_node_of_stand_ins(tmp_path: Path) -> None:
+    node = tmp_path / "sys/class/kfd/kfd/topology/nodes/1"
+    node.mkdir(parents=True)
+    (node / "properties").write_text("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\ndrm_render_minor 128\n")
+    for path in ("dev/kfd", "dev/dri/renderD128"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    tool = tmp_path / "opt/rocm/bin/rocprofv3"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\n# stand-in written by a test, not the real rocprofv3\necho 'version: 1.0.0'\n")
+    tool.chmod(0o755)
+    found = survey(Roots(base=tmp_path, search="", site=None))
+    assert (found.gpus[0].arch, found.gpus[0].compute_units, found.gpus[0].supported) == ("gfx90a", 104, True)
+    assert (found.profilers[0].version, found.profilers[0].usable) == ("1.0.0", True)
+
+
+def test_next_calls_name_the_target_and_only_closed_sets(tmp_path: Path) -> None:
+    calls = answer(Store(tmp_path), machine(mi300x(), mi300x(1))).next
+    assert [c.tool for c in calls] == ["run_peak_benchmarks", "plan_profile"]
+    assert calls[1].arguments == {"gpu": "gfx942", "metrics": ["overview"]} and "overview" in catalog.presets()
+    blocked = answer(Store(tmp_path), machine(mi300x(), usable=False)).next
+    assert [c.tool for c in blocked] == ["plan_profile"]
+
+
+def test_an_unknown_arch_is_told(tmp_path: Path) -> None:
+    result = answer(Store(tmp_path), machine(mi300x(arch="gfx1100", supported=False)))
+    assert any("gfx1100" in note and "gfx942" in note for note in result.notes) and result.next == []
+
+
+def test_masks_of_the_environment_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "3")
+    assert any("HIP_VISIBLE_DEVICES" in note for note in answer(Store(tmp_path), machine(mi300x())).notes)
+
+
+def test_a_node_of_64_partitions_stays_small(tmp_path: Path) -> None:
+    result = answer(Store(tmp_path), machine(*(mi300x(i) for i in range(64))))
+    assert result.total_devices == 64 and len(result.devices) < 16
+    assert any(note.endswith("more devices are not shown (amd gfx942).") for note in result.notes)
+    assert len(result.model_dump_json()) < 8_000
+
+
+def test_known_ceilings_come_from_the_store_and_a_damaged_table_is_no_obstacle(tmp_path: Path) -> None:
+    import duckdb
+
+    store = Store(tmp_path)
+    for select in ("SELECT range AS value FROM range(7)", None):
+        with store.draft() as folder:
+            if select:
+                duckdb.sql(f"COPY ({select}) TO '{folder}/ceilings.parquet' (FORMAT parquet)")
+            else:
+                (folder / "ceilings.parquet").write_bytes(b"not parquet")
+            made = store.publish(folder, Manifest(name="x", format="test", arch="gfx942"))
+    assert made.id
+    result = answer(store, machine(mi300x()))
+    assert [(c.gpu, c.count) for c in result.ceilings_known] == [("gfx942", 7)]
+    assert [c.tool for c in result.next] == ["plan_profile", "list_workloads"]
+
+
+def test_a_store_that_cannot_be_read_does_not_hide_the_devices(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = answer(Store(tmp_path / "file"), machine(mi300x()))
+    assert result.devices and any("cannot be read" in note for note in result.notes)

@@ -1,0 +1,149 @@
+"""plan_profile: the plan in numbers, commands that can be run as they stand, and answers of a bearable size."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.planning.plan import plan
+from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
+from rooflens.analysis.store import Store
+from rooflens.server import render
+from rooflens.tools.plan_profile import PlanResult, plan_profile
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def characters(result: PlanResult) -> int:
+    return len(json.dumps(render.structured(result)))
+
+
+def test_the_plan_is_that_of_the_planner_with_one_run_for_the_times(store: Store) -> None:
+    planned = plan("gfx90a", ["overview"])
+    found = plan_profile(store, "gfx90a")
+    assert found.application_runs == len(planned.passes) + 1
+    assert (found.least_passes, found.whole_total) == (planned.least_passes, len(planned.whole))
+    assert found.split == list(planned.split)
+    rows = [dict(zip(found.passes.columns, row, strict=True)) for row in found.passes.rows]
+    assert [row["names"].split() for row in rows] == [list(p) for p in planned.passes]
+    assert sum(row["whole_metrics"] for row in rows) == len(planned.whole_in)
+    assert any("SQ 8/8" in row["registers"] for row in rows)
+
+
+def test_full_detail_can_be_written_and_started_as_it_stands(store: Store, tmp_path: Path) -> None:
+    command = ["./my app", "$(touch pwned)", "a;b"]
+    found = plan_profile(store, "MI300X", ["overview"], command=command, kernel="gemm", detail="full")
+    assert len(found.commands) == found.application_runs
+    done = subprocess.run(
+        ["bash", "-euc", f"ROCPROF_X=1; {found.prepare}; echo ${{ROCPROF_X:-gone}}"],
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=20,
+    )  # fmt: skip
+    assert done.stdout == "gone\n"
+    texts = {name: text for name, _, text in found.files.rows}
+    assert {f for c in found.commands for f in c.files} == texts.keys()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    for one in found.commands:
+        assert shlex.split(one.shell) == one.argv
+        assert one.argv[one.argv.index("--") + 1 :] == command
+        assert (tmp_path / one.argv[one.argv.index("--output-directory") + 1]).is_dir()
+        if "--input" in one.argv:
+            (job,) = json.loads((tmp_path / one.argv[one.argv.index("--input") + 1]).read_text())["jobs"]
+            assert job["kernel_include_regex"] == "gemm"
+    assert found.next[-1].tool == "import_profile"
+    assert found.next[-1].arguments == {"path": "rooflens_run"}
+    assert found.launchers["slurm"].startswith("srun --ntasks=RANKS rocprofv3 ")
+
+
+def test_metrics_that_the_version_cannot_count_are_unsupported_with_the_reason(store: Store) -> None:
+    new, old = (plan_profile(store, "gfx90a", ["occupancy.waves"], profiler_version=v) for v in ("7.0", "6.3"))
+    assert new.whole == ["occupancy.waves"]
+    assert old.whole == []
+    assert "cannot be taught counters" in old.unsupported["occupancy.waves"]
+
+
+def test_per_channel_metrics_of_mi300_need_the_product(store: Store) -> None:
+    target, product = (plan_profile(store, g, ["l2.channel_req"]) for g in ("gfx942", "AMD Instinct MI300X"))
+    assert "XCDs" in target.unsupported["l2.channel_req"]
+    assert target.application_runs == 1
+    assert product.whole == ["l2.channel_req"]
+    assert product.gpu == "gfx942"
+
+
+def test_max_passes_names_what_it_leaves_out(store: Store) -> None:
+    found = plan_profile(store, "gfx942", ["everything"], max_passes=2)
+    assert found.application_runs == 3
+    assert found.left_out
+    assert any("max_passes leaves out" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("gpu", ["gfx908", "gfx90a", "gfx942", "gfx950", "MI350X"])
+@pytest.mark.parametrize("metrics", [None, ["everything"], ["roofline"]])
+def test_a_default_answer_stays_near_two_thousand_tokens(store: Store, gpu: str, metrics: list[str] | None) -> None:
+    assert characters(plan_profile(store, gpu, metrics)) < 8_000
+
+
+def test_a_full_answer_can_be_cut_to_the_cap(store: Store) -> None:
+    found = plan_profile(store, "MI350X", ["everything"], detail="full")
+    assert characters(found) > 300_000, "definitions of every channel"
+    assert characters(render.capped(found, "plan_profile", {})) < 1.1 * render.CHARACTERS  # type: ignore[arg-type]
+
+
+def test_kernel_replay_is_refused_where_the_version_does_not_tell_it(store: Store) -> None:
+    with pytest.raises(BadArgument, match="replay single kernels"):
+        plan_profile(store, "gfx942", replay="kernel")
+
+
+def test_the_old_profilers_get_their_own_commands(store: Store) -> None:
+    found = plan_profile(store, "gfx90a", ["l2.hit_rate_pct"], profiler="rocprof")
+    assert found.commands[1].argv == [
+        "rocprof", "-i", "rooflens_run/pass_1.txt", "--timestamp", "on", "-o", "rooflens_run/pass_1/results.csv",
+        "./app",
+    ]  # fmt: skip
+    assert found.next[-1].arguments == {"path": "rooflens_run", "gpu": "gfx90a"}, "its files may not name the GPU"
+
+
+def test_ncu_takes_one_run_and_replays_kernels(store: Store) -> None:
+    found = plan_profile(store, "sm_90", ["dispatch.duration_ns", "l2.hit_rate_pct"])
+    assert (found.profiler, found.replay, found.application_runs) == ("ncu", "kernel", 1)
+    assert found.prepare == "mkdir -p rooflens_run/pass_1"
+    again = plan_profile(store, "H200", ["dispatch.duration_ns"], replay="application")
+    assert "application" in again.commands[0].argv
+
+
+def test_a_processor_is_counted_by_perf(store: Store) -> None:
+    found = plan_profile(store, "cpu", ["*"])
+    assert found.profiler == "perf"
+    assert found.commands[0].shell.startswith("env LC_NUMERIC=C perf stat ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"gpu": "gfx943"}, NotFound),
+        ({"gpu": "gfx942", "profiler": "ncu"}, BadArgument),
+        ({"gpu": "gfx942", "profiler": "nsys"}, NotFound),
+        ({"gpu": "gfx942", "profiler_version": "6.0"}, MissingTool),
+        ({"gpu": "gfx942", "profiler_version": "new"}, BadArgument),
+        ({"gpu": "gfx942", "launches": [3]}, BadArgument),
+        ({"gpu": "gfx942", "kernel": "("}, BadArgument),
+        ({"gpu": "gfx942", "metrics": ["l2.hit_ratepct"]}, BadArgument),
+        ({"gpu": "gfx942", "max_passes": 0}, BadArgument),
+        ({"gpu": "gfx1100"}, BadArgument),
+        ({"gpu": "gfx942", "command": []}, BadArgument),
+        ({"gpu": "gfx942", "command": ["./app", "a\0b"]}, BadArgument),
+    ],
+)
+def test_mistakes_are_told_with_what_to_do(store: Store, arguments: dict[str, object], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        plan_profile(store, **arguments)  # type: ignore[arg-type]
+
+
+def test_the_description_fits_the_list_of_tools() -> None:
+    assert len(" ".join((plan_profile.__doc__ or "").split())) <= 300

@@ -1,0 +1,300 @@
+"""The HIP runtime through hip-python, and compiling for it."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...analysis.problems import MissingTool, NotFound
+from ..machine import amd as kfd
+from ..machine.model import Device as Listed
+from ..machine.model import Roots
+from .runtime import Device, DeviceFailure
+
+_LIMIT_S = 120.0
+_OPTIONS = ("-O3", "-fno-slp-vectorize")
+"""Without the second, clang packs scalar FP32 multiply-adds where it can, which is another ceiling."""
+_CLANG = (
+    "-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-mcode-object-version=5",
+)  # fmt: skip
+"""Older runtimes refuse code objects of version 6, which new clangs make unasked."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """A code object and what made it."""
+
+    image: bytes
+    compiler: str
+
+
+def compile_for(arch: str, source: str, defines: Mapping[str, str]) -> Code:
+    """Compile for a target such as gfx942; a hiprtc that is missing, aborts or refuses is no error if clang can.
+
+    Raises MissingTool with what each compiler said when none can.
+    """
+    said = []
+    for compiler in (by_hiprtc, by_clang):
+        try:
+            return compiler(arch, source, defines)
+        except MissingTool as problem:
+            said.append(problem.why)
+    raise MissingTool(
+        f"Kernels cannot be compiled for {arch}",
+        "; ".join(said),
+        "Install ROCm, or a clang that knows the target (Debian: apt-get install clang-22 lld-22)",
+    )
+
+
+def by_hiprtc(arch: str, source: str, defines: Mapping[str, str]) -> Code:
+    """Compile with hiprtc in a child process: old ones abort the process at a target they do not know."""
+    options = [f"--offload-arch={arch}", *_OPTIONS, *(f"-D{k}={v}" for k, v in defines.items())]
+    task = json.dumps({"source": source, "options": options})
+    script = Path(__file__).with_name("hiprtc_child.py")
+    try:
+        done = subprocess.run(
+            # -P keeps the script's own folder out of the search for modules: it holds a hip.py of ours.
+            [sys.executable, "-P", str(script)],
+            input=task,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MissingTool("hiprtc hangs", f"hiprtc took more than {_LIMIT_S:.0f} s") from error
+    if done.returncode:
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+        raise MissingTool("hiprtc ended", f"hiprtc ended with {how} at {arch} ({_last(done.stderr)})")
+    answer = json.loads(done.stdout)
+    if "failure" in answer:
+        raise MissingTool("hiprtc cannot compile", f"hiprtc: {answer['failure']}")
+    return Code(base64.b64decode(answer["code"]), answer["version"])
+
+
+def by_clang(arch: str, source: str, defines: Mapping[str, str]) -> Code:
+    """Compile and link with the first clang that can; our kernels need no headers and no device library."""
+    options = [*_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())]
+    said = []
+    for program in clangs():
+        with tempfile.TemporaryDirectory(prefix="rooflens_") as folder:
+            path, out = Path(folder, "kernel.hip"), Path(folder, "kernel.co")
+            path.write_text(source, encoding="utf-8")
+            command = [str(program), *_CLANG, f"--offload-arch={arch}", *options, str(path), "-o", str(out)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                said.append(f"{program}: {error}")
+                continue
+            if done.returncode == 0 and out.is_file():
+                return Code(out.read_bytes(), f"clang ({program})")
+            said.append(f"{program}: {_last(done.stderr)}")
+    raise MissingTool("No clang can compile", "; ".join(said) or "no clang was found")
+
+
+def clangs() -> list[Path]:
+    """The clang of ROCm first, then those of the system from the newest."""
+    rocm = [Path(root, "llvm/bin/clang") for root in (os.environ.get("ROCM_PATH"), "/opt/rocm") if root]
+    names = sorted(
+        {p.name for folder in os.get_exec_path() for p in Path(folder).glob("clang-[0-9]*")},
+        key=lambda name: -int(m[1]) if (m := re.fullmatch(r"clang-(\d+)", name)) else 0,
+    )
+    system = [shutil.which(name) for name in [*(n for n in names if re.fullmatch(r"clang-\d+", n)), "clang"]]
+    return [p for p in rocm if p.is_file()] + [Path(p) for p in system if p]
+
+
+def _last(text: str) -> str:
+    """The last error line, or the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["no message"])[-1][:300]
+
+
+_NO_DEVICE, _NOT_READY = 100, 600
+_TO_DEVICE, _TO_HOST = 1, 2
+
+
+def bindings() -> Any:
+    """The module hip of hip-python. Raises MissingTool without it; that HIP's library is there, only a call tells."""
+    try:
+        from hip import hip
+    except ImportError as error:
+        raise MissingTool(
+            "AMD GPUs cannot be measured", f"hip-python is missing ({error})", "Install it: pip install hip-python"
+        ) from error
+    return hip
+
+
+def count() -> int:
+    """How many GPUs HIP shows to this process; raises MissingTool where HIP is not installed."""
+    hip = bindings()
+    try:
+        status, number = hip.hipGetDeviceCount()
+    except RuntimeError as error:
+        raise MissingTool(
+            "AMD GPUs cannot be measured",
+            f"HIP's library libamdhip64.so cannot be loaded ({error})",
+            "Install ROCm, or name its folder: ROCM_PATH=/opt/rocm",
+        ) from error
+    return 0 if int(status) == _NO_DEVICE else int(_checked("hipGetDeviceCount", (status, number)))
+
+
+class Hip:
+    """One AMD GPU, current in the thread that opened it."""
+
+    def __init__(self, index: int) -> None:
+        self._hip = bindings()
+        number = count()
+        if not 0 <= index < number:
+            raise NotFound(
+                f"There is no AMD GPU {index}",
+                f"HIP shows {number}",
+                "Numbers start at 0; rocminfo lists them, and HIP_VISIBLE_DEVICES hides some",
+            )
+        _checked("hipSetDevice", self._hip.hipSetDevice(index))
+        self._kept: list[Any] = []
+        self.device = self._describe(index)
+
+    def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
+        code = compile_for(self.device.arch, source, defines)
+        self.device = replace(self.device, compiler=code.compiler)
+        return code.image
+
+    def load(self, code: bytes) -> Any:
+        self._kept.append(code)
+        return _checked("hipModuleLoadData", self._hip.hipModuleLoadData(code))
+
+    def kernel(self, module: Any, name: str, shared_bytes: int) -> Any:
+        return _checked(f"hipModuleGetFunction({name})", self._hip.hipModuleGetFunction(module, name.encode()))
+
+    def allocate(self, size: int) -> int:
+        pointer = _checked(f"hipMalloc({size})", self._hip.hipMalloc(size))
+        self._kept.append(pointer)
+        return int(pointer)
+
+    def clear(self, address: int, size: int) -> None:
+        _checked("hipMemsetAsync", self._hip.hipMemsetAsync(address, 0, size, None))
+
+    def upload(self, address: int, data: bytes) -> None:
+        kind = self._hip.hipMemcpyKind(_TO_DEVICE)
+        _checked("hipMemcpy", self._hip.hipMemcpy(address, data, len(data), kind))
+
+    def download(self, address: int, size: int) -> bytes:
+        data, kind = bytearray(size), self._hip.hipMemcpyKind(_TO_HOST)
+        _checked("hipMemcpy", self._hip.hipMemcpy(data, address, size, kind))
+        return bytes(data)
+
+    def launch(self, kernel: Any, groups: int, threads: int, shared_bytes: int, arguments: tuple[int, ...]) -> None:
+        given = (*map(ctypes.c_void_p, arguments[:3]), *map(ctypes.c_uint64, arguments[3:]))
+        _checked(
+            "hipModuleLaunchKernel",
+            self._hip.hipModuleLaunchKernel(
+                kernel, groups, 1, 1, threads, 1, 1, sharedMemBytes=shared_bytes, stream=None, kernelParams=None,
+                extra=given,
+            ),
+        )  # fmt: skip
+
+    def event(self) -> Any:
+        return _checked("hipEventCreate", self._hip.hipEventCreate())
+
+    def record(self, event: Any) -> None:
+        _checked("hipEventRecord", self._hip.hipEventRecord(event, None))
+
+    def done(self, event: Any) -> bool:
+        (status,) = self._hip.hipEventQuery(event)
+        if int(status) == _NOT_READY:
+            return False
+        _checked("a launch", (status,))
+        return True
+
+    def elapsed_ms(self, first: Any, last: Any) -> float:
+        return float(_checked("hipEventElapsedTime", self._hip.hipEventElapsedTime(first, last)))
+
+    def _describe(self, index: int) -> Device:
+        hip = self._hip
+        names = hip.hipDeviceAttribute_t
+
+        def attribute(name: str) -> int:
+            """0 for what this HIP or this device does not tell."""
+            status, value = hip.hipDeviceGetAttribute(getattr(names, f"hipDeviceAttribute{name}"), index)
+            return 0 if int(status) else int(value)
+
+        place = _text(hip.hipDeviceGetPCIBusId, index)
+        listed = _listed(place, index)
+        name = _text(hip.hipDeviceGetName, index) or (listed.name if listed else None) or "AMD GPU"
+        arch = self._arch(index) or (listed.arch if listed else None)
+        if arch is None:
+            raise DeviceFailure(
+                f"The target of {name} is unknown", "this HIP has no hipGetDeviceProperties and /sys does not tell it"
+            )
+        free, total = _checked("hipMemGetInfo", hip.hipMemGetInfo())
+        version = int(_checked("hipRuntimeGetVersion", hip.hipRuntimeGetVersion()))
+        return Device(
+            vendor="amd",
+            index=index,
+            name=name,
+            arch=arch,
+            uuid=(listed.uuid if listed else None) or f"amd-{place or index}",
+            compute_units=attribute("MultiprocessorCount") or (listed and listed.compute_units) or 1,
+            wave_size=attribute("WarpSize") or 64,
+            memory_bytes=int(total),
+            free_bytes=int(free),
+            l2_bytes=attribute("L2CacheSize") or None,
+            clock_max_mhz=attribute("ClockRate") / 1000 or None,
+            memory_clock_mhz=attribute("MemoryClockRate") / 1000 or None,
+            memory_bus_bits=attribute("MemoryBusWidth") or None,
+            partition=listed.partition if listed else None,
+            driver=listed.driver if listed else None,
+            runtime=f"HIP {version // 10_000_000}.{version // 100_000 % 100}",
+            pci=place,
+        )
+
+    def _arch(self, index: int) -> str | None:
+        """gfx942 from gfx942:sramecc+:xnack-; None where this HIP lacks the function that newer bindings call."""
+        try:
+            answer = self._hip.hipGetDeviceProperties(index)
+        except TypeError:
+            # Bindings before 10 fill a structure that the caller brings.
+            properties = self._hip.hipDeviceProp_t()
+            answer = (*self._hip.hipGetDeviceProperties(properties, index), properties)
+        except RuntimeError:
+            return None
+        if int(answer[0]):
+            return None
+        name: bytes | str = answer[1].gcnArchName
+        text = name.decode(errors="replace") if isinstance(name, bytes) else name
+        return text.split(":")[0].strip("\0 ") or None
+
+
+def _text(function: Any, index: int) -> str | None:
+    status, text = function(64, index)
+    if int(status):
+        return None
+    plain = text.split(b"\0")[0].decode(errors="replace") if isinstance(text, bytes | bytearray) else str(text)
+    return plain.strip("\0 ") or None
+
+
+def _listed(place: str | None, index: int) -> Listed | None:
+    """What the kernel driver says of the device, found by its place on the bus."""
+    listed = kfd.devices(Roots(), kfd.topology(Roots()))
+    here = [d for d in listed if place and d.pci and d.pci.lower() == place.lower()]
+    return here[0] if len(here) == 1 else listed[index] if not place and index < len(listed) else None
+
+
+def _checked(call: str, answer: tuple[Any, ...] | Any) -> Any:
+    """The results of a call, or a failure with the status that it returned."""
+    status, *results = answer if isinstance(answer, tuple) else (answer,)
+    if int(status):
+        raise DeviceFailure(f"The GPU runtime failed: {call} says {getattr(status, 'name', status)} ({int(status)})")
+    return results[0] if len(results) == 1 else results

@@ -1,0 +1,247 @@
+"""Run the table of ceilings on one device."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ...analysis.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem
+from . import checks, clocks, cuda, hip
+from . import table as sources
+from .judge import Outcome, Status, Theory, best_of_memory, compared, judged, theory
+from .measure import FULL, QUICK, Effort, best, launch_times, quantile
+from .plan import Memory, Ready, allocate, fill, kernel_name
+from .runtime import Device, Runtime
+from .table import Build, Spec, build_of, chosen, compiled, variants
+
+Progress = Callable[[str, int, int, Outcome | None], None]
+_FILL: Build = ("hbm.cu", (("UNROLL", "4"),))
+_MEMORY_SHARE = 5
+"""Of the free memory, one part in this many for each of the three buffers, at most."""
+_CACHES = 4
+"""Buffers are at least this many times the last-level cache."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a mode spends: bytes of each buffer, effort per ceiling (None: only check), launches, seconds in all."""
+
+    size: int
+    effort: Effort | None
+    launches: int
+    limit_s: float
+
+
+class Session:
+    """One run over an open device."""
+
+    def __init__(
+        self, runtime: Runtime, specs: tuple[Spec, ...], scale: Scale, progress: Progress, cancelled: Callable[[], bool]
+    ) -> None:
+        self._runtime, self._specs, self._scale = runtime, specs, scale
+        self._progress, self._cancelled = progress, cancelled
+        self._total = sum(max(1, len(spec.points)) for spec in specs)
+        self._read = clocks.reader(runtime.device)
+        self._theory = theory(runtime.device)
+        self._done: list[Outcome] = []
+        self._until = time.monotonic() + scale.limit_s
+        self._stop = ""
+        self._modules: dict[Build, Any] = {}
+
+    def outcomes(self) -> list[Outcome]:
+        """Compile everything, then run every micro-benchmark."""
+        codes = compiled(self._runtime, {_FILL, *(build_of(v) for spec in self._specs for v in variants(spec))})
+        memory = allocate(self._runtime, self._size())
+        if isinstance(problem := codes[_FILL], Problem):
+            raise problem
+        filler = self._runtime.kernel(self._runtime.load(problem), "hbm_fill", 0)
+        fill(self._runtime, filler, memory, unroll=4)
+        launches: dict[str, tuple[float, ...]] = {}
+        for spec in self._specs:
+            for point in spec.points or (1,):
+                name = f"{spec.name}.{spec.work * point / 4:g}" if spec.points else spec.name
+                self._progress(name, len(self._done), self._total, None)
+                blank = _blank(name, spec, point)
+                outcome = self._skipped(blank) or self._one(spec, blank, codes, point, memory, launches)
+                self._done.append(outcome)
+                self._progress(name, len(self._done), self._total, outcome)
+        found = compared(self._done)
+        top = best_of_memory(found)
+        return [*found, top] if top else found
+
+    def _one(
+        self, spec: Spec, blank: Outcome, codes: dict[Build, bytes | Problem], point: int, memory: Memory,
+        launches: dict[str, tuple[float, ...]],
+    ) -> Outcome:  # fmt: skip
+        """One micro-benchmark: the results of all variants checked, then the best one's rate measured and judged."""
+        try:
+            ready = [self._ready(v, codes[build_of(v)], memory, point) for v in variants(spec)]
+            for variant in ready:
+                if said := checks.complaint(variant, variant.grid(spec.groups[0])):
+                    return replace(blank, status="failed", check=said, reason=f"its results are wrong: {said}")
+            blank = replace(blank, check="results are right")
+            if self._scale.effort is None:
+                return replace(blank, reason="only its results were checked; nothing was timed")
+            if spec.kind == "launch":
+                if not launches:
+                    launches |= launch_times(self._runtime, ready[0], self._scale.launches)
+                return _of_launches(blank, launches[spec.name])
+            return self._timed(ready, blank, self._scale.effort)
+        except LimitExceeded as problem:
+            self._stop = problem.what
+            return replace(blank, status="failed", reason=problem.text)
+        except Problem as problem:
+            return replace(blank, status="failed", reason=problem.text)
+        except RuntimeError as error:
+            # Bindings of a runtime raise it for a function that an older library does not have.
+            return replace(blank, status="failed", reason=f"The GPU runtime failed: {error}")
+
+    def _ready(self, spec: Spec, code: bytes | Problem, memory: Memory, point: int) -> Ready:
+        """A variant with its kernel; raises the problem that its compiler had."""
+        if isinstance(code, Problem):
+            raise code
+        build = build_of(spec)
+        module = self._modules.get(build) or self._runtime.load(code)
+        self._modules[build] = module
+        kernel = self._runtime.kernel(module, kernel_name(spec, point), spec.shared_bytes)
+        return Ready(self._runtime, spec, kernel, memory, point)
+
+    def _timed(self, ready: list[Ready], blank: Outcome, effort: Effort) -> Outcome:
+        chosen_one, timing = best(ready, effort, self._read)
+        median = timing.rate(0.5)
+        sizes = f"{len(timing.samples)} launches of {timing.rounds} rounds, {timing.groups} groups"
+        outcome = replace(
+            blank,
+            value=median,
+            median=median,
+            p05=timing.rate(0.05),
+            p95=timing.rate(0.95),
+            n=len(timing.samples),
+            clock_mhz=timing.clock_mhz,
+            temperature_c=timing.celsius,
+            grid=timing.groups,
+            workgroup_size=chosen_one.spec.threads,
+            work_per_launch=timing.work,
+            method=f"{blank.method}, kernels {sources.version()}, {sizes}, median of device events",
+            reason="" if timing.steady else "the median was still moving when the time for it was over",
+        )
+        sampled: Theory | None = theory(self._runtime.device, timing.clock_mhz) if timing.clock_mhz else None
+        return judged(outcome, chosen_one.spec, self._theory, sampled)
+
+    def _skipped(self, blank: Outcome) -> Outcome | None:
+        """The outcome of what is not run at all, or None."""
+        if not self._stop and self._cancelled():
+            self._stop = "cancelled"
+        if not self._stop and time.monotonic() > self._until:
+            self._stop = f"the {self._scale.limit_s:.0f} s of this mode are over"
+        return replace(blank, status="skipped", reason=self._stop) if self._stop else None
+
+    def _size(self) -> int:
+        """Bytes of one buffer, in whole MiB."""
+        device = self._runtime.device
+        size = self._scale.size
+        if self._scale.effort is not None:
+            size = max(size, _CACHES * (device.l2_bytes or 0))
+        return max(1 << 20, min(size, device.free_bytes // _MEMORY_SHARE) >> 20 << 20)
+
+
+def _blank(name: str, spec: Spec, point: int) -> Outcome:
+    status: Status = "ok"
+    return Outcome(
+        name,
+        spec.unit,
+        status,
+        intensity=spec.work * point / 4 if spec.points else None,
+        kernel=kernel_name(spec, point),
+        workgroup_size=spec.threads,
+        method=f"rooflens: {spec.title}",
+    )
+
+
+def _of_launches(blank: Outcome, samples: tuple[float, ...]) -> Outcome:
+    """Times are what they are: there is no theory to hold them against."""
+    median = quantile(samples, 0.5)
+    low, high = quantile(samples, 0.05), quantile(samples, 0.95)
+    return replace(
+        blank,
+        value=median,
+        median=median,
+        p05=low,
+        p95=high,
+        n=len(samples),
+        grid=1,
+        method=f"{blank.method}, kernels {sources.version()}, {len(samples)} times, median",
+    )
+
+
+_OPEN: dict[str, tuple[Callable[[], int], Callable[[int], Runtime]]] = {
+    "nvidia": (cuda.count, cuda.Cuda),
+    "amd": (hip.count, hip.Hip),
+}
+
+
+def describe(device: str | int | None = None) -> Device:
+    """The GPU that ``open_device`` would open."""
+    return open_device(device).device
+
+
+def open_device(device: str | int | None = None) -> Runtime:
+    """Open a GPU: a number (counted within the vendor, NVIDIA first), "amd", "nvidia:1", a UUID, or None for the first.
+
+    Raises MissingTool where no runtime works, with what each said, and NotFound where no GPU is meant.
+    """
+    word = "" if device is None else str(device).strip()
+    named = re.fullmatch(r"(?:(amd|nvidia):?)?(\d+)?", word)
+    vendors = [named[1]] if named and named[1] else list(_OPEN)
+    said, seen = [], []
+    for vendor in vendors:
+        count, opened = _OPEN[vendor]
+        try:
+            number = count()
+        except MissingTool as problem:
+            said.append(f"{vendor}: {problem.why}. {problem.fix}")
+            continue
+        if named and (index := int(named[2] or 0)) < number:
+            return opened(index)
+        for index in [] if named else range(number):
+            runtime = opened(index)
+            if runtime.device.uuid == word:
+                return runtime
+            seen.append(runtime.device.uuid)
+        said.append(f"{vendor}: {number} GPUs")
+    if seen or word:
+        known = f"UUIDs: {', '.join(seen)}" if seen else ""
+        raise NotFound(f"There is no GPU {word!r} to measure", "; ".join(said), known)
+    raise MissingTool("There is no GPU to measure", "; ".join(said), "rooflens doctor says what this machine has")
+
+
+Mode = Literal["full", "quick", "functional"]
+SCALES: dict[Mode, Scale] = {
+    "full": Scale(2 << 30, FULL, 400, 240.0),
+    "quick": Scale(1 << 30, QUICK, 100, 45.0),
+    "functional": Scale(1 << 20, None, 0, 1800.0),
+}
+
+
+def run(
+    device: str | int | None,
+    wanted: list[str] | None,
+    mode: Mode,
+    *,
+    progress: Progress = lambda name, number, total, outcome: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> list[Outcome]:
+    """Measure (or in mode functional only check) the wanted ceilings of a GPU; None for all.
+
+    ``progress`` is told each ceiling's name, number and the total before it is measured, and its outcome after. What
+    fails is an outcome with its reason; the order is that of the table, then ``hbm.bw``.
+
+    Raises NotFound for an unknown device, target or ceiling, MissingTool where no runtime or compiler works.
+    """
+    if mode not in SCALES:
+        raise BadArgument(f"There is no mode {mode!r}", "", f"Modes: {', '.join(SCALES)}")
+    runtime = open_device(device)
+    return Session(runtime, chosen(runtime.device.arch, wanted), SCALES[mode], progress, cancelled).outcomes()

@@ -1,0 +1,189 @@
+"""The table of ceilings: which kernel measures each, with its source and build."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import tomllib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from ...analysis.catalogue import targets
+from ...analysis.problems import NotFound, Problem, near
+from .runtime import Runtime
+
+_HERE = Path(__file__).parent
+TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90")
+"""The targets that kernels are written for; those of AMD are proven by their disassembly, sm_90 by running."""
+Kind = Literal["stream", "tiles", "loop", "sweep", "launch"]
+Unit = Literal["GB/s", "GFLOP/s", "GIOP/s", "GIPS", "us"]
+
+
+class Spec(pydantic.BaseModel):
+    """One micro-benchmark on one target; the fields are explained at the head of peaks.toml."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    unit: Unit
+    kind: Kind
+    source: str
+    kernel: str
+    ceiling: str = ""
+    instruction: str = ""
+    count: int = 0
+    lanes: int = 1
+    work: float = 0
+    shape: tuple[int, ...] = ()
+    data: str = ""
+    elements: int = 0
+    threads: int = 256
+    defines: dict[str, str] = {}
+    groups: tuple[int, ...]
+    buffers: int = 0
+    region_kib: int = 0
+    points: tuple[int, ...] = ()
+    waves: int = 0
+    tries: tuple[dict[str, str], ...] = ()
+
+    @property
+    def per_instruction(self) -> float:
+        """Bytes or operations of one ``instruction``."""
+        return 2.0 * math.prod(self.shape) if self.shape else self.work
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of dynamic shared memory: the operands of wgmma, 8 tiles of B and of A for each of two warp groups."""
+        return 8 * (8192 + 2 * 2048) if self.source == "wgmma.cu" else 0
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of one tile of one buffer: what a group of a stream, sweep or tiles kernel takes in a round."""
+        loads = {"sweep": 4, "tiles": 8}.get(self.kind) or int(self.defines.get("UNROLL", "4"))
+        return self.threads * 16 * loads
+
+    def work_of(self, rounds: int, groups: int, *, point: int = 1) -> float:
+        """Bytes or operations of a launch.
+
+        ``rounds`` are those of every group, or for a stream or sweep all tiles of the launch; ``point`` is the number
+        of multiply-adds a word goes through in a sweep.
+        """
+        times = rounds if self.kind in ("stream", "sweep") else rounds * groups
+        return times * self.threads / self.lanes * self.count * point * self.per_instruction
+
+
+@cache
+def ceilings(target: str) -> tuple[Spec, ...]:
+    """The micro-benchmarks of a target, in the order in which they are run. Raises NotFound for other targets."""
+    vendor = targets.gpu(target).vendor
+    if target not in TARGETS:
+        raise NotFound(
+            f"There are no micro-benchmarks for {target}", "its kernels would have to be written", ", ".join(TARGETS)
+        )
+    table = tomllib.loads((_HERE / "peaks.toml").read_text(encoding="utf-8"))["peak"]
+    return tuple(_on(entry, vendor, target) for entry in table if target in entry.get("gpus", [target]))
+
+
+def chosen(target: str, wanted: list[str] | None) -> tuple[Spec, ...]:
+    """The micro-benchmarks for the ceilings asked for: names, or the part before the dot; None for all.
+
+    ``hbm.bw`` is the best of the four ways to use device memory. Raises NotFound for an unknown name.
+    """
+    known = ceilings(target)
+    if not wanted:
+        return known
+    names = {spec.name for spec in known}
+    families = {name.split(".")[0] for name in names}
+    for word in wanted:
+        if word not in names | families | {"hbm.bw"}:
+            raise NotFound(
+                f"There is no ceiling {word!r} to measure on {target}",
+                near(word, names | families),
+                f"Known: hbm.bw, {', '.join(s.name for s in known)}",
+            )
+    words = {"hbm" if word == "hbm.bw" else word for word in wanted}
+    return tuple(spec for spec in known if spec.name in words or spec.name.split(".")[0] in words)
+
+
+def variants(spec: Spec) -> tuple[Spec, ...]:
+    """The micro-benchmark with each set of further macros that is to be tried; alone where there are none."""
+    return tuple(_variant(spec, macros) for macros in spec.tries) or (spec,)
+
+
+def _variant(spec: Spec, macros: dict[str, str]) -> Spec:
+    """UNROLL scales what a round does."""
+    defines = spec.defines | {name: value for name, value in macros.items() if name != "THREADS"}
+    scale = int(defines.get("UNROLL", "1")) / int(spec.defines.get("UNROLL", "1"))
+    threads = int(macros.get("THREADS", spec.threads))
+    return spec.model_copy(update={"defines": defines, "threads": threads, "count": round(spec.count * scale)})
+
+
+def _on(entry: dict[str, Any], vendor: str, target: str) -> Spec:
+    """An entry with what the vendor and then the target change."""
+    changes = entry.get("on", {})
+    plain = {key: value for key, value in entry.items() if key not in ("on", "gpus")}
+    return Spec.model_validate(plain | changes.get(vendor, {}) | changes.get(target, {}))
+
+
+_KERNELS = Path(__file__).parent / "kernels"
+_INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
+
+
+@cache
+def text(name: str) -> str:
+    """A source file of kernels/ with every header of ours in place of its first #include."""
+    return _flat(name, set())
+
+
+@cache
+def version() -> str:
+    """A short hash over all kernels and the table: measurements of different versions do not compare."""
+    digest = hashlib.sha256()
+    for path in [*sorted(_KERNELS.iterdir()), _KERNELS.parent / "peaks.toml"]:
+        if path.suffix in (".cu", ".h", ".toml"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _flat(name: str, seen: set[str]) -> str:
+    def header(match: re.Match[str]) -> str:
+        if match[1] in seen:
+            return ""
+        seen.add(match[1])
+        return _flat(match[1], seen)
+
+    return _INCLUDE.sub(header, (_KERNELS / name).read_text(encoding="utf-8").replace("#pragma once\n", ""))
+
+
+Build = tuple[str, tuple[tuple[str, str], ...]]
+"""A source file and its macros."""
+
+
+def build_of(spec: Spec) -> Build:
+    """The source and the macros of a micro-benchmark."""
+    macros = dict(spec.defines)
+    if spec.source in ("hbm.cu", "cache.cu", "sweep.cu"):
+        macros["THREADS"] = str(spec.threads)
+    return spec.source, tuple(sorted(macros.items()))
+
+
+def compiled(runtime: Runtime, builds: Iterable[Build]) -> dict[Build, bytes | Problem]:
+    """Machine code, or why there is none, of every source and set of macros."""
+
+    def one(build: Build) -> bytes | Problem:
+        try:
+            return runtime.compile(text(build[0]), dict(build[1]))
+        except Problem as problem:
+            return problem
+
+    listed = sorted(builds)
+    with ThreadPoolExecutor(min(len(listed), os.cpu_count() or 1)) as pool:
+        return dict(zip(listed, pool.map(one, listed), strict=True))

@@ -1,0 +1,136 @@
+"""compute_metrics: the catalogue's figures for one workload, overall or per kernel."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ..analysis.catalogue import metrics as catalog
+from ..analysis.catalogue import targets
+from ..analysis.engine import evaluation as engine
+from ..analysis.engine.compile import scattered
+from ..analysis.store import Manifest, Store
+from ..analysis.workload import connect
+from .results import NextCall, Result, Table, table
+
+_SUMMARY = {
+    **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
+    "pct_of_peak": "%",
+    **dict.fromkeys(("status", "reason")),
+    "n": "dispatches",
+}
+_FULL = {"q1": None, "median": None, "q3": None, "std": None}
+
+
+class MetricsResult(Result):
+    """Figures of one workload; ``avg`` follows the aggregation, the other statistics are per dispatch."""
+
+    workload: str
+    name: str
+    arch: str | None
+    normalization: str
+    aggregation: str
+    table: Table
+
+
+def compute_metrics(
+    store: Store,
+    workload: Annotated[str, Field(description='id, name or "latest"')],
+    metrics: Annotated[
+        list[str],
+        Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets or *"),
+    ] = ["overview"],  # noqa: B006
+    kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
+    by_kernel: bool = False,
+    dispatches: Annotated[list[int] | str | None, Field(description='[0, 2] or "0,2,5-9"')] = None,
+    normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
+    aggregation: Literal["sum_ratio", "mean"] = "sum_ratio",
+    detail: Annotated[Literal["summary", "full"], Field(description="full adds q1, median, q3, std")] = "summary",
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 60,
+    offset: Annotated[int, Field(ge=0)] = 0,
+) -> MetricsResult:
+    """Hardware metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
+    reason where a figure is missing or doubtful. Start with the preset "overview"."""
+    manifest = store.resolve(workload)
+    figures = engine.evaluate(
+        store,
+        manifest,
+        metrics,
+        kernel=kernel,
+        by_kernel=by_kernel,
+        dispatches=dispatches,
+        normalization=normalization,
+        aggregation=aggregation,
+        quartiles=detail == "full",
+    )
+    rows = [_row(f, detail) for f in figures]
+    columns = _SUMMARY | (_FULL if detail == "full" else {})
+    return MetricsResult(
+        workload=manifest.id,
+        name=manifest.name,
+        arch=manifest.arch,
+        normalization=normalization,
+        aggregation=aggregation,
+        table=table(columns, rows, limit=limit, offset=offset),
+        notes=[*_notes(manifest, figures), *_scattered(store, manifest, figures)],
+        next=_next(manifest, figures, by_kernel),
+    )
+
+
+def _row(f: engine.Figure, detail: str) -> list[Any]:
+    row = [f.id, f.name, f.metric.title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak]
+    return [*row, f.status, f.reason, f.n, *([f.q1, f.median, f.q3, f.std] if detail == "full" else [])]
+
+
+def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
+    notes = []
+    gpu = targets.gpu(manifest.arch or "")
+    if any(f.peak is not None for f in figures):
+        clock = manifest.facts.get("max_sclk")
+        notes.append("Peaks are theoretical" + (f", at the nominal clock of {clock:.0f} MHz." if clock else "."))
+    if not gpu.validated_on_hardware:
+        notes.append(
+            f"Formulas for {gpu.target} are checked against recorded profiles, not yet run on hardware by rooflens."
+        )
+    missing = sum(1 for f in figures if f.status == "not_collected")
+    if missing:
+        notes.append(f"{missing} of {len(figures)} figures have no value; the column reason says why.")
+    for status in ("impossible", "suspect"):
+        if odd := [f.name for f in figures if f.status == status]:
+            notes.append(f"{len(odd)} figures are {status}: {', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}.")
+    if any("no usable timing" in w for w in manifest.warnings):
+        notes.append("The profile has no usable timing for some dispatches; their rates are empty.")
+    return notes
+
+
+def _scattered(store: Store, manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
+    """Which of the figures combine several runs of the program, whose work and time can differ."""
+    con = connect()
+    try:
+        metrics = {f.name: f.metric for f in figures if f.value is not None}
+        read = {name: catalog.counters(manifest.arch or "", metric) for name, metric in metrics.items()}
+        names = scattered(con, store, manifest, read)
+    finally:
+        con.close()
+    if not names:
+        return []
+    shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+    return [f"{len(names)} figures combine counters of different passes, whose runs can differ: {shown}."]
+
+
+def _next(manifest: Manifest, figures: list[engine.Figure], by_kernel: bool) -> list[NextCall]:
+    suggested = []
+    if not by_kernel and manifest.kernels > 1:
+        suggested.append(
+            NextCall(
+                tool="compute_metrics",
+                arguments={"workload": manifest.id, "by_kernel": True},
+                why=f"the same per kernel ({manifest.kernels} kernels)",
+            )
+        )
+    if any(f.status == "not_collected" for f in figures):
+        suggested.append(
+            NextCall(tool="list_workloads", arguments={"workload": manifest.id}, why="which passes and counters exist")
+        )
+    return suggested

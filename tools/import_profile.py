@@ -1,0 +1,183 @@
+"""import_profile: read a profile that was taken elsewhere into the store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from ..analysis.catalogue import metrics as catalog
+from ..analysis.catalogue import targets
+from ..analysis.problems import BadArgument, BadInput, NotFound, near
+from ..analysis.store import Manifest, Store
+from .profilers.registry import reader_for
+from .profilers.tables.checks import doubts
+from .profilers.tables.files import WORK, database, readable
+from .profilers.tables.merge import Merged
+from .profilers.tables.names import plain_text
+from .results import NextCall, Result
+
+_NAME_LIMIT, _TAG_LIMIT = 120, 32
+_SIBLINGS = 2000
+
+
+class ImportResult(Result):
+    """What was imported."""
+
+    workload: str
+    name: str
+    format: str
+    arch: str | None
+    device: str | None
+    kernels: int
+    dispatches: int
+    counters: int
+    passes: int
+    passes_matched: int
+    passes_unmatched: int
+    warnings: list[str]
+
+
+def import_profile(
+    store: Store,
+    path: Annotated[str, Field(description="folder or file that the profiler wrote")],
+    format: Annotated[
+        str, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu or perf")
+    ] = "auto",
+    name: Annotated[str | None, Field(description="default: as the profile is called")] = None,
+    tags: list[str] | None = None,
+    gpu: Annotated[str | None, Field(description="where the profile does not state it")] = None,
+) -> ImportResult:
+    """Read a profile taken elsewhere (rocprof-compute, omniperf, rocprof, rocprofv3, ncu, perf stat) into the store."""
+    if gpu is not None and gpu not in targets.targets():
+        raise BadArgument(
+            f"Unknown GPU target {gpu!r}", near(gpu, targets.targets()), f"Known: {', '.join(targets.targets())}"
+        )
+    name, tags = checked_labels(name, tags)
+
+    def labelled(manifest: Manifest, merged: Merged) -> None:
+        manifest.arch = _target(manifest, gpu)
+        manifest.name, manifest.tags = name or manifest.name, tags
+
+    done, merged = imported(store, _existing(path), format, labelled)
+    incomplete = sum(1 for p in merged.passes if p.unmatched or p.matched < merged.dispatches)
+    return ImportResult(
+        workload=done.id,
+        name=done.name,
+        format=done.format,
+        arch=done.arch,
+        device=done.device,
+        kernels=done.kernels,
+        dispatches=done.dispatches,
+        counters=len(done.counters),
+        passes=len(merged.passes),
+        passes_matched=len(merged.passes) - incomplete,
+        passes_unmatched=incomplete,
+        warnings=merged.warnings,
+        notes=[*merged.notes, *_hints(done)],
+        next=_next(done),
+    )
+
+
+def imported(
+    store: Store, source: Path, format: str, amend: Callable[[Manifest, Merged], None]
+) -> tuple[Manifest, Merged]:
+    """Read the profile at ``source`` into a new workload.
+
+    ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged.
+    """
+    with readable(source):
+        reader = reader_for(source, format)
+    with store.draft() as folder:
+        work = folder / WORK
+        work.mkdir()
+        with readable(source), database(source, work) as con:
+            manifest, merged = reader.read(con, source, folder)
+            amend(manifest, merged)
+            merged.warnings += doubts(con, folder, manifest, merged)
+        shutil.rmtree(work)
+        manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
+        manifest.dispatches, manifest.kernels = merged.dispatches, merged.kernels
+        manifest.counters, manifest.warnings = merged.counters, merged.warnings
+        return store.publish(folder, manifest), merged
+
+
+def checked_labels(name: str | None, tags: list[str] | None) -> tuple[str | None, list[str]]:
+    """Name and tags as the caller gave them, without spaces around; BadArgument for one that cannot be used."""
+    shown = _checked(name, "name") if name is not None else None
+    return shown, [_checked(t, "tag") for t in (tags or [])[:_TAG_LIMIT]]
+
+
+def _existing(path: str) -> Path:
+    """The path with links followed; NotFound, with near names beside it, where there is none."""
+    try:
+        source = Path(path).expanduser()
+        if source.exists():
+            return source.resolve()
+        beside = [p.name for p in islice(source.parent.iterdir(), _SIBLINGS)] if source.parent.is_dir() else []
+    except (OSError, RuntimeError, ValueError) as error:
+        raise BadInput(f"{path[:200]} cannot be read", getattr(error, "strerror", None) or str(error)) from error
+    raise NotFound(f"{path} does not exist", near(source.name, beside), "Give the folder or file of the profiler")
+
+
+def _checked(text: str, kind: str) -> str:
+    """A name or tag given by the caller; BadArgument where it could not be shown or found again."""
+    if not text.strip() or len(text) > _NAME_LIMIT or plain_text(text, _NAME_LIMIT) != text.strip():
+        raise BadArgument(
+            f"The {kind} {plain_text(text, 40)!r} cannot be used",
+            f"it must be visible text of at most {_NAME_LIMIT} characters",
+        )
+    if text.strip() == "latest":
+        raise BadArgument(f"The {kind} 'latest' cannot be used", "it stands for the newest workload")
+    return text.strip()
+
+
+def _target(manifest: Manifest, gpu: str | None) -> str | None:
+    """The target that the profile states, else the caller's; BadArgument where they contradict each other."""
+    if gpu is None or gpu == manifest.arch:
+        return manifest.arch
+    if manifest.arch or manifest.vendor != targets.gpu(gpu).vendor:
+        stated = manifest.arch or f"a GPU of {manifest.vendor}"
+        raise BadArgument(f"gpu={gpu!r} contradicts the profile", f"it was taken on {stated}", "Leave gpu out")
+    return gpu
+
+
+def _hints(done: Manifest) -> list[str]:
+    """How to read this workload; nothing of it is a fault."""
+    hints = []
+    if done.arch is None and done.counters:
+        fitting = [t for t in targets.targets() if targets.gpu(t).vendor == done.vendor]
+        hints.append(
+            f"The profile does not state its GPU: for metrics import it with gpu= one of {', '.join(fitting)}."
+        )
+    if done.counters and done.vendor != "cpu":
+        hints.append("Collecting counters runs one kernel at a time: overlap of kernels is not in the durations.")
+    if done.arch == "gfx908" and done.dispatches:
+        hints.append("On gfx908 profilers report agpr equal to vgpr; the accumulation registers are not additional.")
+    if done.dispatches and done.vendor == "amd" and done.format != "rocprofv3":
+        hints.append("lds_bytes of profiler CSV files is static LDS only; dynamic LDS is not in it.")
+    return hints
+
+
+def _next(done: Manifest) -> list[NextCall]:
+    overview = NextCall(
+        tool="compute_metrics",
+        arguments={"workload": done.id, "metrics": ["overview"]},
+        why="the figures that show where the time goes",
+    )
+    kernels = NextCall(
+        tool="query_counters",
+        arguments={
+            "workload": done.id,
+            "sql": "SELECT kernel, count(*) AS calls, sum(duration_ns) AS total_ns "
+            "FROM dispatches GROUP BY kernel ORDER BY total_ns DESC",
+        },
+        why="kernels by time, in SQL",
+    )
+    if not done.dispatches:
+        return [NextCall(tool="list_workloads", arguments={"workload": done.id}, why="its kernels by time")]
+    return [overview, kernels] if done.arch in catalog.with_metrics() and done.counters else [kernels]

@@ -1,0 +1,183 @@
+"""list_devices: the GPUs and profilers of this machine, what they permit, and which ceilings are known."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from ..analysis import measured_ceilings as peaks
+from ..analysis.catalogue import metrics as catalog
+from ..analysis.problems import StoreProblem
+from ..analysis.store import Manifest, Store, sql_path
+from .machine import amd as kfd
+from .machine import cpu, nvidia, permissions, profilers
+from .machine.model import Device, Profiler, Roots, Vendor
+from .machine.permissions import Verdict
+from .results import NextCall, Result
+
+if TYPE_CHECKING:
+    import duckdb
+
+_DEVICES = 12
+"""Devices shown; a node of eight GPUs fits, one whose cards are split into 64 partitions is cut."""
+_CEILING_WORKLOADS = 20
+_MASKS = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "CUDA_VISIBLE_DEVICES")
+
+
+class KnownCeilings(pydantic.BaseModel):
+    """Measured ceilings that the store holds for one device: of run_peak_benchmarks, or come with a workload."""
+
+    gpu: str | None
+    device: str | None = None
+    device_uuid: str | None = None
+    measured_at: str | None = None
+    workload: str | None = None
+    count: int
+
+
+class DevicesResult(Result):
+    """What this machine has. A figure that is not known is null, never 0."""
+
+    devices: list[Device]
+    total_devices: int
+    profilers: list[Profiler]
+    ceilings_known: list[KnownCeilings]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Everything detection found, before it is shaped into an answer."""
+
+    devices: list[Device]
+    profilers: list[Profiler]
+    verdicts: dict[Vendor, Verdict]
+    notes: list[str]
+
+    @property
+    def gpus(self) -> list[Device]:
+        return [d for d in self.devices if d.vendor != "cpu"]
+
+
+def list_devices(store: Store) -> DevicesResult:
+    """GPUs of this machine, profilers with whether counters are permitted (if not why, and the fix),
+    and the ceilings measured."""
+    return answer(store, survey(Roots()))
+
+
+def survey(roots: Roots) -> Machine:
+    """Look at everything at once: sysfs, nvidia-smi, profilers. Every program has a time limit."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        asked = pool.submit(nvidia.devices, roots)
+        programs = pool.submit(profilers.installed, roots)
+        topology = kfd.topology(roots)
+        amd = kfd.devices(roots, topology)
+        host = cpu.device(roots)
+        green = asked.result()
+        known = set(catalog.with_metrics())
+        verdicts: dict[Vendor, Verdict] = {"cpu": permissions.cpu(roots)}
+        if amd:
+            verdicts["amd"] = permissions.amd(roots, topology.render_minors)
+        if green.devices:
+            verdicts["nvidia"] = permissions.nvidia(roots, green.devices[0].driver)
+        found = profilers.judged(programs.result(), verdicts)
+    devices = [d.model_copy(update={"supported": d.arch in known}) for d in (*amd, *green.devices, host)]
+    return Machine(devices, found, verdicts, [*kfd.notes(roots, topology, amd), *green.notes])
+
+
+def answer(store: Store, machine: Machine) -> DevicesResult:
+    """The machine as the tool's result, with notes, the store's ceilings and what to do next."""
+    notes = [*machine.notes, *_notes(machine)]
+    try:
+        manifests, _ = store.scan()
+    except StoreProblem as problem:
+        manifests = []
+        notes.append(problem.text)
+    ceilings = _ceilings(store, manifests)
+    shown = machine.devices[:_DEVICES]
+    if len(shown) < len(machine.devices):
+        rest = machine.devices[_DEVICES:]
+        kinds = ", ".join(sorted({f"{d.vendor} {d.arch}" for d in rest}))
+        notes.append(f"{len(rest)} more devices are not shown ({kinds}).")
+    return DevicesResult(
+        devices=shown,
+        total_devices=len(machine.devices),
+        profilers=machine.profilers,
+        ceilings_known=ceilings,
+        notes=notes,
+        next=_next(machine, ceilings, bool(manifests)),
+    )
+
+
+def _notes(machine: Machine) -> list[str]:
+    notes = []
+    if not machine.gpus:
+        notes.append("No GPU is visible here. Profiles taken elsewhere can be imported and analysed in full.")
+    if unknown := sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
+        notes.append(f"rooflens has no metrics for {', '.join(unknown)}; it knows {', '.join(catalog.with_metrics())}.")
+    if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
+        notes.append(f"{', '.join(masks)} is set here: programs started from here may see fewer devices than listed.")
+    return notes
+
+
+def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> list[NextCall]:
+    ready = {p.vendor for p in machine.profilers if p.usable is not False}
+    calls = []
+    for gpu in {d.arch: d for d in machine.gpus if d.supported}.values():
+        if gpu.vendor in ready and gpu.arch not in {known.gpu for known in ceilings}:
+            calls.append(
+                NextCall(
+                    tool="run_peak_benchmarks", arguments={"mode": "quick"}, why="no ceilings are known for this GPU"
+                )
+            )
+        why = (
+            "which counters in how many runs"
+            if gpu.vendor in ready
+            else "the commands to profile where counters are permitted"
+        )
+        calls.append(NextCall(tool="plan_profile", arguments={"gpu": gpu.arch, "metrics": ["overview"]}, why=why))
+    if imported:
+        calls.append(NextCall(tool="list_workloads", arguments={}, why="profiles that the store holds"))
+    return calls
+
+
+def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
+    """What run_peak_benchmarks measured, then row counts of the newest ceilings tables, from their files' footers."""
+    files = {m.id: (m, path) for m in reversed(manifests) if (path := store.file(m, "ceilings"))}
+    if not files and not peaks.files(store):
+        return []
+    import duckdb
+
+    con = duckdb.connect()
+    known = _benchmarked(con, store)
+    for manifest, path in list(files.values())[:_CEILING_WORKLOADS]:
+        try:
+            row = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchone()
+        except duckdb.Error:
+            # A damaged table is doctor's business; the devices are listed all the same.
+            continue
+        if row and row[0]:
+            known.append(KnownCeilings(gpu=manifest.arch or manifest.device, workload=manifest.id, count=row[0]))
+    con.close()
+    return known
+
+
+def _benchmarked(con: duckdb.DuckDBPyConnection, store: Store) -> list[KnownCeilings]:
+    """One entry per device and partition, newest first."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in peaks.latest(con, store):
+        if row["status"] in peaks.USABLE and row["intensity"] is None:
+            found.setdefault((row["device_uuid"], row["partition"]), []).append(row)
+    return [
+        KnownCeilings(
+            gpu=rows[0]["gpu"],
+            device=rows[0]["device"],
+            device_uuid=rows[0]["device_uuid"],
+            measured_at=rows[0]["measured_at"],
+            count=len({row["ceiling"] for row in rows}),
+        )
+        for rows in found.values()
+    ]

@@ -1,0 +1,277 @@
+"""The tool plan_profile: passes, and the exact commands that collect them on any machine."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pydantic
+from pydantic import Field
+
+from ..analysis.catalogue import products, targets
+from ..analysis.planning.plan import PassPlan, plan, resolve
+from ..analysis.problems import BadArgument, NotFound, near
+from ..analysis.store import Store
+from .profilers.request import Request, Step
+from .results import NextCall, Result, Table, table
+
+if TYPE_CHECKING:
+    from .profilers.drivers import Profiler
+
+
+OUT = "rooflens_run"
+"""The folder that the commands write to, below the one they are run in."""
+_LONG = 1000
+
+
+class Command(pydantic.BaseModel):
+    """One run of the program."""
+
+    step: str
+    argv: list[str]
+    shell: str | None
+    """The same as one line for a shell; None in a summary where it is long."""
+    files: list[str]
+    """Input files to write before."""
+    env: dict[str, str]
+
+
+def input_files(steps: list[Step], *, texts: bool) -> Table:
+    """Every input file with its size and, if wanted, its text; short ones first."""
+    found = sorted(((f"{OUT}/{n}", text) for s in steps for n, text in s.files.items()), key=lambda f: len(f[1]))
+    # A table, so that the server can cut it: definitions of every channel of an MI350 take 80 kB a pass.
+    columns = {"file": None, "characters": None, "text": None}
+    return table(columns, [[name, len(text), text if texts else None] for name, text in found])
+
+
+def by_hand(step: Step, full: bool) -> Command:
+    """One step of a plan as a command."""
+    env = [f"{k}={shlex.quote(v)}" for k, v in step.env.items()]
+    shell = " ".join([*(["env", *env] if env else []), shlex.join(step.argv)])
+    return Command(
+        step=step.name,
+        argv=list(step.argv),
+        shell=shell if full or len(shell) <= _LONG else None,
+        files=[f"{OUT}/{name}" for name in step.files],
+        env=dict(step.env),
+    )
+
+
+def preparation(steps: list[Step]) -> str:
+    """What to do once in bash before the commands: folders for the results, and no variables that disturb."""
+    folders = " ".join(f"{OUT}/{step.name}" for step in steps)
+    prefixes = dict.fromkeys(p for step in steps for p in step.unset)
+    return f"mkdir -p {folders}" + (f"; unset {' '.join(f'${{!{p}@}}' for p in prefixes)}" if prefixes else "")
+
+
+_LISTED = 24
+"""Metric names listed in a summary; detail="full" lists all."""
+_REASONS = 8
+"""Metrics listed with a reason in a summary."""
+_SHOWN = 3
+_SILENT = ("rocprof", "rocprofv2")
+"""Profilers whose files may not name the GPU, so that the import must be told."""
+_COUNTERS = 80
+"""Counter names shown in a summary's table of passes, over all passes."""
+
+
+class PlanResult(Result):
+    """What it takes to collect the metrics."""
+
+    gpu: str
+    profiler: str
+    replay: str
+    application_runs: int
+    least_passes: int
+    files: Table
+    """Input files of the commands, short ones first, with their texts where detail is full."""
+    passes: Table
+    whole: list[str]
+    whole_total: int
+    split: list[str]
+    unsupported: dict[str, str]
+    left_out: dict[str, str]
+    prepare: str
+    commands: list[Command]
+    launchers: dict[str, str]
+    """A line for many ranks, by launcher; RANKS stands for their number."""
+
+
+def plan_profile(
+    store: Store,
+    gpu: Annotated[str, Field(description='target (gfx942), product (MI300X) or "cpu"')],
+    metrics: Annotated[list[str] | None, Field(description="as for compute_metrics, or roofline.f32.hbm")] = None,
+    profiler: str = "auto",
+    profiler_version: str | None = None,
+    command: list[str] | None = None,
+    replay: Literal["auto", "application", "kernel"] = "auto",
+    kernel: str | None = None,
+    launches: list[int] | None = None,
+    max_passes: int | None = None,
+    detail: Literal["summary", "full"] = "summary",
+) -> PlanResult:
+    """Passes of counters that metrics take on a GPU, how often the program runs, and the exact profiler commands to
+    run by hand on another machine (detail="full": with input files). Runs nothing."""
+    from .profilers.drivers import chosen
+    from .profilers.request import launched
+
+    target, facts = _device(gpu)
+    module = chosen(profiler, targets.gpu(target).vendor)
+    features = module.features_of(profiler_version)
+    planned = plan(target, metrics if metrics is not None else ["overview"], max_passes=max_passes)
+    request = Request(
+        command=_checked(command),
+        passes=planned.passes,
+        kernel=kernel,
+        launches=_range(launches),
+        replay=module.REPLAY if replay == "auto" else replay,
+        target=target,
+        facts=facts,
+    )
+    steps = module.steps(request, features, program=module.NAME, out=OUT)
+    refused = module.left_out(request, features)
+    lost = _lost(target, metrics, planned, refused)
+    full = detail == "full"
+    whole = [m for m in planned.whole if m not in lost]
+    split = [m for m in planned.split if m not in lost]
+    unsupported = {**planned.unsupported, **lost}
+    shown = steps if full else steps[:_SHOWN]
+    return PlanResult(
+        gpu=target,
+        profiler=module.NAME,
+        replay=request.replay,
+        application_runs=len(steps),
+        least_passes=planned.least_passes,
+        files=input_files(steps, texts=full),
+        passes=_passes(planned, full),
+        whole=whole if full else whole[:_LISTED],
+        whole_total=len(whole),
+        split=split if full else split[:_LISTED],
+        unsupported=_first(unsupported, full),
+        left_out=_first(planned.left_out, full),
+        prepare=preparation(steps),
+        commands=[by_hand(step, full) for step in shown],
+        launchers=launched(module.NAME, steps[-1], request.command) if full else {},
+        notes=_notes(module, request, features, steps, planned, len(split), len(unsupported), full),
+        next=_next(gpu, metrics, full, target if module.NAME in _SILENT else None),
+    )
+
+
+def _device(gpu: str) -> tuple[str, dict[str, float]]:
+    """The target of ``gpu`` and what is known of the device: the facts of a product's data sheet, if one is named."""
+    if gpu in targets.targets():
+        return gpu, {}
+    known = products.products()
+    named = gpu.lower().removeprefix("amd ").removeprefix("nvidia ").removeprefix("instinct ").replace(" ", "")
+    if named in known:
+        found = known[named]
+        if found.target in targets.targets():
+            return found.target, {name: fact.value for name, fact in found.facts.items()}
+    raise NotFound(
+        f"Unknown GPU {gpu!r}",
+        near(gpu, [*targets.targets(), *known]),
+        f"Targets: {', '.join(targets.targets())}; products: {', '.join(known)}",
+    )
+
+
+def _checked(command: list[str] | None) -> tuple[str, ...]:
+    if command is None:
+        return ("./app",)
+    if not command or not command[0].strip() or any("\0" in word for word in command):
+        raise BadArgument("The command cannot be started", "it is empty or holds a NUL", 'Give ["./app", "-n", "8"]')
+    return tuple(command)
+
+
+def _range(launches: list[int] | None) -> tuple[int, int] | None:
+    if launches is None:
+        return None
+    if len(launches) != 2:
+        raise BadArgument(f"launches={launches} is no range", "", "Give the first and the last launch, such as [2, 4]")
+    return launches[0], launches[1]
+
+
+def _lost(target: str, metrics: list[str] | None, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
+    """Metrics of the plan that the profiler cannot give, because it cannot count one of their counters."""
+    if not refused:
+        return {}
+    sets = resolve(target, metrics if metrics is not None else ["overview"]).sets
+    return {
+        name: f"{missing}: {refused[missing]}"
+        for name in (*planned.whole, *planned.split)
+        if (missing := next((c for c in sets.get(name, ()) if c in refused), None))
+    }
+
+
+def _passes(planned: PassPlan, full: bool) -> Table:
+    """One row a pass: the registers it takes of each block, its counters, and how many metrics it makes whole."""
+    from .profilers.request import block_use
+
+    limits = targets.gpu(planned.target).counter_limits
+    counts: dict[int, int] = {}
+    for number in planned.whole_in.values():
+        counts[number] = counts.get(number, 0) + 1
+    named = full or sum(map(len, planned.passes)) <= _COUNTERS
+    rows: list[list[Any]] = [
+        [
+            number,
+            " ".join(f"{b} {n}/{limits[b]}" for b, n in block_use(counters).items()) if limits else None,
+            len(counters),
+            counts.get(number, 0),
+            " ".join(counters) if named else None,
+        ]
+        for number, counters in enumerate(planned.passes, 1)
+    ]
+    columns = {"pass": None, "registers": None, "counters": None, "whole_metrics": None, "names": None}
+    return table(columns, rows)
+
+
+def _first(found: dict[str, str], full: bool) -> dict[str, str]:
+    return found if full else dict(list(found.items())[:_REASONS])
+
+
+def _notes(
+    module: Profiler,
+    request: Request,
+    features: Any,
+    steps: list[Step],
+    planned: PassPlan,
+    split: int,
+    unsupported: int,
+    full: bool,
+) -> list[str]:
+    from .profilers.request import left_out_notes
+
+    notes = []
+    if split:
+        notes.append(
+            f"{split} metrics need counters of several passes: numerator and denominator come from different runs."
+        )
+    if unsupported > _REASONS:
+        notes.append(f"{unsupported} metrics cannot be collected like this.")
+    if planned.left_out:
+        notes.append(f"max_passes leaves out {len(planned.left_out)} metrics.")
+    told = left_out_notes(module.left_out(request, features))
+    notes += [note for note in module.notes(request, features) if note not in told]
+    if module.NAME == "rocprofv3":
+        notes.append(
+            "Written for rocprofv3 "
+            f"{features.version}: give profiler_version where another is installed (rocprofv3 --version; ROCm's "
+            "number will do)."
+        )
+    notes.append(f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {module.NAME} ...")
+    if not full:
+        missing = len(steps) - min(len(steps), _SHOWN)
+        more = f"{missing} more commands of the same form, " if missing else ""
+        notes.append(f"detail='full' gives {more}all names and the input files.")
+    return notes
+
+
+def _next(gpu: str, metrics: list[str] | None, full: bool, stated: str | None) -> list[NextCall]:
+    wanted = {"gpu": gpu, "metrics": metrics} if metrics is not None else {"gpu": gpu}
+    path = {"path": OUT} if stated is None else {"path": OUT, "gpu": stated}
+    found = [NextCall(tool="import_profile", arguments=path, why="once the commands have run, in their folder")]
+    if not full:
+        found.insert(
+            0, NextCall(tool="plan_profile", arguments={**wanted, "detail": "full"}, why="commands with input files")
+        )
+    return found

@@ -1,0 +1,266 @@
+"""Launches of an ncu page: rows staged with geometry and remarks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.problems import BadInput
+from ....analysis.store import sql_literal, sql_name, sql_path, write_table
+from ..tables.names import bounded_name, plain_text
+from ..tables.staged import Column, Staged, measure
+from .pages import INSTANCES, Page, damaged, number, scale
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+LAUNCH = {
+    "ID": "dispatch_id",
+    "Process ID": "pid",
+    "Kernel Name": "kernel",
+    "Stream": "queue_id",
+    "Device": "device_id",
+}
+"""Column of a page -> role of the store."""
+SIZES = ("Block Size", "Grid Size")
+_SIZE = r"(\d+)\D+(\d+)\D+(\d+)"
+_TIMES = ("sum", "avg", "max", "min")
+_SHARED = "launch__shared_mem_per_block"
+
+
+def own_column(role: str) -> str:
+    """The column of launch data; no metric's name holds a space."""
+    return f"ncu {role}"
+
+
+def launch_data(headers: list[str], metrics: list[str]) -> dict[str, str]:
+    """Role -> SQL over the columns of the page; what no column of its own states, a metric may."""
+    have = {*metrics, *(size for size in SIZES if size in headers)}
+    found = {role: sql_name(header) for header, role in LAUNCH.items() if header in headers}
+    found["kernel"] = bounded_name(found["kernel"])
+    found |= {role: f"TRY_CAST({found[role]} AS BIGINT)" for role in ("pid", "queue_id") if role in found}
+
+    def add(role: str, *choices: tuple[str, ...]) -> None:
+        """The first choice that has a value; a choice is its SQL and the columns that it needs."""
+        terms = [sql for sql, *needs in choices if have.issuperset(needs)]
+        if terms:
+            found[role] = f"coalesce({', '.join(terms)})"
+
+    block, grid = (_product(size) for size in SIZES)
+    add("workgroup_size", (block, "Block Size"), ('"launch__block_size"', "launch__block_size"))
+    add(
+        "grid",
+        (f"{block} * {grid}", "Block Size", "Grid Size"),
+        ('"launch__thread_count"', "launch__thread_count"),
+        ('"launch__grid_size" * "launch__block_size"', "launch__grid_size", "launch__block_size"),
+    )
+    add("vgpr", ('"launch__registers_per_thread"', "launch__registers_per_thread"))
+    static, dynamic, driver = (f"{_SHARED}_{part}" for part in ("static", "dynamic", "driver"))
+    add(
+        "lds_bytes",
+        (f'"{static}" + "{dynamic}"', static, dynamic),
+        (f'"{_SHARED}" - "{driver}"', _SHARED, driver),
+    )
+    times = [f"gpu__time_duration.{roll}" for roll in _TIMES]
+    add("duration", *((sql_name(t), t) for t in times))
+    return found
+
+
+def _product(column: str) -> str:
+    """SQL of the product of a size such as ``(256, 1, 1)``; NULL where it is none."""
+    parts = [f"TRY_CAST(regexp_extract({sql_name(column)}, '{_SIZE}', {n}) AS BIGINT)" for n in (1, 2, 3)]
+    return " * ".join(parts)
+
+
+def unknown_units(page: Page, factors: dict[int, float | None]) -> list[str]:
+    """A sentence on values whose unit has no factor, or is not there."""
+    if not page.units:
+        return [f"{page.source.name} has no row of units below its header: values are kept as printed, in any scale."]
+    unknown = sorted({page.units[i] for i, factor in factors.items() if factor is None})
+    if not unknown:
+        return []
+    example = next(page.headers[i] for i, factor in factors.items() if factor is None)
+    listed = ", ".join(repr(plain_text(u, 20)) for u in unknown[:6])
+    return [
+        f"{page.source.name}: unknown units {listed} (for instance of {example}): "
+        "these values are kept as printed and may be scaled."
+    ]
+
+
+def left_out(page: Page, kinds: dict[int, str], empty: set[str]) -> list[str]:
+    """Sentences on what the page holds beside launches, and on metrics that were measured in none."""
+    notes = []
+    if page.foreign:
+        notes.append(f"{page.source.name}: {page.foreign} lines of other output among the table were skipped.")
+    if blank := [page.headers[i] for i, kind in kinds.items() if kind == "number" and page.headers[i] in empty]:
+        notes.append(
+            f"{page.source.name}: {len(blank)} metrics without a value in any launch were left out "
+            f"(such as {blank[0]})."
+        )
+    return notes
+
+
+def rounded_zeros(page: Page, factors: dict[int, float | None], staged: Staged) -> list[str]:
+    """ncu chooses one unit for a column and prints six decimals, so that small values of it become zero."""
+    scaled = [
+        (page.headers[i], page.units[i])
+        for i, factor in factors.items()
+        if factor is not None and factor > 1 and staged.bounds.get(page.headers[i], (1, 1))[0] == 0
+    ]
+    if not scaled:
+        return []
+    metric, unit = scaled[0]
+    return [
+        f"{page.source.name}: zeros of {len(scaled)} metrics (such as {metric} in {unit}) may be small values that the "
+        "page rounded away; the report, or a page written with --print-units base, has them."
+    ]
+
+
+DEVICE = "device__attribute_"
+"""Start of the metrics that are facts of the device."""
+_KEPT = ("CC", "Process Name", "Host Name", f"{DEVICE}display_name")
+"""Texts that tell about the run."""
+_METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[.:\-][A-Za-z0-9_]+)*")
+_NAME_LIMIT = 200
+_RESERVED = {"row", "file_row_number", "dispatch_id", "kernel", "kernel_id", "duration_ns", "workload", "filename"}
+_NOTHING = ("", "nan", "-nan", "inf", "-inf", "n/a", "N/A", "no data", "(!) nan", "(!) n/a", "(!)")
+_LOOKED_AT = 100
+
+
+def stage(con: duckdb.DuckDBPyConnection, page: Page, folder: Path, name: str) -> tuple[Staged, list[str]]:
+    """The launches of a raw page in ``folder`` with what is to be said about them; cells without a number are NULL.
+
+    Metrics that are text in every launch are left out, as are those without a value in any.
+    """
+    import duckdb
+
+    if twice := [h for h, n in Counter(h.casefold() for h in page.headers).items() if n > 1]:
+        raise BadInput(f"{page.source.name} names columns twice", ", ".join(sorted(twice)[:8]), "Remove one of each")
+    factors, staged = _factors(page), Staged(name, page.source, folder / f"stage_{name}.parquet", [], 0)
+    kinds = _kinds(page, factors)
+    try:
+        staged.rows = write_table(con, _select(page, kinds, factors, lenient=False), staged.parquet)
+    except (duckdb.ConversionException, duckdb.InvalidInputException):
+        try:
+            staged.rows = write_table(con, _select(page, kinds, factors, lenient=True), staged.parquet)
+            staged.warnings += _bad_cells(con, page, kinds)
+        except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.IOException) as error:
+            raise damaged(page.source, plain_text(_cause(error), 160)) from error
+    if staged.rows == 0:
+        raise BadInput(f"{page.source.name} holds no launches", "it has a header only", "Did any kernel match?")
+    empty = _empty(con, staged)
+    staged.columns = [
+        Column(alias, role) for alias, role in _roles(page, kinds) if role != "counter" or alias not in empty
+    ]
+    measure(con, staged)
+    staged.warnings += unknown_units(page, factors)
+    return staged, [*left_out(page, kinds, empty), *rounded_zeros(page, factors, staged)]
+
+
+def _factors(page: Page) -> dict[int, float | None]:
+    """Column number -> factor to base units, for every column that may be a metric; None for an unknown unit."""
+    units = page.units or [""] * len(page.headers)
+    if len(units) != len(page.headers):
+        raise damaged(page.source, f"its row of units has {len(units)} of {len(page.headers)} columns")
+    return {
+        i: scale(unit)
+        for i, (header, unit) in enumerate(zip(page.headers, units, strict=True))
+        if header not in LAUNCH
+        and header not in _KEPT
+        and len(header) <= _NAME_LIMIT
+        and _METRIC.fullmatch(header)
+        and header.casefold() not in _RESERVED
+        and ("_" in header or "." in header)
+    }
+
+
+def _kinds(page: Page, metrics: Iterable[int]) -> dict[int, str]:
+    """Column number -> ``number``, ``text`` or ``unused``, judged by the first rows."""
+    seen = list(islice(page.cells(), _LOOKED_AT))
+    kinds = dict.fromkeys(range(len(page.headers)), "unused")
+    for i in metrics:
+        cells = {row[i] for row in seen} - set(_NOTHING)
+        kinds[i] = "number" if not cells or any(number(c) is not None for c in cells) else "unused"
+    for i, header in enumerate(page.headers):
+        if header in LAUNCH or header in _KEPT or header in SIZES:
+            kinds[i] = "text"
+    return kinds
+
+
+def _roles(page: Page, kinds: dict[int, str]) -> list[tuple[str, str]]:
+    """(Column of the Parquet file, role) of everything of use in it."""
+    metrics = [page.headers[i] for i, kind in kinds.items() if kind == "number"]
+    return [
+        *((own_column(role), role) for role in launch_data(page.headers, metrics)),
+        *((name, "ignored" if name.startswith(DEVICE) else "counter") for name in metrics),
+    ]
+
+
+def _select(page: Page, kinds: dict[int, str], factors: dict[int, float | None], *, lenient: bool) -> str:
+    """The launches in SQL; DuckDB knows columns by position, so that no header can confuse it."""
+    inner, metrics = [], []
+    for i, kind in kinds.items():
+        cell = f"c{i}"
+        if kind == "number":
+            metrics.append(page.headers[i])
+            factor = factors[i]
+            cell = _number(i) if lenient else cell
+            cell = cell if factor in (None, 1.0) else f"{cell} * {factor!r}::DOUBLE"
+        if kind != "unused":
+            inner.append(f"{cell} AS {sql_name(page.headers[i])}")
+    launch = [f"{sql} AS {sql_name(own_column(role))}" for role, sql in launch_data(page.headers, metrics).items()]
+    rows = f"SELECT {', '.join(inner)} FROM {_csv(page, kinds, lenient=lenient)}"
+    return f"SELECT {', '.join(launch)}, * FROM ({rows})"
+
+
+def _number(i: int) -> str:
+    """SQL of the number in a cell of text: without thousands separators, and the total where instances follow it."""
+    return f"TRY_CAST(replace(regexp_replace(c{i}, {sql_literal(INSTANCES)}, ''), ',', '') AS DOUBLE)"
+
+
+def _csv(page: Page, kinds: dict[int, str], *, lenient: bool) -> str:
+    typed = {i: "DOUBLE" if kind == "number" and not lenient else "VARCHAR" for i, kind in kinds.items()}
+    columns = ", ".join(f"c{i}: '{kind}'" for i, kind in typed.items())
+    nothing = ", ".join(sql_literal(text) for text in _NOTHING)
+    return (
+        f"read_csv({sql_path(page.body)}, auto_detect = false, header = false, delim = ',', quote = '\"', "
+        f"escape = '\"', thousands = ',', compression = 'none', hive_partitioning = false, nullstr = [{nothing}], "
+        f"columns = {{{columns}}})"
+    )
+
+
+def _bad_cells(con: duckdb.DuckDBPyConnection, page: Page, kinds: dict[int, str]) -> list[str]:
+    """One sentence on cells that hold text where the column holds numbers."""
+    numeric = [i for i, kind in kinds.items() if kind == "number"]
+    bad = [f"c{i} IS NOT NULL AND {_number(i)} IS NULL" for i in numeric]
+    picks = ", ".join(f"count(*) FILTER ({b}), any_value(c{i}) FILTER ({b})" for i, b in zip(numeric, bad, strict=True))
+    found = con.execute(f"SELECT {picks} FROM {_csv(page, kinds, lenient=True)}").fetchone() or ()
+    hit = [(page.headers[i], n, text) for i, n, text in zip(numeric, found[::2], found[1::2], strict=True) if n]
+    if not hit:
+        return []
+    name, count, text = hit[0]
+    more = f" and {len(hit) - 1} more metrics" if len(hit) > 1 else ""
+    return [
+        f"{page.source.name}: {name}{more} hold text instead of a number ({count} of {page.rows} launches, for "
+        f"instance {plain_text(str(text), 40)!r}); those cells are taken as not collected."
+    ]
+
+
+def _empty(con: duckdb.DuckDBPyConnection, staged: Staged) -> set[str]:
+    """Columns without any value."""
+    found = con.execute(
+        "SELECT path_in_schema FROM parquet_metadata(?) GROUP BY 1 HAVING sum(stats_null_count) = sum(num_values)",
+        [str(staged.parquet)],
+    ).fetchall()
+    return {name for (name,) in found}
+
+
+def _cause(error: Exception) -> str:
+    """The line of a DuckDB error that says what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith(("Expected Number", "Error when", "Value with"))), lines[0])

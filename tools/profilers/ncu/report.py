@@ -1,0 +1,160 @@
+"""Reports (.ncu-rep) through NVIDIA's library in a child process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from ....analysis.problems import BadInput, LimitExceeded, MissingTool
+from ..tables.files import open_regular
+from ..tables.names import plain_text
+from .pages import Page, read_pages
+
+MAGIC = b"NVR\x00"
+_HEADER_LIMIT = 64 << 20
+_PAYLOAD = 5
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def is_cut(path: Path) -> bool:
+    """Whether a report ends within a block. A file of another layout is not judged."""
+    size = path.stat().st_size
+    with open_regular(path) as file:
+        file.seek(len(MAGIC))
+        first = True
+        while (at := file.tell()) < size:
+            length = int.from_bytes(file.read(4), "little")
+            if length > _HEADER_LIMIT:
+                return False
+            if file.tell() + length > size or at + 4 > size:
+                return True
+            payload = _payload(file.read(length))
+            if payload is None:
+                return False
+            file.seek(0 if first else payload, io.SEEK_CUR)
+            first = False
+        return file.tell() > size
+
+
+def _payload(header: bytes) -> int | None:
+    """The size in field 5, 0 without it; None where the bytes are no message."""
+    at, found = 0, 0
+    while at < len(header):
+        key, at = _varint(header, at)
+        kind = key & 7
+        if key >> 3 == 0 or kind not in (_VARINT, _FIXED64, _BYTES, _FIXED32):
+            return None
+        if kind in (_FIXED64, _FIXED32):
+            at += 8 if kind == _FIXED64 else 4
+            continue
+        value, at = _varint(header, at)
+        if kind == _BYTES:
+            at += value
+        elif key >> 3 == _PAYLOAD:
+            found = value
+    return found if at == len(header) else None
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in base 128 and where it ends; past the end of the data where it does not end within."""
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
+        if byte < 128:
+            return value, at
+    return value, len(data) + 1
+
+
+SUFFIX = ".ncu-rep"
+_LIMIT_S = 300
+_VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)(?:\.\d+)? \(build \d+\)")
+_BLOCK = 1 << 20
+_EXPORT = "ncu --import {} --csv --page raw --print-units base > page.csv, where Nsight Compute is, and import that"
+
+
+def is_report(path: Path) -> bool:
+    """Whether ``path`` is a report file, by its name or its first bytes."""
+    with open_regular(path) as file:
+        return path.name.endswith(SUFFIX) or file.read(4) == MAGIC
+
+
+def read_report(source: Path, folder: Path, stem: str) -> Page:
+    """The launches of a report as a raw page in ``folder``.
+
+    Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
+    LimitExceeded where reading takes more than five minutes.
+    """
+    from . import report_worker
+
+    export = _EXPORT.format(source.name)
+    with open_regular(source) as file:
+        if file.read(4) != MAGIC:
+            raise BadInput(f"{source.name} is no report of Nsight Compute", "it does not start like one")
+    if is_cut(source):
+        raise BadInput(
+            f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again; or {export}"
+        )
+    package = importlib.util.find_spec("ncu_report")
+    if package is None or package.origin is None:
+        raise MissingTool(
+            f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
+        )
+    written = folder / f"{stem}_report.csv"
+    status, said = _run(source, written, Path(package.origin).parent.parent)
+    if status == report_worker.NO_PACKAGE:
+        raise MissingTool(f"{source.name} needs the package ncu-report", f"it cannot be loaded: {said}", export)
+    if status == report_worker.NO_LAUNCHES:
+        raise BadInput(
+            f"{source.name} holds no launches", "no kernel matched the filters of ncu, or the file is damaged", export
+        )
+    if status == -signal.SIGXCPU or status is None:
+        raise LimitExceeded(f"{source.name} took more than {_LIMIT_S} s to read", "it is very large", export)
+    if status != 0:
+        why = said if status == report_worker.NO_REPORT and said else "the library that reads it gave up"
+        raise BadInput(f"{source.name} is damaged", why, f"Copy it again, whole; or {export}")
+    page = read_pages(written, folder, f"{stem}_rows")[0]
+    written.unlink()
+    page.source = source
+    return page
+
+
+def version_of(source: Path) -> str | None:
+    """The version of ncu that wrote a report, as the report states it."""
+    with open_regular(source) as file:
+        tail = b""
+        while block := file.read(_BLOCK):
+            if match := _VERSION.search(tail + block):
+                return match[1].decode()
+            tail = block[-64:]
+    return None
+
+
+def _run(source: Path, written: Path, package: Path) -> tuple[int | None, str]:
+    """(exit status, what it said) of the child; None where it did not end in time."""
+    worker = str(Path(__file__).with_name("report_worker.py"))
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", worker, str(source), str(written), str(package), str(_LIMIT_S)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={"LC_ALL": "C.UTF-8"},
+        start_new_session=True,
+    )
+    try:
+        _, said = process.communicate(timeout=_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return process.returncode, plain_text(said[-2000:].decode(errors="replace"), 200)

@@ -1,0 +1,91 @@
+"""Command lines of perf stat: one run of the program each, all events at once."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from ....analysis.problems import BadArgument, Problem
+from ..failures import explained
+from ..request import Replay, Request, Step, refuse, refuse_kernel_replay
+
+NAME = "perf"
+VENDOR = "cpu"
+REPLAY: Replay = "application"
+LOG: str | None = None
+_ELAPSED = "duration_time"
+_ALWAYS = (_ELAPSED, "task-clock")
+_VERSION = re.compile(r"perf version (\d+)\.(\d+)")
+_EVENT = re.compile(r"[\w][\w.:/=,@-]*")
+_TOOL_EVENTS = (5, 2)
+_MOST_RUNS = 100
+
+
+@dataclass(frozen=True)
+class Features:
+    """What is known of one perf."""
+
+    times_as_events: bool = True
+    """Knows duration_time; without it the elapsed time stands in the text output alone."""
+
+
+def features(help_text: str, version_text: str) -> Features:
+    """The features of the version that the text of ``--version`` tells."""
+    found = _VERSION.search(version_text)
+    return Features((int(found[1]), int(found[2])) >= _TOOL_EVENTS) if found else Features()
+
+
+def features_of(version: str | None) -> Features:
+    """The features of a version known by number alone, such as 6.1."""
+    if version is None:
+        return Features()
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if not found:
+        raise BadArgument(f"{version!r} is no version of perf", "", "Give it as 6.1, or leave it out")
+    return features("", f"perf version {found[0]}")
+
+
+def steps(request: Request, features: Features, *, program: str, out: str) -> list[Step]:
+    """One step for each run asked for, ``run_1`` and so on, so that the spread between runs stays visible.
+
+    Each leaves stat.csv (stat.txt of an old perf) in its folder, which must exist. Events that the machine does not
+    have are reported by perf itself; the processor's counters are shared out when there are too few.
+    """
+    refuse(request, NAME, "kernel", "launches")
+    refuse_kernel_replay(request, NAME)
+    if not 1 <= request.repeats <= _MOST_RUNS:
+        raise BadArgument(f"repeats={request.repeats} is out of range", f"1 to {_MOST_RUNS} runs are possible")
+    events = tuple(dict.fromkeys(c for counters in request.passes for c in counters))
+    if bad := [e for e in events if not _EVENT.fullmatch(e)]:
+        raise BadArgument(f"{bad[0][:80]!r} is no event of perf", "", "perf list shows the events of this machine")
+    always = _ALWAYS if features.times_as_events else _ALWAYS[1:]
+    counters = (*events, *(e for e in always if e not in events))
+    return [_step(request, features, program, out, f"run_{n}", counters) for n in range(1, request.repeats + 1)]
+
+
+def notes(request: Request, features: Features) -> list[str]:
+    """How the figures come about."""
+    return [
+        "perf counts the whole program with its child processes; events beyond the processor's counters share them "
+        "in turns and are extrapolated."
+    ]
+
+
+def left_out(request: Request, features: Features) -> dict[str, str]:
+    """Nothing: the program itself says which events it does not have."""
+    return {}
+
+
+def explain(status: int, stderr: str) -> Problem | None:
+    """A known failure in words with its fix, or None."""
+    return explained(NAME, status, stderr)
+
+
+def _step(request: Request, features: Features, program: str, out: str, name: str, counters: tuple[str, ...]) -> Step:
+    # With a decimal comma a number would fall apart into two fields.
+    form = ["-x", ",", "-o", f"{out}/{name}/stat.csv"] if features.times_as_events else ["-o", f"{out}/{name}/stat.txt"]
+    argv = (program, "stat", *form, "-e", ",".join(counters), "--", *request.command)
+    # Its machine-readable forms do not say what was run; arguments, which can hold secrets, stay out.
+    files = {f"{name}/command.txt": shlex.quote(request.command[0].rsplit("/", 1)[-1]) + "\n"}
+    return Step(name, argv, counters, files, env={"LC_NUMERIC": "C"}, unset=("LC_ALL",))

@@ -1,0 +1,237 @@
+"""What is asked of a profiler: steps, filters, limits, channels and ranks."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...analysis.catalogue import targets
+from ...analysis.catalogue.events import EVERY, block_of, events_of, level_of
+from ...analysis.catalogue.products import products
+from ...analysis.problems import BadArgument
+
+Replay = Literal["application", "kernel"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to profile, independent of the profiler and of the machine."""
+
+    command: tuple[str, ...]
+    """Argument list of the program; never a shell line."""
+    passes: tuple[tuple[str, ...], ...] = ()
+    """Counters of each run, as the target spells them; empty where only times are wanted."""
+    kernel: str | None = None
+    """Regular expression on the kernel name; only these kernels are counted."""
+    launches: tuple[int, int] | None = None
+    """First and last launch to count, from 1: of each matching kernel (AMD), of all matching launches (NVIDIA)."""
+    replay: Replay = "application"
+    repeats: int = 1
+    """Runs of the program under a profiler of processors, which has no launches to repeat."""
+    target: str = ""
+    """GPU target such as gfx942, whose counter names and limits hold for ``passes``; empty where not known."""
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """Known facts of the device, under the catalogue's names: counters per L2 channel need num_xcd, total_l2_chan."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of the application: what to start, what to write before, and what it will have measured."""
+
+    name: str
+    """Of the run and of its folder below the output folder, such as ``timing`` or ``pass_1``."""
+    argv: tuple[str, ...]
+    """The whole argument list, profiler first; paths are below the output folder given to the builder."""
+    counters: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Input files to write before the run: path relative to the output folder -> text."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables to set for this run."""
+    unset: tuple[str, ...] = ()
+    """Prefixes of variables that the run must not inherit, such as ``ROCPROF_``."""
+
+
+_PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")
+_PARTS = re.compile(r"\w+(\|\w+)*")
+_LONGEST = 1000
+
+
+def checked_pattern(request: Request, profiler: str) -> str | None:
+    """The regular expression on kernel names, which Python and the C++ library of the profilers read alike.
+
+    Raises BadArgument for what is no such expression: the profiler would abort in the middle of the program.
+    """
+    pattern = request.kernel
+    if pattern is None:
+        return None
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise BadArgument(f"kernel={pattern[:80]!r} is no regular expression", str(error)) from error
+    if not pattern or len(pattern) > _LONGEST or not pattern.isprintable():
+        raise BadArgument(
+            f"kernel={pattern[:80]!r} cannot be used",
+            f"it must be visible text of 1 to {_LONGEST} characters",
+            "Leave kernel out to count every kernel",
+        )
+    if found := _PYTHON_ONLY.search(pattern):
+        raise BadArgument(
+            f"{profiler} does not understand {found[0]!r} in kernel={pattern[:80]!r}",
+            "it reads regular expressions as ECMAScript does",
+            "Write it without inline flags, named groups, look-behind and possessive repeats",
+        )
+    return pattern
+
+
+def name_parts(request: Request, profiler: str) -> list[str]:
+    """The parts of kernel names that old rocprof filters by; BadArgument where the expression is more than that."""
+    pattern = checked_pattern(request, profiler)
+    if pattern is None:
+        return []
+    if not _PARTS.fullmatch(pattern):
+        raise BadArgument(
+            f"{profiler} cannot filter by kernel={pattern[:80]!r}",
+            "it knows parts of names only, no regular expressions",
+            "Give one word or words joined by |, or leave kernel out and select kernels after the import",
+        )
+    return pattern.split("|")
+
+
+def checked_launches(request: Request) -> tuple[int, int] | None:
+    """The first and last launch to count; BadArgument where they are no range from 1."""
+    if request.launches is None:
+        return None
+    first, last = request.launches
+    if not 1 <= first <= last < 2**31:
+        raise BadArgument(
+            f"launches={first}-{last} is no range",
+            "launches count from 1, and the last is not before the first",
+            "Give [first, last], such as [2, 4]",
+        )
+    return first, last
+
+
+def refuse(request: Request, profiler: str, *fields: str) -> None:
+    """BadArgument where the request states one of ``fields``, which this profiler has nothing for."""
+    if stated := [name for name in fields if getattr(request, name) is not None]:
+        raise BadArgument(
+            f"{profiler} cannot restrict a profile by {' and '.join(stated)}",
+            "it has no such option",
+            f"Leave {' and '.join(stated)} out and select after the import",
+        )
+
+
+def refuse_kernel_replay(request: Request, profiler: str) -> None:
+    """BadArgument where the caller wants single kernels replayed by a profiler that runs the whole program anew."""
+    if request.replay == "kernel":
+        raise BadArgument(
+            f"{profiler} cannot replay single kernels", "it runs the program once for each pass", "Leave replay out"
+        )
+
+
+def left_out_notes(left: dict[str, str]) -> list[str]:
+    """Counters that are left out, told once for each reason."""
+    return [
+        f"Left out: {', '.join(c for c, r in left.items() if r == reason)}: {reason}."
+        for reason in dict.fromkeys(left.values())
+    ]
+
+
+def check_limits(request: Request) -> None:
+    """BadArgument where a pass holds more counters of a block than that has registers.
+
+    A set over capacity makes older profilers abort or hang inside the first kernel, so it never gets that far.
+    """
+    limits = targets.gpu(request.target).counter_limits if request.target else {}
+    for number, counters in enumerate(request.passes, 1):
+        over = {b: n for b, n in block_use(counters).items() if limits and n > limits.get(b, 0)}
+        if over:
+            block, used = next(iter(over.items()))
+            raise BadArgument(
+                f"Pass {number} takes {used} counters of block {block}",
+                f"{request.target} has {limits.get(block, 0)} registers for them",
+                "Split it; plan_profile packs counters into passes that fit",
+            )
+        if limits and sum(1 for c in counters if level_of(c)) > 1:
+            raise BadArgument(
+                f"Pass {number} integrates more than one level counter", "the hardware has one accumulator", "Split it"
+            )
+
+
+def block_use(counters: tuple[str, ...]) -> dict[str, int]:
+    """The registers that the counters of one pass take, by block, in the order of the blocks' names."""
+    events = dict.fromkeys(e for c in counters for e in events_of(c))
+    return dict(sorted(Counter(block_of(e) or "" for e in events).items()))
+
+
+def channels(request: Request) -> tuple[int, int] | None:
+    """XCDs and L2 channels of one XCD: of the device, else those that all products of the target share.
+
+    None where neither is known: MI300A and MI300X are one target with different numbers of XCDs.
+    """
+    known = request.facts
+    if "num_xcd" in known and "total_l2_chan" in known:
+        return _split(known["num_xcd"], known["total_l2_chan"])
+    shared = {
+        (p.facts["num_xcd"].value, p.facts["total_l2_chan"].value)
+        for p in products().values()
+        if p.target == request.target and {"num_xcd", "total_l2_chan"} <= p.facts.keys()
+    }
+    if "num_xcd" in known:
+        # Partitions have fewer XCDs than the product, but each with the product's channels.
+        each = {total / xcds for xcds, total in shared}
+        return (int(known["num_xcd"]), int(each.pop())) if len(each) == 1 else None
+    return _split(*shared.pop()) if len(shared) == 1 else None
+
+
+def per_channel(counter: str) -> str | None:
+    """The event of a counter asked for on every channel, such as TCC_HIT of ``TCC_HIT[*]``, or None."""
+    return counter.removesuffix(EVERY) if counter.endswith(EVERY) else None
+
+
+def _split(xcds: float, total: float) -> tuple[int, int] | None:
+    return (int(xcds), int(total) // int(xcds)) if xcds >= 1 and total >= xcds else None
+
+
+_LAUNCHERS = {  # launcher -> its words, and the variable that holds the rank
+    "slurm": ("srun --ntasks=RANKS", "SLURM_PROCID"),
+    "openmpi": ("mpirun -n RANKS", "OMPI_COMM_WORLD_RANK"),
+    "mpich": ("mpirun -n RANKS", "PMI_RANK"),
+}
+_FILE_OPTIONS = {"rocprof": "-o", "perf": "-o"}
+"""Of the profilers that write one file under a fixed name, which the ranks would overwrite."""
+
+
+def launched(profiler: str, step: Step, command: tuple[str, ...]) -> dict[str, str]:
+    """Launcher -> one shell line that runs ``step`` on every rank; RANKS stands for their number.
+
+    rocprofv3 and rocprofv2 put host, rank or process into the names of their files. ncu does so for reports, not for
+    its log, so it writes a report; where a profiler does neither, a shell on every rank puts the rank in.
+    """
+    env = ["env", *(f"{name}={value}" for name, value in step.env.items())] if step.env else []
+    option = _FILE_OPTIONS.get(profiler)
+    if option is None:
+        argv = [*env, *(_with_report(step.argv, len(command)) if profiler == "ncu" else step.argv)]
+        return {name: f"{words} {shlex.join(argv)}" for name, (words, _) in _LAUNCHERS.items()}
+    found = {}
+    own = [*env, *step.argv[: len(step.argv) - len(command)]]
+    at = own.index(option) + 1
+    stem, _, suffix = own[at].rpartition(".")
+    for name, (words, variable) in _LAUNCHERS.items():
+        inner = [shlex.quote(a) for a in own]
+        inner[at] = f'{shlex.quote(stem)}_"${variable}".{suffix}'
+        line = f'exec {" ".join(inner)} "$@"'
+        found[name] = f"{words} sh -c {shlex.quote(line)} sh {shlex.join(command)}"
+    return found
+
+
+def _with_report(argv: tuple[str, ...], length: int) -> list[str]:
+    """ncu's arguments with ``--export report_HOST_PID`` in place of the CSV log."""
+    own, command = list(argv[: len(argv) - length]), argv[len(argv) - length :]
+    start, end = own.index("--csv"), own.index("--log-file") + 2
+    folder = own[end - 1].rpartition("/")[0]
+    return [*own[:start], "--export", f"{folder}/report_%h_%p", *own[end:], *command]

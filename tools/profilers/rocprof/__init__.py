@@ -1,0 +1,1 @@
+"""rocprof v1 and v2."""

@@ -1,0 +1,207 @@
+"""Read what rocprof (v1, v2) left: counters per launch, with rocminfo beside them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.problems import BadInput, Problem
+from ....analysis.store import Manifest
+from ..tables.csvfile import read_headers, stage
+from ..tables.files import WORK, head, is_inside
+from ..tables.merge import Merged, Pass, as_replays, write_tables
+from ..tables.names import plain_text
+from ..tables.staged import classify
+from ..tables.xcd import channels_per_xcd, merge_xcds
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_LIMIT = 4 << 20
+_FACTS = {
+    "Compute Unit": "cu_per_gpu",
+    "SIMDs per CU": "simd_per_cu",
+    "Shader Engines": "se_per_gpu",
+    "Wavefront Size": "wave_size",
+    "Max Waves Per CU": "max_waves_per_cu",
+    "Max Clock Freq. (MHz)": "max_sclk",
+}
+_CUS_PER_XCD = {"gfx942": 38, "gfx950": 32}
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One GPU as rocminfo describes it."""
+
+    node: int
+    arch: str
+    device: str | None
+    facts: dict[str, float]
+
+
+def read_agents(path: Path) -> list[Agent]:
+    """The GPUs named in a file of rocminfo's output, in order."""
+    return parse_agents(head(path, _LIMIT).decode("utf-8", errors="replace"))
+
+
+def parse_agents(text: str) -> list[Agent]:
+    """The GPUs in rocminfo's output, in order; colour codes and unknown lines are skipped."""
+    lines = "\n".join(plain_text(line, 300) for line in text.splitlines())
+    sections = re.split(r"^\*{3,}\nAgent \d+\n\*{3,}$", lines, flags=re.MULTILINE)[1:]
+    return [agent for section in sections if (agent := _rocminfo_agent(section))]
+
+
+def agent_of(agents: list[Agent], nodes: list[int]) -> Agent | None:
+    """The GPU that a profile ran on: the only kind there is, else the one whose node number the profile names.
+
+    None where GPUs of several kinds fit.
+    """
+    if len({(a.arch, a.facts.get("cu_per_gpu")) for a in agents}) == 1:
+        return agents[0]
+    named = [a for a in agents if a.node in nodes]
+    return named[0] if len({a.arch for a in named}) == 1 else None
+
+
+def _rocminfo_agent(section: str) -> Agent | None:
+    fields: dict[str, str] = {}
+    for line in section.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            # The first mention counts: pools, ISAs and dimensions below repeat keys such as Name.
+            fields.setdefault(key.strip(), value.strip())
+    arch = re.match(r"gfx[0-9a-f]+", fields.get("Name", ""))
+    if fields.get("Device Type") != "GPU" or arch is None:
+        return None
+    numbers = {fact: _number(fields.get(key, "")) for key, fact in _FACTS.items()}
+    facts = {fact: number for fact, number in numbers.items() if number > 0}
+    per_xcd = _CUS_PER_XCD.get(arch[0])
+    if per_xcd and facts.get("cu_per_gpu", 0) % per_xcd == 0 and "cu_per_gpu" in facts:
+        facts["num_xcd"] = facts["cu_per_gpu"] / per_xcd
+    return Agent(int(_number(fields.get("Node", ""))), arch[0], fields.get("Marketing Name") or None, facts)
+
+
+def _number(text: str) -> float:
+    digits = re.match(r"\d{1,9}", text)
+    return float(digits[0]) if digits else 0.0
+
+
+FORMAT = "rocprof"
+TITLE = "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)"
+_PASS_FOLDER = re.compile(r"timing|(?:pmc|pass)_(\d+)")
+_MAIN = "results.csv"
+_LOOKED_AT = 200
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder with one or with one per pass (timing, pmc_1 or pass_1, ...)."""
+    return bool(_files(path))
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
+    """Read the dispatches at ``path`` into tables under ``out``; results.sysinfo.txt beside them tells the device.
+
+    Raises BadInput naming the file at fault.
+    """
+    files = _files(path) or ([path] if path.is_file() else [])
+    if not files:
+        raise BadInput(f"{path.name} holds no CSV of rocprof", "no file with kernel names and one row per dispatch")
+    passes = as_replays([merge_xcds(con, stage(con, f, out / WORK, _pass_name(f, files))) for f in files])
+    second = passes[0].staged.header("xcc") or any(c.header == "Kernel_Name" for c in passes[0].staged.columns)
+    notes: list[str] = []
+    agent = _agent(con, files[0], passes[0], notes)
+    facts = dict(agent.facts) if agent else {}
+    if (xcds := max(p.staged.xcds for p in passes)) > 1:
+        facts["num_xcd"] = float(xcds)
+    arch = agent.arch if agent else None
+    numbers = [n for p in passes for _, n in p.instances.values()]
+    merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
+    merged.warnings[:0] = notes
+    if not passes[0].staged.header("start") and not passes[0].staged.header("duration"):
+        merged.notes.append("The file has no times: rocprof v1 writes them with --timestamp on.")
+    if max(p.staged.xcds for p in passes) > 1:
+        merged.notes.append(
+            "Counters are sums over the XCDs of a dispatch; percentages of rocprof are means over them."
+        )
+    manifest = Manifest(
+        name=_name(path, files[0]),
+        format=FORMAT,
+        vendor="amd",
+        arch=arch,
+        device=agent.device if agent else None,
+        tool="rocprofv2" if second else "rocprof",
+        facts=facts,
+    )
+    return manifest, merged
+
+
+def _files(path: Path) -> list[Path]:
+    """The file of dispatches at ``path``, or one per pass folder; BadInput where several profiles are mixed."""
+    if path.is_file():
+        return [path] if _holds_dispatches(path) else []
+    if not path.is_dir():
+        return []
+    found = _candidates(path)
+    if path / _MAIN in found:
+        return [path / _MAIN]
+    if len(found) > 1:
+        raise BadInput(
+            f"{path.name} holds {len(found)} files of dispatches",
+            ", ".join(f.name for f in found[:8]),
+            "Import them one by one",
+        )
+    if found:
+        return found
+    # The run without counters comes first: its durations are the workload's.
+    folders = {
+        int(m[1] or 0): p for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and is_inside(p, path)
+    }
+    return [f for _, p in sorted(folders.items()) if p.is_dir() for f in _files(p)]
+
+
+def _candidates(folder: Path) -> list[Path]:
+    files = sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz")) and f.is_file())
+    return [f for f in files[:_LOOKED_AT] if is_inside(f, folder) and _holds_dispatches(f)]
+
+
+def _holds_dispatches(file: Path) -> bool:
+    try:
+        headers = read_headers(file)
+    except Problem:
+        return False
+    # A trace of rocprofv3 names kernels too, but it has a column Kind and, for counters, one row per value.
+    roles = {c.role for c in classify(headers)}
+    return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
+
+
+def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: Pass, notes: list[str]) -> Agent | None:
+    """The GPU according to the output of rocminfo that rocprof v1 leaves beside its results."""
+    beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
+    if not beside.is_file() or not is_inside(beside, file.parent):
+        return None
+    device, agents = main.staged.header("device_id"), read_agents(beside)
+    number = f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "0"
+    nodes = con.execute(f"SELECT DISTINCT {number} FROM {main.staged.relation([device] if device else [])}").fetchall()
+    found = agent_of(agents, [node for (node,) in nodes])
+    if found is None:
+        kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
+        notes.append(f"{beside.name} does not tell which GPU was profiled (it names: {kinds}).")
+    return found
+
+
+def _pass_name(file: Path, files: list[Path]) -> str:
+    """The folder of the pass; rocprofv2 makes one of its own (pmc_1) inside that of a run."""
+    if len(files) == 1:
+        return file.name.split(".")[0]
+    outer = file.parent.parent.name
+    return outer if _PASS_FOLDER.fullmatch(outer) else file.parent.name
+
+
+def _name(path: Path, file: Path) -> str:
+    """A name that tells something: the file's own, or its folder's where the file has rocprof's usual name."""
+    stem = file.name.removesuffix(".gz").removesuffix(".csv")
+    if path.is_dir():
+        return path.name
+    return file.parent.name if re.fullmatch(r"results(_\d+)?|pmc_perf", stem) else stem

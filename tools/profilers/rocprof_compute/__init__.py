@@ -1,0 +1,1 @@
+"""rocprof-compute (Omniperf): read only."""

@@ -1,0 +1,298 @@
+"""Read a folder of rocprof-compute: passes, system information and recorded ceilings."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.problems import BadInput
+from ....analysis.store import Manifest, write_table
+from ..tables.csvfile import stage, widen
+from ..tables.files import WORK, head, is_inside, small_table
+from ..tables.merge import ACCUMULATE, Merged, Pass, as_replays, instances_of, write_tables
+from ..tables.names import plain_text
+from ..tables.staged import Staged
+from ..tables.xcd import channels_per_xcd, merge_xcds
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+FACTS = {  # fact of analysis/catalogue/gpus -> its names in sysinfo.csv, newest first
+    "cu_per_gpu": ("cu_per_gpu", "numCU"),
+    "simd_per_cu": ("simd_per_cu", "numSIMD"),
+    "se_per_gpu": ("se_per_gpu", "numSE"),
+    "wave_size": ("wave_size", "waveSize"),
+    "max_waves_per_cu": ("max_waves_per_cu", "maxWavesPerCU"),
+    "max_sclk": ("max_sclk", "sclk"),
+    "max_mclk": ("max_mclk", "mclk"),
+    "total_l2_chan": ("total_l2_chan", "L2Banks"),
+    "lds_banks_per_cu": ("lds_banks_per_cu", "LDSBanks"),
+    "sqc_per_gpu": ("sqc_per_gpu", "numSQC"),
+    "pipes_per_gpu": ("pipes_per_gpu", "numPipes"),
+    "num_xcd": ("num_xcd",),
+    "num_hbm_channels": ("num_hbm_channels", "num_memory_channels"),
+}
+_TEXTS = {  # field of the manifest -> its names in sysinfo.csv
+    "name": ("workload_name",),
+    "command": ("command",),
+    "arch": ("gpu_arch", "gpu_soc"),
+    "device": ("gpu_model", "gpu_series", "name"),
+    "host": ("hostname", "host_name"),
+    "tool_version": ("rocm_version", "host_rocmver"),
+    "timestamp": ("timestamp", "date"),
+    "version": ("version",),
+}
+_ARCH = re.compile(r"gfx[0-9a-f]{3,5}")
+_CHIPLET_CHANNELS = 16
+_HBM_BYTES_PER_CLOCK = 32
+_WHOLE = 1e-6
+
+
+def read_sysinfo(folder: Path, notes: list[str]) -> dict[str, str]:
+    """The one row of sysinfo.csv; empty, with a note, where there is none."""
+    file = folder / "sysinfo.csv"
+    if not file.is_file() or not is_inside(file, folder):
+        notes.append("sysinfo.csv is missing: the device is unknown, so peaks and some metrics are empty.")
+        return {}
+    rows = small_table(file)
+    if not rows:
+        notes.append("sysinfo.csv is empty: the device is unknown, so peaks and some metrics are empty.")
+        return {}
+    return rows[0]
+
+
+def text_of(info: dict[str, str], field: str) -> str | None:
+    """One text of sysinfo.csv under any of its names, safe to show; None where it is empty or says N/A."""
+    found = next((plain_text(info[n], 500) for n in _TEXTS[field] if info.get(n)), "")
+    return None if found.upper() in ("", "N/A", "NA", "NONE", "NAN") else found
+
+
+def arch_of(info: dict[str, str]) -> str | None:
+    """The GPU target without its feature flags; None where sysinfo.csv names none."""
+    found = _ARCH.match(text_of(info, "arch") or "")
+    return found[0] if found else None
+
+
+def facts_of(info: dict[str, str], notes: list[str]) -> dict[str, float]:
+    """Device facts as positive numbers; what is absent, zero or text stays unknown and is told."""
+    facts: dict[str, float] = {}
+    for fact, names in FACTS.items():
+        value = _number(next((info[n] for n in names if info.get(n)), ""))
+        if value > 0:
+            facts[fact] = value
+    if "num_xcd" not in facts:
+        chiplets = (arch_of(info) or "").startswith(("gfx94", "gfx95"))
+        facts["num_xcd"] = max(1.0, facts.get("total_l2_chan", 0) // _CHIPLET_CHANNELS) if chiplets else 1.0
+    if "num_hbm_channels" not in facts and "max_mclk" in facts:
+        # Early generations state the bandwidth (GB/s) instead: clock x 32 bytes x channels.
+        bandwidth = _number(info.get("hbm_bw") or info.get("hbmBW") or "")
+        channels = 1000 * bandwidth / (facts["max_mclk"] * _HBM_BYTES_PER_CLOCK)
+        if channels >= 1 and abs(channels - round(channels)) < _WHOLE:
+            facts["num_hbm_channels"] = float(round(channels))
+    if info and "max_sclk" not in facts:
+        notes.append("sysinfo.csv states no clock (max_sclk): peaks that depend on it are empty.")
+    return facts
+
+
+def read_options(folder: Path) -> dict[str, str]:
+    """The plain options of profiling_config.yaml (``key: value`` at the left margin); lists and null are left out."""
+    file = folder / "profiling_config.yaml"
+    if not file.is_file() or not is_inside(file, folder):
+        return {}
+    text = head(file, 1 << 20).decode("utf-8", errors="replace")
+    found = re.findall(r"^(\w+): *(\S.*)$", text, flags=re.MULTILINE)
+    return {key: plain_text(value.strip("'\" ")) for key, value in found if value[0] not in "[{" and value != "null"}
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if 0 < value < 1e15 else 0.0
+
+
+_DEVICES = 64
+
+
+def write_ceilings(
+    con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None, out: Path, notes: list[str]
+) -> None:
+    """roofline.csv of ``folder``, one row per device, into empirical ceilings (GB/s, GFLOP/s, GOP/s)."""
+    file = folder / "roofline.csv"
+    if not file.is_file():
+        return
+    if not is_inside(file, folder):
+        notes.append("roofline.csv is a link out of the workload folder and was left out.")
+        return
+    rows = [row for record in small_table(file)[:_DEVICES] for row in ceilings(record, gpu)]
+    if not rows:
+        notes.append("roofline.csv holds no usable ceiling and was left out.")
+        return
+    con.execute(
+        "CREATE OR REPLACE TABLE ceiling_rows (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, "
+        "unit VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, kind VARCHAR, n INT, median DOUBLE, p05 DOUBLE, "
+        "p95 DOUBLE, clock_mhz DOUBLE, method VARCHAR, measured_at VARCHAR)"
+    )
+    con.executemany(
+        "INSERT INTO ceiling_rows VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, 'empirical', NULL, NULL, NULL, NULL, NULL, "
+        "'roofline.csv of rocprof-compute', ?)",
+        [[*row, measured_at] for row in rows],
+    )
+    write_table(con, "FROM ceiling_rows", out / "ceilings.parquet")
+
+
+def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
+    """The ceilings of one device row; the known misspellings of headers (hbmBwHigh, MFMAFI8OpsLow) are accepted."""
+    values = {_header(key): value for key, text in record.items() if (value := _ceiling_number(text)) is not None}
+    device = int(min(values.get("device", 0), _DEVICES))
+    result: list[list[object]] = []
+    for name, value in values.items():
+        if not name.endswith(("bw", "flops", "ops")) or value <= 0:
+            continue
+        unit = "GB/s" if name.endswith("bw") else "GFLOP/s" if name.endswith("flops") else "GOP/s"
+        low, high = values.get(name + "low"), values.get(name + "high")
+        result.append([device, gpu, ceiling_name(name), unit, value, low, high])
+    return result
+
+
+def ceiling_name(header: str) -> str:
+    """``hbmbw`` -> hbm.bw, ``l1bw`` -> vl1d.bw, ``fp32flops`` -> valu.f32, ``mfmabf16flops`` -> matrix.bf16."""
+    stem = re.sub(r"(bw|flops|ops)$", "", header)
+    levels = {"hbm": "hbm", "l2": "l2", "l1": "vl1d", "lds": "lds"}
+    if header.endswith("bw"):
+        return f"{levels.get(stem, stem)}.bw"
+    kind = "matrix" if stem.startswith("mfma") else "valu"
+    return f"{kind}.{stem.removeprefix('mfma').replace('fp', 'f')}"
+
+
+def _header(text: str) -> str:
+    return text.strip().lower().replace("mfmafi8", "mfmai8")
+
+
+def _ceiling_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+FORMAT = "rocprof-compute"
+TITLE = "rocprof-compute or omniperf workload folder (pmc_perf.csv)"
+_LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
+_REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
+_OWN_FILE = re.compile(f"pmc_perf(_\\d+)?|sysinfo|roofline|{_LEVEL_FILE.pattern}")
+_MAIN = ("pmc_perf.csv", "pmc_perf.csv.gz")
+_UNTIMED = "timestamps"
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a folder, the parent of one, or a file of one."""
+    return _folder(path) is not None
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
+    """Read the workload folder at ``path`` into tables under ``out``.
+
+    Raises BadInput naming the file at fault. Files that are links out of the folder are left out with a warning.
+    """
+    folder = _folder(path)
+    if folder is None:
+        raise BadInput(f"{path.name} is no rocprof-compute workload", "it holds no pmc_perf.csv")
+    notes: list[str] = []
+    info, options = read_sysinfo(folder, notes), read_options(folder)
+    arch, facts = arch_of(info), facts_of(info, notes)
+    passes = _passes(con, _files(folder, notes), out / WORK)
+    numbers = [n for p in passes for _, n in p.instances.values()]
+    merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
+    write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out, notes)
+    merged.warnings[:0] = notes
+    if filters := [k for k in ("kernel", "dispatch") if options.get(k)]:
+        merged.notes.append(f"The profile is filtered by {' and '.join(filters)}: it is not the whole program.")
+    name = text_of(info, "name")
+    manifest = Manifest(
+        name=name if name not in (None, "path") else options.get("name") or folder.parent.name,
+        format=FORMAT,
+        vendor="amd",
+        arch=arch,
+        device=text_of(info, "device"),
+        command=text_of(info, "command"),
+        tool="rocprof-compute" if options or (text_of(info, "version") or "1") >= "2" else "omniperf",
+        tool_version=text_of(info, "tool_version"),
+        host=text_of(info, "host"),
+        facts=facts,
+    )
+    return manifest, merged
+
+
+def _folder(path: Path) -> Path | None:
+    """The folder that holds the replays: ``path`` itself, its parent, or its only such sub-folder."""
+    if path.is_file():
+        stem = path.name.split(".")[0]
+        return path.parent if _OWN_FILE.fullmatch(stem) and _replays(path.parent) else None
+    if not path.is_dir() or _replays(path):
+        return path if path.is_dir() else None
+    below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _replays(p)]
+    if len(below) > 1:
+        raise BadInput(
+            f"{path.name} holds {len(below)} workloads", ", ".join(p.name for p in below[:8]), "Import them one by one"
+        )
+    return below[0] if below else None
+
+
+def _replays(folder: Path) -> list[Path]:
+    """The file of joined replays, else the single replays in the order of their numbers."""
+    for name in _MAIN:
+        if (folder / name).exists():
+            return [folder / name]
+    found = [(m, f) for f in folder.glob("pmc_perf_*.csv*") if (m := _REPLAY_FILE.fullmatch(_stem(f)))]
+    return [f for _, f in sorted(found, key=lambda pair: int(pair[0][1]))]
+
+
+def _files(folder: Path, notes: list[str]) -> list[Path]:
+    """The replays first, then level files and the run without counters; links out of the folder are left out."""
+    files: dict[str, Path] = {}
+    for file in _replays(folder):
+        if not is_inside(file, folder):
+            raise BadInput(f"{file.name} is a link out of the workload folder", fix="Copy the file itself into it")
+        files[_stem(file)] = file
+    for file in sorted(folder.rglob("*.csv*"), key=lambda f: (len(f.parts), f)):
+        stem = _stem(file)
+        if not (_LEVEL_FILE.fullmatch(stem) or stem == _UNTIMED):
+            continue
+        if not is_inside(file, folder):
+            notes.append(f"{file.name} is a link out of the workload folder and was left out.")
+        elif stem in files:
+            notes.append(f"{file.relative_to(folder)} was left out: there is already a pass {stem}.")
+        else:
+            files[stem] = file
+    return list(files.values())
+
+
+def _passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[Pass]:
+    """The passes of all files, with the names their counters have in the store."""
+    replays = [f for f in files if _REPLAY_FILE.fullmatch(_stem(f))]
+    staged = [_stage(con, f, work, _stem(f)) for f in files]
+    if replays:
+        return as_replays(staged)
+    main, *others = staged
+    joined = Pass(main, {c: c for c in main.counters()}, instances_of(main))
+    return [joined, *(Pass(s, {c: _name_in_level_file(c, s.name) for c in s.counters()}) for s in others)]
+
+
+def _stage(con: duckdb.DuckDBPyConnection, file: Path, work: Path, name: str) -> Staged:
+    staged = stage(con, file, work, name)
+    return merge_xcds(con, widen(con, staged) if staged.header("counter_name") else staged)
+
+
+def _name_in_level_file(counter: str, level: str) -> str:
+    """SQ_ACCUM_PREV_HIRES is the time integral of the level that names its file: ``<LEVEL>_ACCUM``, as in rocpd."""
+    return f"{level}_ACCUM" if counter == ACCUMULATE else f"{counter}@{level}"
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(".gz").removesuffix(".csv")

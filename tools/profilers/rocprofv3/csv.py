@@ -1,0 +1,199 @@
+"""CSV of rocprofv3, of all versions: kernel_trace.csv, and counter_collection.csv with a row per launch and counter."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.problems import BadInput
+from ....analysis.store import write_table
+from ..tables.csvfile import stage
+from ..tables.files import is_gzip, open_regular
+from ..tables.staged import Column, Staged
+from .agents import read_agents
+from .outputs import Output, rank_of
+from .recording import LAUNCH, Recording, counter_list, describe
+
+if TYPE_CHECKING:
+    import duckdb
+
+_ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text when they are staged
+    "kernel_name": "kernel", "process_id": "pid", "pid": "pid", "dispatch_id": "dispatch_id", "agent_id": "device_id",
+    "queue_id": "queue_id", "thread_id": "thread", "grid_size": "grid", "grid_size_x": "grid_x",
+    "grid_size_y": "grid_y", "grid_size_z": "grid_z", "workgroup_size": "workgroup_size",
+    "workgroup_size_x": "workgroup_x", "workgroup_size_y": "workgroup_y", "workgroup_size_z": "workgroup_z",
+    "lds_block_size": "lds_bytes", "lds_block_size_v": "lds_bytes", "group_segment_size": "lds_bytes",
+    "scratch_size": "scratch_bytes", "private_segment_size": "scratch_bytes", "vgpr_count": "vgpr",
+    "arch_vgpr_count": "vgpr", "accum_vgpr_count": "agpr", "sgpr_count": "sgpr", "start_timestamp": "start",
+    "end_timestamp": "end", "counter_name": "counter_name", "counter_value": "counter_value",
+}  # fmt: skip
+_IGNORED = "ignored"
+_SIZES = ("grid", "workgroup")
+_PLAIN = {"queue_id", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr"}
+
+
+def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path, warnings: list[str]) -> list[Recording]:
+    """The recordings in the CSV files of one output, one for every process.
+
+    Launches are those of the trace and, joined by process and dispatch, those of the counters.
+    """
+    staged = [
+        (kind, _stage(con, file, kind, work.with_name(f"{work.name}_{kind}"), warnings))
+        for kind in ("trace", "counters")
+        if (file := output.files.get(kind))
+    ]
+    pid = _pid_of_name(con, output.stem, [s for _, s in staged])
+    selects = [_launches(s, kind, pid) for kind, s in staged]
+    con.execute(f"CREATE OR REPLACE TABLE found AS {_numbered(selects)}")
+    launches = work.with_name(f"{work.name}_launches.parquet")
+    write_table(con, f"SELECT {', '.join(LAUNCH)} FROM found ORDER BY key", launches)
+    values: list[Path] = []
+    for kind, part in staged:
+        if kind == "counters":
+            values.append(work.with_name(f"{work.name}_values.parquet"))
+            write_table(con, _values(part, pid), values[-1])
+        part.parquet.unlink()
+    processes = con.execute(
+        "SELECT pid, min(key), max(key), count(*) FROM found GROUP BY pid ORDER BY min(key)"
+    ).fetchall()
+    con.execute("DROP TABLE found")
+    agents = read_agents(output.files["agents"]) if "agents" in output.files else []
+    found = []
+    for number, low, high, rows in processes:
+        item = Recording(
+            staged[-1][1].source, "csv", output.label, output.above, launches, (low, high), rows, values,
+            pid=number, agents=agents, lds_is_static=not any(map(_states_launch_lds, staged)),
+        )  # fmt: skip
+        item.host = _host(output)
+        item.rank = rank_of(output, item.host, number)
+        item.counters = counter_list(con, values, item.keys)
+        found.append(describe(con, item))
+    return found
+
+
+def classify(headers: list[str]) -> list[Column]:
+    """The role of every header of a file of rocprofv3; none of its columns is a counter."""
+    seen: set[str] = set()
+    columns = []
+    for header in headers:
+        role = _ROLES.get(header.casefold(), _IGNORED)
+        columns.append(Column(header, _IGNORED if role in seen else role))
+        seen.add(role)
+    return columns
+
+
+def _stage(con: duckdb.DuckDBPyConnection, file: Path, kind: str, work: Path, warnings: list[str]) -> Staged:
+    if not is_gzip(file):
+        _check_end(file, warnings)
+    staged = stage(con, file, work.parent, work.name, classify)
+    warnings += staged.warnings
+    if not staged.header("dispatch_id") and (kind == "counters" or not staged.header("start")):
+        raise BadInput(f"{file.name} has no column Dispatch_Id", fix="Is this the profiler's own file?")
+    return staged
+
+
+def _check_end(file: Path, warnings: list[str]) -> None:
+    """A file that was cut in the middle of a number may still be read; only its end gives it away."""
+    with open_regular(file) as handle:
+        if handle.seek(0, 2) and handle.seek(-1, 2) >= 0 and handle.read(1) not in b"\r\n":
+            warnings.append(
+                f"{file.name} does not end with a line break: it may have been cut, and its last row be wrong."
+            )
+
+
+def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, staged: list[Staged]) -> int | None:
+    """The process that wrote files without its id (the trace): what the counters beside it name, else a number in
+    the files' name, best one that is also a thread of the process.
+    """
+    for part in staged:
+        low, high = part.bounds.get((part.header("pid") or "").strip('"'), (0, 1))
+        if low == high:
+            return int(low)
+    numbers = [int(n) for n in re.findall(r"(?<![A-Za-z\d])\d{1,10}(?![A-Za-z\d])", stem)]
+    for part in staged:
+        if (thread := part.header("thread")) and len(numbers) > 1:
+            ids = con.execute(f"SELECT DISTINCT {thread} FROM {part.relation([thread])} LIMIT 10000").fetchall()
+            known = {int(i) for (i,) in ids if i is not None}
+            numbers = [n for n in numbers if n in known] or numbers
+    return numbers[-1] if numbers else None
+
+
+def _launches(staged: Staged, kind: str, pid: int | None) -> str:
+    """One row per launch, in the columns of LAUNCH; counters repeat a launch in every row."""
+    picks = [f"{_identity(staged, pid)}", f"{'0' if kind == 'trace' else '1'} AS origin"]
+    for size, column in zip(_SIZES, ("grid", "workgroup_size"), strict=True):
+        parts = [h for axis in "xyz" if (h := staged.header(f"{size}_{axis}"))]
+        picks.append(f"{' * '.join(parts) if len(parts) == 3 else _of(staged, column)} AS {column}")
+    picks += [f"{_of(staged, c)} AS {c}" for c in sorted(_PLAIN)]
+    picks += [f"TRY_CAST({_of(staged, role)} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
+    select = f"SELECT row, {', '.join(picks)} FROM {staged.all}"
+    if kind == "trace":
+        return select
+    rest = ", ".join(f"any_value({c}) AS {c}" for c in (*sorted(_PLAIN), "start_ns", "end_ns"))
+    keys = "pid, dispatch_id, device, kernel, origin, grid, workgroup_size"
+    return f"SELECT min(row) AS row, {keys}, {rest} FROM ({select}) GROUP BY {keys}"
+
+
+def _numbered(selects: list[str]) -> str:
+    """All launches under a key; a launch that is in the trace and among the counters is taken from the trace.
+
+    Its registers may stand beside the counters only: the trace has none before ROCm 7.0.
+    """
+    typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c != "key")
+    rows = " UNION ALL BY NAME ".join(f"({s})" for s in selects)
+    same = "OVER (PARTITION BY pid, dispatch_id, device, kernel)"
+    registers = ", ".join(f"coalesce({r}, max({r}) {same}) AS {r}" for r in ("vgpr", "agpr", "sgpr"))
+    once = f"SELECT * REPLACE ({registers}) FROM ({rows}) QUALIFY origin = min(origin) {same}"
+    return f"SELECT row_number() OVER (ORDER BY pid, dispatch_id, row) - 1 AS key, {typed} FROM ({once})"
+
+
+def _values(staged: Staged, pid: int | None) -> str:
+    """Counter values under the keys of the launches; of launches alike in all that names them the first has them."""
+    name, value = staged.header("counter_name"), staged.header("counter_value")
+    if name is None or value is None:
+        raise BadInput(f"{staged.source.name} has no columns Counter_Name and Counter_Value")
+    same = " AND ".join(f"f.{c} IS NOT DISTINCT FROM s.{c}" for c in ("pid", "dispatch_id", "device", "kernel"))
+    rows = f"SELECT row, {_identity(staged, pid)}, {name} AS counter, {staged.cell(value)} AS value FROM {staged.all}"
+    once = "SELECT min(key) AS key, pid, dispatch_id, device, kernel FROM found GROUP BY ALL"
+    return (
+        f"SELECT key, counter, value FROM ({rows}) s JOIN ({once}) f ON {same} "
+        "WHERE counter IS NOT NULL AND value IS NOT NULL ORDER BY row"
+    )
+
+
+def _identity(staged: Staged, pid: int | None) -> str:
+    """The columns that name a launch; the trace has no process id but in its file's name."""
+    process = staged.header("pid") or (str(pid) if pid is not None else "NULL")
+    device = f"TRY_CAST(regexp_extract({staged.header('device_id')}, '(\\d+)', 1) AS INT)"
+    return (
+        f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({_number(staged)} AS BIGINT) AS dispatch_id, "
+        f"{device if staged.header('device_id') else 'NULL::INT'} AS device, {staged.header('kernel')} AS kernel"
+    )
+
+
+def _number(staged: Staged) -> str:
+    """The number of a launch; the trace of ROCm 6.2 has none, where the start tells the order."""
+    by_start = f"row_number() OVER (ORDER BY TRY_CAST({staged.header('start')} AS BIGINT), row)"
+    return staged.header("dispatch_id") or by_start
+
+
+def _of(staged: Staged, role: str) -> str:
+    return staged.header(role) or "NULL"
+
+
+def _states_launch_lds(part: tuple[str, Staged]) -> bool:
+    """Whether this is a trace from before ROCm 7.0, which has the LDS of the launch: static and dynamic."""
+    kind, staged = part
+    return kind == "trace" and "group_segment_size" in (staged.header("lds_bytes") or "").casefold()
+
+
+def _host(output: Output) -> str | None:
+    """The host in the default layout DIR/HOST/PID_kernel_trace.csv."""
+    if (
+        re.fullmatch(r"\d+", output.stem)
+        and not output.folder.name.isdigit()
+        and output.steps[-1:] != (output.folder.name,)
+    ):
+        return output.folder.name
+    return None

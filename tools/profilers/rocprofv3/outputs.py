@@ -1,0 +1,162 @@
+"""The files of a rocprofv3 run: what each of them is, which process wrote it, and in which pass."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ....analysis.problems import Problem
+from ..tables.files import head, is_inside
+from .database import MAGIC, is_rocpd
+
+_CSV = re.compile(
+    r"(?:(?P<stem>.*)_)?(?P<kind>counter_collection|kernel_trace|agent_info|kernel_stats|"
+    r"(?:hip|hsa|marker|rccl|rocdecode|rocjpeg|ompt|kfd)\w*_(?:api|ops)?_?(?:trace|stats)|domain_stats|scratch_memory_trace|"
+    r"memory_(?:copy|allocation)_(?:trace|stats)|counter_info|pc_sampling_\w+)\.csv(?:\.gz)?"
+)
+_NAMED = re.compile(r"(?:(?P<stem>.*)_)?results\.(?P<kind>db|json)")
+_KINDS = {
+    "counter_collection": "counters",
+    "kernel_trace": "trace",
+    "agent_info": "agents",
+    "kernel_stats": "stats",
+    "db": "rocpd",
+    "json": "json",
+}
+_JSON_MARK = b'"rocprofiler-sdk-tool"'
+_STEP = re.compile(r"timing|(pass|pmc|pmc_perf|replay|step)_?\d+")
+_MOST_FILES, _MOST_LEVELS = 20_000, 7
+LAUNCHES = ("rocpd", "json", "counters", "trace")
+"""Kinds of files that hold single launches."""
+
+
+@dataclass
+class Output:
+    """What one process wrote in one run of the profiler."""
+
+    folder: Path
+    stem: str
+    """What its files' names begin with: the placeholders of ``-o``, filled in."""
+    steps: tuple[str, ...]
+    """Folders above it that number passes, outermost first: (``pass_1``,), (``timing``, ``pass_1``), ()."""
+    above: tuple[str, ...]
+    """Folders above those, below the folder that was asked for."""
+    files: dict[str, Path] = field(default_factory=dict)
+    """Kind (rocpd, json, counters, trace, agents, stats, other) -> file."""
+
+    @property
+    def label(self) -> str:
+        """Name of the pass, or an empty text where no folder tells."""
+        return "_".join(self.steps)
+
+
+def holds_output(path: Path) -> bool:
+    """Whether ``path`` is a file of rocprofv3, or a folder with one at any depth."""
+    if path.is_file():
+        return kind_of(path) is not None
+    return path.is_dir() and any(kind_of(f) is not None for f in _walk(path))
+
+
+def find_outputs(path: Path, warnings: list[str]) -> list[Output]:
+    """The outputs at ``path``, sorted by place; of a single file, that file and the description of its agents."""
+    folder = path if path.is_dir() else path.parent
+    files = [f for f in _walk(folder) if kind_of(f)] if path.is_dir() else _with_agents(path)
+    found: dict[tuple[Path, str], Output] = {}
+    for file in files:
+        kind = kind_of(file)
+        if kind is None:
+            continue
+        if not is_inside(file, folder):
+            warnings.append(f"{file.name} is a link out of the profile's folder and was left out.")
+            continue
+        stem = _stem(file)
+        parts = file.parent.relative_to(folder).parts
+        steps = tuple(p for p in parts if _STEP.fullmatch(p))
+        above = parts[: parts.index(steps[0])] if steps else ()
+        output = found.setdefault((file.parent, stem), Output(file.parent, stem, steps, above))
+        output.files.setdefault(kind, file)
+    outputs = sorted(found.values(), key=lambda o: (_natural(str(o.folder)), _natural(o.stem)))
+    _shorten(outputs)
+    return outputs
+
+
+def kind_of(file: Path) -> str | None:
+    """What a file is by its name, else by its content; None where it is none of rocprofv3's."""
+    if match := _CSV.fullmatch(file.name):
+        return _KINDS.get(match["kind"], "other")
+    if match := _NAMED.fullmatch(file.name):
+        return _KINDS[match["kind"]]
+    if file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd", ".json"):
+        return None
+    try:
+        start = head(file, 4096)
+    except Problem:
+        return None
+    if file.suffix == ".json":
+        return "json" if _JSON_MARK in start else None
+    return "rocpd" if start.startswith(MAGIC) and _may_be_rocpd(file) else None
+
+
+def rank_of(output: Output, host: str | None, pid: int | None) -> int | None:
+    """The MPI rank in the name of an output: ``rank_3``, or the number before the process id (``node01_3_4711``)."""
+    text = "/".join([*output.folder.parts[-2:], output.stem])
+    if named := re.search(r"(?<![A-Za-z])rank[_.-]?(\d{1,6})(?!\d)", text, flags=re.IGNORECASE):
+        return int(named[1])
+    before = re.fullmatch(r"(?:(?P<host>.*[^\d_])\d*_)?(?P<rank>\d{1,6})_(?P<pid>\d+)", output.stem)
+    if host and output.stem.startswith(f"{host}_"):
+        before = re.fullmatch(r"(?P<rank>\d{1,6})_(?P<pid>\d+)", output.stem.removeprefix(f"{host}_"))
+    if before is None or before["rank"] == before["pid"] or (pid is not None and int(before["pid"]) != pid):
+        return None
+    return int(before["rank"])
+
+
+def _may_be_rocpd(file: Path) -> bool:
+    """Also of a database that cannot be opened now: reading it will say why."""
+    try:
+        return is_rocpd(file)
+    except Problem:
+        return True
+
+
+def _with_agents(path: Path) -> list[Path]:
+    prefix = f"{stem}_" if (stem := _stem(path)) else ""
+    beside = path.with_name(f"{prefix}agent_info.csv")
+    return [path, beside] if beside.is_file() and beside != path else [path]
+
+
+def _stem(file: Path) -> str:
+    for pattern in (_CSV, _NAMED):
+        if match := pattern.fullmatch(file.name):
+            return match["stem"] or ""
+    return file.stem
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files below ``folder``, a bounded number of them; links to folders are not followed."""
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = sorted(folders) if len(here.relative_to(folder).parts) < _MOST_LEVELS else []
+        for name in sorted(names):
+            seen += 1
+            if seen > _MOST_FILES:
+                return
+            if (here / name).is_file():
+                yield here / name
+
+
+def _shorten(outputs: list[Output]) -> None:
+    """A pass folder inside each step's folder (``timing/pass_1``) says nothing unless the step has several."""
+    for step in {o.steps[0] for o in outputs if o.steps}:
+        inside = [o for o in outputs if o.steps and o.steps[0] == step]
+        if len({o.steps for o in inside}) == 1:
+            for output in inside:
+                output.steps = (step,)
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A key that sorts pass_2 before pass_10."""
+    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]

@@ -1,0 +1,1 @@
+"""What all readers share: staged tables of passes, and the one merge."""

@@ -1,0 +1,148 @@
+"""query_counters: SQL over the stored profiles, run where it can neither read files, nor write, nor last."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ..analysis import measured_ceilings as peaks
+from ..analysis.problems import BadArgument, LimitExceeded
+from ..analysis.schema import columns, pass_times, schema
+from ..analysis.store import Manifest, Store
+from .results import Result, Table
+from .sql import errors as sql_errors
+from .sql.errors import Asked
+from .sql.references import References, plan, references, result_units, rows_needed
+from .sql.sandbox import Sandbox, WorkerLost
+
+SQL_BYTES = 64 * 1024
+CELL_BYTES = 2_000
+TOTAL_BYTES = 200_000
+_COUNT_S = 0.5
+# fmt: off
+_TABLE_FUNCTIONS = frozenset((
+    "range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "test_all_types",
+    "duckdb_columns", "duckdb_tables", "duckdb_functions", "duckdb_types", "duckdb_keywords", "pragma_table_info",
+))
+# fmt: on
+"""All others read files, run SQL or addresses given as a value, change settings, or tell of the machine."""
+_SCALARS_REFUSED = frozenset(("to_aggregate_state", "write_log"))
+_EXPLAIN_CELL_BYTES = 20_000
+
+
+class QueryResult(Result):
+    """The rows of a query."""
+
+    table: Table
+
+
+def query_counters(
+    store: Store, sql: str, workload: str | None = None, limit: int = 100, timeout_s: float = 10
+) -> QueryResult:
+    """Run one SELECT (DuckDB's dialect) over the stored profiles; the tables hold ``workload`` (id, name or "latest"),
+    or all. The resource rooflens://schema and DESCRIBE tell them; other statements are refused."""
+    _check(sql, limit, timeout_s)
+    manifests, notes = _selected(store, workload)
+    try:
+        result = _run(store, manifests, sql, limit, timeout_s)
+    except TimeoutError:
+        raise sql_errors.out_of_time(timeout_s) from None
+    except RecursionError:
+        raise sql_errors.too_deep() from None
+    except WorkerLost as lost:
+        if lost.killed:
+            raise sql_errors.out_of_memory() from None
+        raise
+    result.notes[:0] = notes
+    return result
+
+
+def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float) -> QueryResult:
+    """The two exchanges with the worker: the parse tree for the data, the data for the rows."""
+    with Sandbox(sql, timeout_s, pass_times(store, manifests)) as box:
+        parsed = box.receive()
+        known = {name: columns(name, manifests, parsed.get("probed", ())) for name in schema()}
+        _raise(parsed, Asked(sql, known))
+        tree, explain = parsed["tree"], parsed["explain"]
+        found = references(tree, known)
+        _refuse(found)
+        with box.pause():
+            planned = plan(
+                store, manifests, known, found, box.folder, None if explain else rows_needed(tree, found, limit)
+            )
+        cell = _EXPLAIN_CELL_BYTES if explain else CELL_BYTES
+        box.send({**asdict(planned), "limit": limit, "cell_bytes": cell, "total_bytes": TOTAL_BYTES})
+        answer = box.receive()
+        _raise(answer, Asked(sql, known, found.tables))
+        total = len(answer["rows"]) if answer["complete"] else _total(box)
+    names, rows = answer["columns"], answer["rows"]
+    stored = {name: {c.lower(): facts.unit for c, facts in known[name].items()} for name in found.tables}
+    units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
+    table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
+    notes = [f"The table {name} has no rows here." for name in planned.empty]
+    return QueryResult(table=table, notes=notes + _remarks(answer, table))
+
+
+def _check(sql: str, limit: int, timeout_s: float) -> None:
+    try:
+        size = len(sql.encode())
+    except UnicodeEncodeError:
+        raise BadArgument("The SQL is not valid Unicode text") from None
+    if size > SQL_BYTES:
+        raise LimitExceeded(f"The SQL has {size} bytes", f"{SQL_BYTES} are allowed", "Shorten it, or split it")
+    if "\0" in sql:
+        raise BadArgument("The SQL contains a NUL character")
+    if not sql.strip():
+        raise sql_errors.refused("empty")
+    if not 1 <= limit <= 10_000:
+        raise BadArgument(f"limit is {limit}", "it lies between 1 and 10000")
+    if not 0.1 <= timeout_s <= 60:
+        raise BadArgument(f"timeout_s is {timeout_s:g}", "it lies between 0.1 and 60")
+
+
+def _selected(store: Store, workload: str | None) -> tuple[list[Manifest], list[str]]:
+    if workload is not None:
+        return [store.resolve(workload)], []
+    manifests, broken = store.scan()
+    notes = [f"Left out: {sentence}" for sentence in broken[:3]]
+    empty = not manifests and not peaks.files(store)
+    return manifests, [*notes, "The store has no workloads; every table is empty."] if empty else notes
+
+
+def _refuse(found: References) -> None:
+    if found.writes:
+        raise sql_errors.refused("statement")
+    for name in sorted(found.table_functions - _TABLE_FUNCTIONS | found.functions & _SCALARS_REFUSED):
+        raise sql_errors.not_available(name, _TABLE_FUNCTIONS)
+
+
+def _raise(answer: dict[str, Any], asked: Asked) -> None:
+    if "error" in answer:
+        raise sql_errors.problem(answer["error"], asked)
+
+
+def _total(box: Sandbox) -> int | None:
+    """The number of rows before the limit, if it can be counted soon."""
+    try:
+        counted = box.receive(_COUNT_S).get("total_rows")
+    except (TimeoutError, WorkerLost):
+        return None
+    return None if counted is None else int(counted)
+
+
+def _remarks(answer: dict[str, Any], table: Table) -> list[str]:
+    """What was changed or left out on the way, in words."""
+    notes = []
+    if answer["cut_bytes"]:
+        shown = f"{len(table.rows)} rows, at {TOTAL_BYTES // 1000} kB"
+        notes.append(f"The answer was cut after {shown}; name fewer columns, or aggregate.")
+    elif table.truncated:
+        of = f" of {table.total_rows}" if table.total_rows is not None else ""
+        notes.append(f"The first {len(table.rows)}{of} rows; raise limit (10000 at most), or aggregate.")
+    if n := answer["not_finite"]:
+        notes.append(f"{n} values are NaN or infinite, as from a division by zero; they are null here.")
+    if n := answer["big_integers"]:
+        notes.append(f"{n} integers beyond 2^53 are given as text.")
+    if n := answer["cut_cells"]:
+        notes.append(f"{n} long values were cut; their length stands at their end.")
+    return notes

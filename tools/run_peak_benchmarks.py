@@ -1,0 +1,296 @@
+"""The tool run_peak_benchmarks: what this device can reach, measured."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from ..analysis import measured_ceilings as peaks
+from ..analysis.problems import NotFound, Problem
+from ..analysis.store import Store
+from ..analysis.workload import connect
+from .benchmarks import report as peak_tables
+from .get_run import LONGEST_WAIT_S, RunResult, shown
+from .list_devices import Machine, survey
+from .machine.model import Device, Roots
+from .runner import lookup
+from .runner import start as launch
+from .runner.job import CallStep
+from .runner.state import CANCEL
+from .runner.worker import Tell
+
+if TYPE_CHECKING:
+    from .benchmarks.judge import Outcome
+
+
+Mode = Literal["full", "quick", "functional"]
+
+
+def measure(
+    store: Store, tell: Tell, *, run_id: str, about: dict[str, Any], device: str, wanted: list[str], mode: Mode
+) -> dict[str, Any]:
+    """Measure ``wanted`` on ``device`` ("cpu", or as the benchmarks name GPUs); ``about`` is kept with every row.
+
+    In mode functional nothing is stored. What failed or was skipped is told, not stored.
+    """
+    told: list[dict[str, Any]] = []
+    # Before anything can bring the GPU down.
+    versions = _versions(device, known=about["gpu"] is not None)
+
+    def progress(name: str, number: int, total: int, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            told.append(row(outcome))
+        tell(number / total, f"{name} ({min(number + 1, total)} of {total})", {"ceilings": told})
+
+    cancelled = (store.run_folder(run_id) / CANCEL).exists
+    found = [row(outcome) for outcome in _outcomes(device, wanted, mode, progress, cancelled)]
+    kept = [r for r in found if r["status"] not in ("failed", "skipped")]
+    if mode != "functional" and kept:
+        common = {
+            **about, **versions, "run_id": run_id, "mode": mode, "host": os.uname().nodename,
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        }  # fmt: skip
+        peaks.save(store, [{**common, **r} for r in kept])
+    return {"ceilings": found, "stored": len(kept) if mode != "functional" else 0}
+
+
+def row(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as data. The points of a sweep share its name; what is not known is None."""
+    values = asdict(outcome)
+    if outcome.intensity is not None:
+        values["ceiling"] = outcome.ceiling.removesuffix(f".{outcome.intensity:g}")
+    values["checked"] = values.pop("check")
+    return {name: None if value == "" or (name in _COUNTS and not value) else value for name, value in values.items()}
+
+
+_COUNTS = ("grid", "workgroup_size", "work_per_launch", "n")
+
+
+def _outcomes(
+    device: str,
+    wanted: list[str],
+    mode: Mode,
+    progress: Callable[[str, int, int, Outcome | None], None],
+    cancelled: Callable[[], bool],
+) -> Sequence[Outcome]:
+    if device == "cpu":
+        from .benchmarks import host
+
+        return host.run(wanted, mode, progress=progress, cancelled=cancelled)
+    from .benchmarks import run
+
+    return run.run(device, wanted or None, mode, progress=progress, cancelled=cancelled)
+
+
+def _versions(device: str, known: bool) -> dict[str, Any]:
+    """What the kernels were made of and by; of a device not ``known`` also what it is."""
+    if device == "cpu":
+        from .benchmarks import host
+
+        return {"compiler": host.compiler(), "kernel_version": host.version()}
+    from .benchmarks import table as sources
+    from .benchmarks.run import describe
+
+    found = describe(device)
+    identity = {
+        "device_uuid": found.uuid, "partition": found.partition, "device": found.name, "gpu": found.arch,
+        "driver": found.driver,
+    }  # fmt: skip
+    return {
+        **({} if known else identity),
+        "compiler": ", ".join(word for word in (found.compiler, found.runtime) if word) or None,
+        "kernel_version": sources.version(),
+        "compute_units": found.compute_units,
+    }
+
+
+_MEMORY, _BEST = "hbm.", "hbm.bw"
+"""The ways to use device memory, and the best of them, which only a run of all tells."""
+_RUNTIME = re.compile(r"(amd|nvidia)(?::(\d+))?")
+"""A GPU as its runtime counts it, which detection need not see: an emulated one has no driver."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device to measure: what is kept of it with every figure, how the benchmarks call it, and its ceilings."""
+
+    about: dict[str, Any]
+    called: str
+    names: tuple[str, ...]
+    kernel_version: str
+    lock: dict[str, str]
+    seen: bool = True
+    """Whether it is known what it is; a GPU that only its runtime shows is looked at by the run itself."""
+
+
+def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | None) -> tuple[Target, list[str]]:
+    """The device meant and the ceilings that it has, with remarks; NotFound where there is no such thing."""
+    notes = []
+    if device is None and not machine.gpus:
+        notes.append('No GPU is visible here: these are ceilings of the host\'s processors, device="cpu".')
+    if str(device).lower() == "cpu" or (device is None and not machine.gpus):
+        return _host(next(d for d in machine.devices if d.vendor == "cpu"), wanted), notes
+    fitting = [d for d in machine.gpus if device is None or str(device) in _names(d)]
+    if not fitting and (named := _RUNTIME.fullmatch(str(device).lower())):
+        return _unseen(named[1], int(named[2] or 0), wanted), notes
+    if not fitting:
+        here = ", ".join(f"{d.index} ({d.vendor} {d.arch}, {d.uuid})" for d in machine.gpus[:8]) or "no GPU"
+        raise NotFound(f"There is no GPU {device!r}", f"here are {here}", 'Give an index, a uuid or "cpu"')
+    if device is None and len(fitting) > 1:
+        notes.append(f"GPU 0 of {len(fitting)} was taken; device= takes another.")
+    return _gpu(fitting[0], wanted), notes
+
+
+def _host(found: Device, wanted: Sequence[str] | None) -> Target:
+    from .benchmarks import host
+
+    about = {
+        "vendor": "cpu", "device_uuid": host.identity(), "partition": host.partition(), "device": found.name,
+        "gpu": "cpu", "driver": None, "compute_units": found.compute_units, "compiler": host.compiler(),
+    }  # fmt: skip
+    return Target(
+        about, "cpu", host.chosen(wanted), host.version(), {f"cpu-{found.uuid or found.index}": "the processor"}
+    )
+
+
+def _gpu(found: Device, wanted: Sequence[str] | None) -> Target:
+    from .benchmarks import table
+    from .benchmarks import table as sources
+
+    specs = table.chosen(found.arch or "", list(wanted) if wanted else None)
+    about = {
+        "vendor": found.vendor, "device_uuid": found.uuid or f"{found.vendor}-{found.index}",
+        "partition": found.partition, "device": found.name, "gpu": found.arch, "driver": found.driver,
+        "compute_units": found.compute_units,
+    }  # fmt: skip
+    names = together([spec.name for spec in specs], [spec.name for spec in table.ceilings(found.arch or "")])
+    return Target(
+        about,
+        found.uuid if found.uuid and found.vendor == "nvidia" else f"{found.vendor}:{found.index}",
+        (*names, _BEST) if any(name.startswith(_MEMORY) for name in names) else tuple(names),
+        sources.version(),
+        {f"{found.vendor}-{found.uuid or found.index}": f"GPU {found.index} ({found.vendor} {found.arch})"},
+    )
+
+
+def _names(found: Device) -> tuple[str | None, ...]:
+    number = f"{found.vendor}:{found.index}"
+    return (found.uuid, str(found.index), number, *([found.vendor] if found.index == 0 else []))
+
+
+def _unseen(vendor: str, index: int, wanted: Sequence[str] | None) -> Target:
+    from .benchmarks import table as sources
+
+    about = dict.fromkeys(("device_uuid", "partition", "device", "gpu", "driver", "compute_units"))
+    lock = {f"{vendor}-{index}": f"GPU {index} ({vendor})"}
+    return Target(
+        {"vendor": vendor, **about}, f"{vendor}:{index}", tuple(wanted or ()), sources.version(), lock, seen=False
+    )
+
+
+def together(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
+    """``wanted`` in the order of ``known``, with every way to use device memory where one is wanted."""
+    memory = any(name.startswith(_MEMORY) for name in wanted)
+    return [name for name in known if name in wanted or (memory and name.startswith(_MEMORY))]
+
+
+FRESH = timedelta(days=90)
+_TIMEOUTS_S = {"quick": 300.0, "full": 900.0, "functional": 7200.0}
+_ENOUGH = {"full": ("full",), "quick": ("full", "quick")}
+"""Modes whose results answer for a mode."""
+
+
+def run_peak_benchmarks(
+    store: Store,
+    device: Annotated[str | int | None, Field(description='index, uuid or "cpu"')] = None,
+    ceilings: list[str] | None = None,
+    mode: Literal["full", "quick", "functional"] = "full",
+    again: bool = False,
+    wait_s: Annotated[float, Field(ge=0)] = 45,
+) -> RunResult:
+    """Measure what a GPU (else the CPU) can reach: ceilings such as hbm, valu.f32, or all. Fresh stored results answer
+    unless again; functional only checks kernels. compute_roofline uses them."""
+    target, notes = choose(survey(Roots()), device, ceilings)
+    rows = [] if again or mode == "functional" or not target.seen else fresh(store, target, mode)
+    wanted = together(peak_tables.missing(rows, target.names), target.names)
+    if rows and not wanted:
+        return stored(rows, target, mode, notes)
+    if 0 < len(wanted) < len(target.names):
+        known = len(target.names) - len(wanted)
+        notes.append(
+            f"{known} further ceilings are known already and not measured again; the SQL table ceilings has all."
+        )
+    run_id, folder = launch.new_run(store)
+    step = CallStep(
+        name="benchmark",
+        function="run_peak_benchmarks:measure",
+        arguments={
+            "run_id": run_id, "about": target.about, "device": target.called, "wanted": wanted, "mode": mode,
+        },
+    )  # fmt: skip
+    try:
+        launch.start(
+            store,
+            run_id,
+            [step],
+            kind="benchmark",
+            name=f"ceilings of {target.about['device'] or target.about['gpu'] or target.called}",
+            timeout_s=_TIMEOUTS_S[mode],
+            devices=target.lock,
+            about={"mode": mode, "gpu": target.about["gpu"], "device": target.about["device"]},
+            notes=notes,
+        )
+    except Problem:
+        launch.discard(store, run_id)
+        raise
+    lookup.wait(store, folder, min(wait_s, LONGEST_WAIT_S))
+    return shown(store, *lookup.look(store, folder))
+
+
+def fresh(store: Store, target: Target, mode: str) -> list[dict[str, Any]]:
+    """What is stored of the target's ceilings and still holds: same device, partition, driver and kernels, not old.
+
+    Of a ceiling measured in several modes, the fuller one counts.
+    """
+    with closing(connect()) as con:
+        known = peaks.latest(con, store)
+    since = (datetime.now(UTC) - FRESH).isoformat()
+    same = ("device_uuid", "partition", "driver")
+    holds = [
+        row for row in known
+        if all(row[name] == target.about[name] for name in same)
+        and row["kernel_version"] == target.kernel_version
+        and (target.about.get("compiler") in (None, row["compiler"]))
+        and row["mode"] in _ENOUGH[mode] and row["measured_at"] > since and row["ceiling"] in target.names
+    ]  # fmt: skip
+    best: dict[str, str] = {}
+    for row in sorted(holds, key=lambda r: _ENOUGH["quick"].index(r["mode"])):
+        best.setdefault(row["ceiling"], row["mode"])
+    chosen = [row for row in holds if row["mode"] == best[row["ceiling"]]]
+    return sorted(chosen, key=lambda r: (target.names.index(r["ceiling"]), r["intensity"] or 0.0))
+
+
+def stored(rows: list[dict[str, Any]], target: Target, mode: str, notes: list[str]) -> RunResult:
+    """An answer without a run: the results of earlier ones."""
+    newest = max(rows, key=lambda r: r["measured_at"])
+    oldest = min(rows, key=lambda r: r["measured_at"])
+    since = newest["measured_at"] if newest is oldest else f"{oldest['measured_at']} to {newest['measured_at']}"
+    said = f"Stored results of {since} on {target.about['device'] or target.about['gpu']}; again=true measures anew."
+    return RunResult(
+        run_id=newest["run_id"],
+        state="done",
+        progress="answered from stored results",
+        steps_done=1,
+        steps=1,
+        elapsed_s=0.0,
+        ceilings=peak_tables.ceilings(rows),
+        notes=[said, *notes, *peak_tables.notes(rows, mode)],
+        next=peak_tables.next_calls(),
+    )

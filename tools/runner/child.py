@@ -1,0 +1,275 @@
+"""A child of a run: started, watched, captured, ended."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from ...analysis.store import write_atomically
+from .environment import redacted
+from .job import Limits
+from .processes import DeathSignal, death_signal, descendants, end_all, reap
+from .state import CANCEL, MARKER
+
+_HEAD, _TAIL = 16_384, 131_072
+"""Bytes kept of the beginning and of the end of a stream."""
+
+
+class Capture:
+    """Keeps a bounded part of one stream and writes it, secrets taken out, to ``path``."""
+
+    def __init__(self, path: Path, hidden: Sequence[str]) -> None:
+        self.path, self.hidden = path, hidden
+        self.total = self._written = 0
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._held = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Take in what was read."""
+        self.total += len(piece)
+        if len(self._head) < _HEAD:
+            taken = piece[: _HEAD - len(self._head)]
+            self._head += taken
+            piece = piece[len(taken) :]
+        if piece:
+            self._tail.append(piece)
+            self._held += len(piece)
+        while self._tail and self._held - len(self._tail[0]) >= _TAIL:
+            self._held -= len(self._tail.popleft())
+
+    @property
+    def text(self) -> str:
+        """What was kept, with a line that says how much was left out between."""
+        tail = b"".join(self._tail)[-_TAIL:]
+        missing = self.total - len(self._head) - len(tail)
+        gap = f"\n[... {missing} bytes left out ...]\n".encode() if missing else b""
+        # A secret cut in two by the gap would not be recognised: the pieces beside it go as well.
+        if missing and self.hidden:
+            longest = max(len(s.encode()) for s in self.hidden)
+            return redacted(
+                (bytes(self._head)[:-longest] + gap + tail[longest:]).decode("utf-8", "replace"), self.hidden
+            )
+        return redacted((bytes(self._head) + gap + tail).decode("utf-8", "replace"), self.hidden)
+
+    def save(self) -> None:
+        """Write what was kept, if anything came since the last time."""
+        if self.total != self._written or not self.path.exists():
+            write_atomically(self.path, self.text)
+            self._written = self.total
+
+
+Reason = Literal["lost", "stopped", "cancelled", "timeout", "disk", "processes"]
+_SELDOM_S = 1.0
+"""Seconds between looks at the disk and the processes, which cost more than the others."""
+
+
+class Watch:
+    """Looks for reasons to stop; ``reason`` may be asked as often as one likes."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self.folder, self.limits = folder, limits
+        self.told_to_stop = False
+        """Set by a signal handler."""
+        self.deadline: float | None = None
+        self.deaf = False
+        """Whether everything but the loss of the starter is passed over, as while finished steps are saved."""
+        self._next_look = 0.0
+        self._lost = False
+
+    def start_clock(self, seconds: float) -> None:
+        """From now on ``seconds`` may pass."""
+        self.deadline = time.monotonic() + seconds
+
+    def reason(self) -> Reason | None:
+        """Why the run must stop now, or None."""
+        if self.lost():
+            return "lost"
+        if self.told_to_stop:
+            return "stopped"
+        if not self.deaf and (self.folder / CANCEL).exists():
+            return "cancelled"
+        now = time.monotonic()
+        if self.deadline is not None and now > self.deadline:
+            return "timeout"
+        if now < self._next_look:
+            return None
+        self._next_look = now + _SELDOM_S
+        # Who shares the store from another machine sees by this that we live.
+        os.utime(self.folder / "state.json")
+        if _used(self.folder) > self.limits.disk_bytes or shutil.disk_usage(self.folder).free < self.limits.free_bytes:
+            return "disk"
+        return "processes" if len(descendants(os.getpid())) > self.limits.processes else None
+
+    def lost(self) -> bool:
+        """Whether the process that started this one is gone: its end of our standard input is closed then."""
+        while not self._lost and select.select([0], [], [], 0)[0]:
+            self._lost = not os.read(0, 4096)
+        return self._lost
+
+
+def _used(folder: Path) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_blocks * 512  # noqa: PTH118
+            except OSError:
+                continue
+    return total
+
+
+_POLL_S = 0.05
+_PIECE = 1 << 18
+_SAVE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended: its exit status (negative: a signal), or why it was stopped or never began."""
+
+    status: int | None
+    pid: int = 0
+    stopped: Reason | None = None
+    unstarted: str = ""
+    left_behind: int = 0
+    """Processes that still ran after the program's own end and had to be ended."""
+    stuck: int = 0
+    """Processes that even SIGKILL did not end."""
+
+    @property
+    def well(self) -> bool:
+        """Whether it ended by itself and successfully."""
+        return self.status == 0 and not self.stopped
+
+
+def run(
+    run_id: str, argv: list[str], cwd: str, env: dict[str, str], logs: tuple[Path, Path], watch: Watch,
+    hidden: list[str], *, text: str = "", meanwhile: Callable[[], None] = lambda: None,
+) -> Outcome:  # fmt: skip
+    """Run ``argv`` to its end or until ``watch`` has a reason to stop; its output goes to the two ``logs``.
+
+    ``text`` is its standard input (none otherwise). ``meanwhile`` is called again and again.
+    """
+    out, err = (Capture(path, hidden) for path in logs)
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE if text else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env={**env, MARKER: run_id},
+            start_new_session=True,
+            preexec_fn=_Prepare(death_signal()),
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return Outcome(None, unstarted=getattr(error, "strerror", None) or str(error))
+    if child.stdin:
+        _give(child.stdin, text)
+    with selectors.DefaultSelector() as pipes:
+        for pipe, capture in ((child.stdout, out), (child.stderr, err)):
+            if pipe:
+                pipes.register(pipe, selectors.EVENT_READ, capture)
+        try:
+            return _attend(run_id, child, pipes, watch, meanwhile, (out, err))
+        finally:
+            end_all(run_id, 0, below=os.getpid())
+            _drain(pipes, time.monotonic() + 1)
+            out.save()
+            err.save()
+            for pipe in (child.stdout, child.stderr):
+                if pipe:
+                    pipe.close()
+
+
+@dataclass(frozen=True)
+class _Prepare:
+    """Runs in the child before its program: it dies with us, and writes no core dump."""
+
+    death: DeathSignal
+
+    def __call__(self) -> None:
+        self.death()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _attend(
+    run_id: str, child: subprocess.Popen[bytes], pipes: selectors.BaseSelector, watch: Watch,
+    meanwhile: Callable[[], None], captures: tuple[Capture, Capture],
+) -> Outcome:  # fmt: skip
+    status: int | None = None
+    linger_until, save_at = 0.0, time.monotonic() + _SAVE_S
+    while True:
+        _read(pipes, _POLL_S)
+        if status is None and reap(keep=child.pid):
+            status = child.wait()
+            linger_until = time.monotonic() + watch.limits.linger_s
+        if status is not None and not descendants(os.getpid()):
+            return Outcome(status, child.pid)
+        if status is not None and time.monotonic() > linger_until:
+            left = len(descendants(os.getpid()))
+            return Outcome(status, child.pid, left_behind=left, stuck=end_all(run_id, 0, below=os.getpid()))
+        if reason := watch.reason():
+            grace = 0.0 if reason in ("lost", "processes") else watch.limits.grace_s
+            stuck = end_all(run_id, grace, below=os.getpid())
+            if status is None and stuck == 0:
+                child.wait(1)
+            return Outcome(status, child.pid, stopped=reason, stuck=stuck)
+        meanwhile()
+        if time.monotonic() > save_at:
+            for capture in captures:
+                capture.save()
+            save_at = time.monotonic() + _SAVE_S
+
+
+def _read(pipes: selectors.BaseSelector, wait_s: float) -> bool:
+    """Take in what is there; whether anything was."""
+    if not pipes.get_map():
+        time.sleep(wait_s)
+        return False
+    ready = pipes.select(wait_s)
+    for key, _ in ready:
+        piece = os.read(key.fd, _PIECE)
+        if piece:
+            key.data.feed(piece)
+        else:
+            pipes.unregister(key.fileobj)
+    return bool(ready)
+
+
+def _drain(pipes: selectors.BaseSelector, until: float) -> None:
+    while pipes.get_map() and time.monotonic() < until and _read(pipes, 0):
+        pass
+
+
+def _give(pipe: IO[bytes], text: str) -> None:
+    try:
+        with pipe:
+            pipe.write(text.encode())
+    except BrokenPipeError:
+        # It ended without reading; how it ended tells more.
+        return
+
+
+def signal_name(status: int) -> str:
+    """``3`` as exit status 3, ``-11`` as SIGSEGV, ``139`` as a shell's word for the same."""
+    number = -status if status < 0 else status - 128 if status > 128 else 0
+    if number:
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            return f"status {status}"
+        return name if status < 0 else f"status {status} ({name})"
+    return f"status {status}"

@@ -1,0 +1,1 @@
+"""SQL of clients: a sandbox and the tables that it shows."""

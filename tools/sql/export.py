@@ -1,0 +1,76 @@
+"""export-db: the store, or one workload, as one .duckdb file with the tables of the SQL schema."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...analysis import schema
+from ...analysis.problems import BadInput, StoreProblem
+from ...analysis.store import Manifest, Store, sql_literal, sql_name
+from .tables import PROVIDERS
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Written so that DuckDB 1.5 clients can open the file too.
+_STORAGE = "v1.5.0"
+
+
+def export_db(store: Store, target: Path, workload: str | None = None) -> dict[str, int]:
+    """Write ``target`` and return the rows of every table; the file appears only when it is complete.
+
+    Raises BadInput for an empty store, StoreProblem where the file cannot be written.
+    """
+    import duckdb
+
+    manifests = [store.resolve(workload)] if workload else store.scan()[0]
+    if not manifests:
+        raise BadInput("There is nothing to export", f"the store {store.root} is empty")
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    con, rows = duckdb.connect(), dict[str, int]()
+    try:
+        con.execute(f"ATTACH {sql_literal(str(draft))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
+        for table in schema.schema():
+            rows[table] = _export_table(con, store, manifests, table)
+        con.execute("DETACH out")
+        draft.replace(target)
+    except (duckdb.IOException, OSError) as error:
+        raise StoreProblem(
+            f"{target} cannot be written", str(error).splitlines()[0], "Name a file in a writable folder"
+        ) from error
+    finally:
+        con.close()
+        draft.unlink(missing_ok=True)
+        draft.with_name(draft.name + ".wal").unlink(missing_ok=True)
+    return rows
+
+
+def _export_table(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manifest], table: str) -> int:
+    listing = schema.pass_times(store, manifests) if table == "counters" else None
+    more = [row[0] for row in con.execute(listing).fetchall()] if listing else []
+    columns = schema.columns(table, manifests, more)
+    typed = ", ".join(f"{sql_name(name)} {column.type}" for name, column in columns.items())
+    con.execute(f"CREATE TABLE out.{table} ({typed})")
+    for name, column in columns.items():
+        unit = f" [{column.unit}]" if column.unit else ""
+        con.execute(f"COMMENT ON COLUMN out.{table}.{sql_name(name)} IS {sql_literal(column.description + unit)}")
+    if relation := schema.relation(store, manifests, table, list(columns)):
+        con.execute(f"INSERT INTO out.{table} BY NAME {relation}")
+    elif rows := _rows(store, manifests, table):
+        import pandas
+
+        # Row by row, the metrics of a hundred kernels would take minutes.
+        frame = pandas.DataFrame(rows, columns=list(columns), dtype=object)
+        con.register("frame", frame)
+        con.execute(f"INSERT INTO out.{table} SELECT * FROM frame")
+        con.unregister("frame")
+    found = con.execute(f"SELECT count(*) FROM out.{table}").fetchone()
+    return int(found[0]) if found else 0
+
+
+def _rows(store: Store, manifests: list[Manifest], table: str) -> list[list[object]]:
+    if table in ("workloads", "facts"):
+        return schema.manifest_rows(table, manifests)
+    return PROVIDERS[table](store, manifests)[1] if table in PROVIDERS else []

@@ -1,0 +1,352 @@
+"""What one SQL text names: tables, columns, units, and the plan of what has to be read for it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...analysis.problems import LimitExceeded
+from ...analysis.schema import Column, manifest_rows, relation, schema
+from ...analysis.store import Manifest, Store, sql_literal, sql_name
+from .errors import too_wide
+from .sandbox import MEMORY_BYTES
+from .tables import PROVIDERS
+
+Node = dict[str, Any]
+_QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
+
+
+@dataclass
+class References:
+    """Everything that a query names, in lower case, and which tables it needs whole."""
+
+    tables: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
+    """Tables of which every column is needed: SELECT *, COLUMNS(...), NATURAL JOIN, PIVOT, a row as a value."""
+    words: set[str] = field(default_factory=set)
+    """Every name and text in the query; a column that is not among them cannot be used by it."""
+    functions: set[str] = field(default_factory=set)
+    table_functions: set[str] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
+    """Tables that are neither ours nor defined by the query itself, such as those of information_schema."""
+    writes: bool = False
+    """Whether a data-modifying statement hides inside."""
+
+
+def references(root: Node, known: Mapping[str, Any]) -> References:
+    """Everything the query ``root`` refers to; ``known`` holds our tables by their lower-case names."""
+    found = References()
+    for node in _all_nodes(root):
+        kind = str(node.get("type"))
+        found.words.update(_words(node))
+        found.writes |= kind.endswith("_NODE") and kind not in _QUERIES
+        if "function_name" in node:
+            found.functions.add(str(node["function_name"]).lower())
+        if kind == "TABLE_FUNCTION":
+            found.table_functions.add(str((node.get("function") or {}).get("function_name")).lower())
+    aliases: dict[str, set[str]] = {}
+    rows: set[str] = set()
+    queries: list[tuple[Node, frozenset[str]]] = [(root, frozenset())]
+    while queries:
+        query, defined = queries.pop()
+        if query.get("cte_name"):
+            defined |= {str(query["cte_name"]).lower()}
+        for name, body in ctes(query):
+            queries.append((body, defined))
+            defined |= {name}
+        inside, nested = _parts(query)
+        queries += [(inner, defined) for inner in nested]
+        own = [node for node in inside if node.get("type") == "BASE_TABLE"]
+        names = {str(node["table_name"]).lower() for node in own} - defined
+        found.foreign |= names - known.keys()
+        found.tables |= names & known.keys()
+        for node in own:
+            name = str(node["table_name"]).lower()
+            aliases.setdefault(str(node.get("alias") or name).lower(), set()).add(name)
+            if node.get("column_name_alias"):
+                found.whole.add(name)
+        for node in (query, *inside):
+            if node.get("column_names"):
+                rows.add(str(node["column_names"][-1]).lower())
+            if node.get("type") == "STAR" and node.get("relation_name"):
+                rows.add(str(node["relation_name"]).lower())
+            elif node.get("type") in ("STAR", "POSITIONAL_REFERENCE", "PIVOT") or node.get("ref_type") == "NATURAL":
+                found.whole |= names
+    for name in rows:
+        found.whole |= aliases.get(name, set())
+    found.whole &= found.tables
+    return found
+
+
+def row_limit(root: Node, limit: int) -> tuple[str, int, bool] | None:
+    """(table, rows, whether the query has no limit of its own) when the first rows of one table suffice, else None.
+
+    True of ``SELECT columns FROM table [LIMIT n] [OFFSET m]`` and nothing more; the caller reads ``limit`` rows.
+    """
+    table = root.get("from_table", {})
+    plain = {"type", "modifiers", "select_list", "from_table", "aggregate_handling", "cte_map"}
+    if table.get("type") != "BASE_TABLE" or "sample" in table or any(root[key] for key in root.keys() - plain):
+        return None
+    if root.get("cte_map") or root.get("aggregate_handling") != "STANDARD_HANDLING":
+        return None
+    for item in root["select_list"]:
+        if item.get("type") not in ("STAR", "COLUMN_REF") or item.get("replace_list") or item.get("expr"):
+            return None
+    name, modifiers = str(table["table_name"]).lower(), root.get("modifiers", [])
+    if not modifiers:
+        return name, limit, True
+    if len(modifiers) > 1 or modifiers[0].get("type") != "LIMIT_MODIFIER":
+        return None
+    own, offset = _integer(modifiers[0].get("limit")), _integer(modifiers[0].get("offset"))
+    if own is None or (modifiers[0].get("offset") and offset is None):
+        return None
+    return name, own + (offset or 0), False
+
+
+def _parts(query: Node) -> tuple[list[Node], list[Node]]:
+    """The nodes of one query without those of the queries nested in it, and these; WITH is left out."""
+    inside: list[Node] = []
+    nested: list[Node] = []
+    pending: list[Any] = [value for key, value in query.items() if key != "cte_map"]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending += node
+        elif isinstance(node, dict):
+            if str(node.get("type")).endswith("_NODE"):
+                nested.append(node)
+                continue
+            if node.get("type") == "SHOW_REF" and node.get("show_type") == "DESCRIBE":
+                continue  # needs names and types, no rows
+            key = node.get("expression") if "null_order" in node else None
+            if key and key.get("type") == "STAR" and not key.get("expr"):
+                continue  # ORDER BY ALL: the columns of the result, not of the table
+            inside.append(node)
+            pending += node.values()
+    return inside, nested
+
+
+def _words(node: Node) -> Iterator[str]:
+    for value in node.values():
+        if isinstance(value, str):
+            yield value.lower()
+        elif isinstance(value, list):
+            yield from (item.lower() for item in value if isinstance(item, str))
+
+
+def _all_nodes(root: Node) -> Iterator[Node]:
+    pending: list[Any] = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            yield node
+            pending += node.values()
+        elif isinstance(node, list):
+            pending += node
+
+
+def _integer(node: Node | None) -> int | None:
+    """The value of a constant of an integer type, in the form of either DuckDB version."""
+    if not node or node.get("type") != "VALUE_CONSTANT":
+        return None
+    value = node.get("literal", {}).get("text") if "literal" in node else node.get("value", {}).get("value")
+    return int(value) if isinstance(value, int | str) and str(value).isdigit() else None
+
+
+def ctes(query: Node) -> list[tuple[str, Node]]:
+    """Name and query of every common table expression of one query."""
+    entries = (query.get("cte_map") or {}).get("map", [])
+    return [(str(entry["key"]).lower(), query_of(entry["value"])) for entry in entries]
+
+
+def query_of(holder: Node) -> Node:
+    """The query node inside a subquery or a common table expression, in either version's form."""
+    node: Node = holder.get("query_node") or holder.get("query") or holder.get("subquery") or {}
+    inner: Node = node.get("node", node)
+    return inner
+
+
+Offered = dict[str, str | None]
+"""Column -> unit, all names in lower case."""
+Units = Mapping[str, Mapping[str, str | None]]
+"""Table -> column -> unit, all names in lower case."""
+
+# fmt: off
+_KEEPS_UNIT = frozenset((
+    "sum", "avg", "mean", "min", "max", "median", "mode", "quantile", "quantile_cont", "quantile_disc", "mad",
+    "approx_quantile", "stddev", "stddev_samp", "stddev_pop", "any_value", "first", "last", "arg_max", "arg_min",
+    "first_value", "last_value", "lag", "lead", "abs", "round", "floor", "ceil", "trunc", "ifnull", "nullif",
+    "greatest", "least",
+))
+"""Functions whose result has the unit of their first argument."""
+# fmt: on
+
+
+def result_units(root: Node, names: list[str], units: Units) -> list[str | None]:
+    """The unit of every result column, where it is a stored column or an aggregate that keeps its unit."""
+    items = root.get("select_list", [])
+    scope = _Scope(units)
+    if root.get("type") == "SELECT_NODE" and len(items) == len(names) and not any(map(_is_star, items)):
+        sources = scope.inside(root).sources(root)
+        return [_unit(item, sources) for item in items]
+    by_name = scope.outputs(root)
+    return [by_name.get(name.lower()) for name in names]
+
+
+class _Scope:
+    """Units of tables and common table expressions as one query sees them; each query is looked at once."""
+
+    def __init__(self, units: Units, ctes: Mapping[str, Node] | None = None, seen: dict[int, Offered] | None = None):
+        self.units, self.ctes, self.seen = units, ctes or {}, {} if seen is None else seen
+
+    def inside(self, query: Node) -> _Scope:
+        """The scope of what ``query`` contains: its own WITH names come on top."""
+        return _Scope(self.units, {**self.ctes, **dict(ctes(query))}, self.seen) if query.get("cte_map") else self
+
+    def outputs(self, query: Node) -> Offered:
+        """Unit of the named output columns of any query."""
+        if query.get("type") != "SELECT_NODE":
+            return {}
+        if id(query) in self.seen:
+            return self.seen[id(query)]
+        self.seen[id(query)] = found = Offered()  # also ends the recursion of a query that names itself
+        sources = self.inside(query).sources(query)
+        for item in query.get("select_list", []):
+            if _is_star(item):
+                found.update(sources)
+                found.update({str(entry["key"]).lower(): None for entry in item.get("replace_list") or []})
+            elif name := item.get("alias") or (item.get("column_names") or [""])[-1]:
+                found[str(name).lower()] = _unit(item, sources)
+        return found
+
+    def sources(self, query: Node) -> Offered:
+        """Unit of every column that the FROM clause of one SELECT offers; names that disagree have none."""
+        found = Offered()
+        pending = [query.get("from_table") or {}]
+        while pending:
+            ref = pending.pop()
+            if ref.get("type") == "BASE_TABLE":
+                name = str(ref["table_name"]).lower()
+                offered = self.outputs(self.ctes[name]) if name in self.ctes else self.units.get(name, {})
+            elif ref.get("type") == "SUBQUERY":
+                offered = self.outputs(query_of(ref))
+            else:
+                pending += [ref[side] for side in ("left", "right") if isinstance(ref.get(side), dict)]
+                continue
+            for name, unit in offered.items():
+                found[name] = unit if found.get(name, unit) == unit else None
+        return found
+
+
+def _is_star(item: Node) -> bool:
+    return item.get("type") == "STAR"
+
+
+def _unit(item: Node, sources: Mapping[str, str | None]) -> str | None:
+    """Unit of an expression: a column, a cast of one, or a function that keeps the unit of its first argument."""
+    while item:
+        if item.get("type") == "COLUMN_REF":
+            return sources.get(str(item["column_names"][-1]).lower())
+        if str(item.get("function_name", "")).lower() in _KEEPS_UNIT:
+            first = (item.get("arguments") or item.get("children") or [{}])[0]
+            item = first.get("expression", first)
+        elif item.get("class") == "CAST":
+            item = item.get("child") or {}
+        else:
+            return None
+    return None
+
+
+_WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2}
+"""Bytes of a value in memory, roughly."""
+
+
+@dataclass
+class Plan:
+    """Trusted SQL for the worker: ``load`` fills the tables, ``count`` counts the rows where not all are copied."""
+
+    load: list[str] = field(default_factory=list)
+    count: str | None = None
+    empty: list[str] = field(default_factory=list)
+    """Tables of the query that have no rows anywhere."""
+
+
+def plan(
+    store: Store,
+    manifests: list[Manifest],
+    tables: Mapping[str, Mapping[str, Column]],
+    found: References,
+    folder: Path,
+    first: tuple[str, int, bool] | None,
+) -> Plan:
+    """Create every one of ``tables``, and fill those columns that the query can use.
+
+    ``folder`` takes the rows of computed tables; ``first`` is what ``rows_needed`` said.
+    """
+    made = Plan()
+    for table, columns in tables.items():
+        names = list(columns)
+        if table in found.tables and table not in found.whole and not found.foreign:
+            names = [name for name in names if name.lower() in found.words] or names[:1]
+        typed = ", ".join(f"{sql_name(name)} {columns[name].type}" for name in names)
+        made.load.append(f"CREATE TABLE {table} ({typed})")
+        if table not in found.tables:
+            continue
+        if computed := _computed(store, manifests, table):
+            _write_rows(computed, folder / f"{table}.jsonl")
+            made.load.append(f"INSERT INTO {table} {_read_rows(table, columns, names)}")
+        elif source := relation(store, manifests, table, names):
+            limit = ""
+            if first:
+                limit = f" LIMIT {first[1]}"
+                made.count = f"SELECT count(*) FROM ({source})" if first[2] else None
+            else:
+                _check_size(table, manifests, [columns[name].type for name in names])
+            made.load.append(f"INSERT INTO {table} {source}{limit}")
+        else:
+            made.empty.append(table)
+    return made
+
+
+def rows_needed(tree: Node, found: References, limit: int) -> tuple[str, int, bool] | None:
+    """``row_limit`` for a query that shows the first ``limit`` rows, where nothing else in it forbids that."""
+    return row_limit(tree, limit + 1) if len(found.tables) == 1 and not found.foreign else None
+
+
+def _computed(
+    store: Store, manifests: list[Manifest], table: str
+) -> tuple[Sequence[str], Sequence[Sequence[Any]]] | None:
+    """Columns and rows of a table that is not kept in files; computed only when a query names it."""
+    if table in ("workloads", "facts"):
+        return list(schema()[table].columns), manifest_rows(table, manifests)
+    return PROVIDERS[table](store, manifests) if table in PROVIDERS else None
+
+
+def _write_rows(given: tuple[Sequence[str], Sequence[Sequence[Any]]], path: Path) -> None:
+    names, rows = given
+    try:
+        with path.open("w", encoding="utf-8") as out:
+            for row in rows:
+                finite = (None if isinstance(value, float) and not math.isfinite(value) else value for value in row)
+                out.write(json.dumps(dict(zip(names, finite, strict=True))) + "\n")
+    except OSError as error:
+        what = f"The rows of {path.stem} cannot be handed over"
+        raise LimitExceeded(what, error.strerror or "", "Free space in the temporary folder") from error
+
+
+def _read_rows(table: str, columns: Mapping[str, Column], names: list[str]) -> str:
+    """SQL for the worker, which starts in the folder of the file."""
+    types = ", ".join(f"{sql_literal(name)}: {sql_literal(columns[name].type)}" for name in names)
+    picks = ", ".join(map(sql_name, names))
+    return f"SELECT {picks} FROM read_json('{table}.jsonl', format = 'newline_delimited', columns = {{{types}}})"
+
+
+def _check_size(table: str, manifests: list[Manifest], types: list[str]) -> None:
+    """Refuse at once what would fill the memory after seconds of copying."""
+    rows = sum(m.dispatches for m in manifests) if table in ("dispatches", "counters") else 0
+    if rows * sum(_WIDTH[kind] for kind in types) > 0.8 * MEMORY_BYTES:
+        raise too_wide(table, rows, len(types))
