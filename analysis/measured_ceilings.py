@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .store import Store, new_id, sql_path, write_table
+from .database import sql_path
+from .store import Store, new_id, write_table
 
 if TYPE_CHECKING:
     import duckdb

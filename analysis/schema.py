@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from . import measured_ceilings as peaks
-from .store import TABLES, Manifest, Store, sql_name, sql_path
+from .database import sql_name, sql_path
+from .store import TABLES, Manifest, Store
 
 _PASS_TIME = "duration_ns@"
 _RULES = """\

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
+from .database import sql_literal
 from .problems import NotAllowed, NotFound, StoreProblem, near
 
 if TYPE_CHECKING:
@@ -291,21 +292,6 @@ def write_atomically(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
-
-
-def sql_path(path: Path) -> str:
-    """``path`` as a SQL literal for DuckDB's readers: characters of a glob pattern stand for themselves."""
-    return sql_literal("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
-
-
-def sql_literal(text: str) -> str:
-    """``text`` as a SQL string literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def sql_name(name: str) -> str:
-    """``name`` as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _read_manifest(folder: Path) -> Manifest:

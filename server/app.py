@@ -64,7 +64,7 @@ def build(store: Store, *, read_only: bool = False, allow_exec: bool = False) ->
 def warm_up() -> None:
     """Load what the first question needs (DuckDB and the parsed catalogue), so that it is answered faster."""
     from ..analysis.catalogue import metrics as catalog
-    from ..analysis.workload import connect
+    from ..analysis.database import connect
 
     connect().close()
     for target in catalog.with_metrics():

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
-from rooflens.analysis.store import Manifest, Store, sql_name, write_table
+from rooflens.analysis.database import sql_name
+from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.tests.rooflines import MI250X
 
 LAUNCH: dict[str, int | None] = {

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rooflens.analysis.engine import evaluation as engine
+from rooflens.analysis import engine
 from rooflens.analysis.store import Manifest, Store
 from rooflens.tools.import_profile import import_profile
 
@@ -90,7 +90,7 @@ def compare(store: Store, case: dict[str, str], panels: set[str] | None = None) 
                     row["norm_unit"],
                     row["value"],
                     ours,
-                    figure.reason if figure else "no such metric",
+                    str(figure.reason or "") if figure else "no such metric",
                 )
             )
     return count, different

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
-from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.formula import references
 from rooflens.analysis.catalogue.work import formulas
+from rooflens.analysis.database import sql_name
 from rooflens.analysis.engine.sums import By
 from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import inputs as scenes
 from rooflens.analysis.rooflines.ceilings import Source
-from rooflens.analysis.store import Manifest, Store, sql_name, write_table
+from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.workload import Workload
 
 MI250X = {
     "cu_per_gpu": 110.0, "max_sclk": 1700.0, "max_mclk": 1600.0, "num_hbm_channels": 32.0, "total_l2_chan": 32.0,
@@ -99,16 +100,13 @@ def scene(
     source: Source = "empirical",
     by_hand: Mapping[str, float] | None = None,
     limit: int = 1000,
-) -> scenes.Scene:
+) -> scenes.RooflineInputs:
     """What both rooflines start from, for one workload."""
-    con = database.connect()
-    try:
-        return scenes.prepare(con, store, manifest, kernel, dispatches, by, source, by_hand, limit, 0)
-    finally:
-        con.close()
+    with Workload(store, manifest) as workload:
+        return scenes.prepare(workload, scenes.Asked(kernel, dispatches, by, limit), source, by_hand)
 
 
-def points(found: scenes.Scene, datatype: str | None = None) -> dict[tuple[str, str, str], roofline.Point]:
+def points(found: scenes.RooflineInputs, datatype: str | None = None) -> dict[tuple[str, str, str], roofline.Point]:
     """The points of a scene by kernel, level and data type."""
     made = roofline.flop(found, ("hbm", "l2", "vl1d", "lds"), datatype).points
     return {(p.kernel, p.level, p.datatype): p for p in made}

@@ -17,10 +17,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from rooflens.analysis import engine
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.products import product
-from rooflens.analysis.engine import evaluation as engine
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import instruction as instruction_roofline

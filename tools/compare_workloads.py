@@ -13,10 +13,10 @@ from ..analysis.comparison.compare import Compared, Comparison, compare
 from ..analysis.comparison.explain import changes
 from ..analysis.comparison.matching import base_name
 from ..analysis.comparison.time import ENOUGH
-from ..analysis.engine.compile import facts_of
 from ..analysis.experiments import Entry, Outcome
 from ..analysis.problems import BadArgument
-from ..analysis.store import Manifest, Store
+from ..analysis.store import Store
+from ..analysis.workload import Workload
 from .profilers.tables.names import noted
 from .results import NextCall, Result, Table, table
 
@@ -75,12 +75,12 @@ def normalised(found: Comparison) -> Table:
     rows: list[list[Any]] = []
     for pair in found.pairs[:_NORMALISED]:
         shares, cycles = [], []
-        for side, manifest, limits in zip(
+        for side, side_of, limits in zip(
             (pair.before, pair.after), (found.before, found.after), found.ceilings, strict=True
         ):
-            least = explain.least_times(side, manifest.arch or "", limits) if limits is not None else {}
+            least = explain.least_times(side, side_of.arch, limits) if limits is not None else {}
             shares.append({name: 100 * t[0] / side.time_ns for name, t in least.items() if side.time_ns})
-            spent, units = side.amount("clock.of"), facts_of(manifest).get("cu_per_gpu") if manifest.arch else None
+            spent, units = side.amount("clock.of"), side_of.facts.get("cu_per_gpu") if side_of.arch else None
             cycles.append(spent * units if spent and units else None)
         for name in shares[0]:
             if name in shares[1] and max(shares[0][name], shares[1][name]) > 0:
@@ -92,7 +92,7 @@ def normalised(found: Comparison) -> Table:
     return table(dict.fromkeys(("kernel", "figure", "baseline", "candidate", "unit")), rows)
 
 
-def metrics(store: Store, found: Comparison, pairs: Sequence[Compared], detail: str) -> Table | None:
+def metrics(found: Comparison, pairs: Sequence[Compared], detail: str) -> Table | None:
     """The metrics that changed most, of pairs of single kernels."""
     rows: list[list[Any]] = []
     for pair in pairs:
@@ -100,7 +100,7 @@ def metrics(store: Store, found: Comparison, pairs: Sequence[Compared], detail: 
         if len(names[0]) != 1 or len(names[1]) != 1:
             continue
         other = found.other_gpu is not None
-        for c in changes(store, found.before, names[0][0], found.after, names[1][0], other)[: _METRICS[detail]]:
+        for c in changes(found.before, names[0][0], found.after, names[1][0], other)[: _METRICS[detail]]:
             same = c.before.unit == c.after.unit
             unit = c.before.unit if same else f"{c.before.unit} / {c.after.unit}"
             word = "" if c.better is None else "yes" if c.better else "no"
@@ -201,10 +201,10 @@ def pair_notes(found: Comparison) -> list[str]:
             "explanation: the ms of the terms add up to the change of the total time; terms without counters in both "
             "workloads are left out and stay in the last one."
         )
-    tags = [m.name for m in (found.before, found.after) if "partial" in m.tags]
+    tags = [m.name for m in (found.before, found.after) if "partial" in m.manifest.tags]
     if tags:
         said.append(f"Partial profiles: {', '.join(tags)}.")
-    hosts = {m.host for m in (found.before, found.after) if m.host}
+    hosts = {w.manifest.host for w in (found.before, found.after) if w.manifest.host}
     if len(hosts) > 1:
         said.append("The two were measured on different machines: their clocks and cooling may differ.")
     return list(dict.fromkeys(said))
@@ -449,13 +449,13 @@ def compare_workloads(
 ) -> CompareResult:
     """Compare versions: times with 95 % interval and verdict, same work or not, what the change of time consists of,
     changed metrics. group: several kernels against one. hypothesis and change go to the log."""
-    before = store.resolve(baseline)
+    before = Workload.open(store, baseline)
     wanted = [candidate] if isinstance(candidate, str) else list(candidate)
     if not 1 <= len(wanted) <= _SERIES:
         raise BadArgument(f"candidate names {len(wanted)} workloads", fix=f"Name 1 to {_SERIES}")
-    after = [store.resolve(word) for word in wanted]
+    after = [Workload.open(store, word) for word in wanted]
     limit = _KERNELS[detail] if len(after) == 1 else 1
-    found = [compare(store, before, m, kernel=kernel, groups=group, limit=limit) for m in after]
+    found = [compare(before, m, kernel=kernel, groups=group, limit=limit) for m in after]
     result = _pair(store, found[0], detail) if len(found) == 1 else _series(before, found)
     if hypothesis or change:
         _log(store, found, hypothesis, change, result)
@@ -476,7 +476,7 @@ def _pair(store: Store, found: Comparison, detail: str) -> CompareResult:
         work=work(top, detail) if alike else None,
         explanation=explanation(top) if alike else None,
         normalised=None if alike else normalised(found),
-        metrics=metrics(store, found, top, detail),
+        metrics=metrics(found, top, detail),
         only_in_baseline=named(found.matching.only_before),
         only_in_candidate=named(found.matching.only_after),
         notes=pair_notes(found),
@@ -484,7 +484,7 @@ def _pair(store: Store, found: Comparison, detail: str) -> CompareResult:
     )
 
 
-def _series(before: Manifest, found: list[Comparison]) -> CompareResult:
+def _series(before: Workload, found: list[Comparison]) -> CompareResult:
     last = _first(found[-1])
     return CompareResult(
         baseline=before.id,

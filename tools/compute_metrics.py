@@ -10,8 +10,9 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.engine import evaluation as engine
 from ..analysis.engine.compile import scattered
+from ..analysis.engine.evaluation import View
 from ..analysis.store import Manifest, Store
-from ..analysis.workload import connect
+from ..analysis.workload import Workload
 from .results import NextCall, Result, Table, table
 
 _SUMMARY = {
@@ -52,18 +53,11 @@ def compute_metrics(
 ) -> MetricsResult:
     """Hardware metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
     reason where a figure is missing or doubtful. Start with the preset "overview"."""
-    manifest = store.resolve(workload)
-    figures = engine.evaluate(
-        store,
-        manifest,
-        metrics,
-        kernel=kernel,
-        by_kernel=by_kernel,
-        dispatches=dispatches,
-        normalization=normalization,
-        aggregation=aggregation,
-        quartiles=detail == "full",
-    )
+    view = View(kernel, dispatches, by_kernel, normalization, aggregation, quartiles=detail == "full")
+    with Workload.open(store, workload) as opened:
+        figures = engine.figures(opened, metrics, view)
+        mixed = _scattered(opened, figures)
+    manifest = opened.manifest
     rows = [_row(f, detail) for f in figures]
     columns = _SUMMARY | (_FULL if detail == "full" else {})
     return MetricsResult(
@@ -73,14 +67,20 @@ def compute_metrics(
         normalization=normalization,
         aggregation=aggregation,
         table=table(columns, rows, limit=limit, offset=offset),
-        notes=[*_notes(manifest, figures), *_scattered(store, manifest, figures)],
+        notes=[*_notes(manifest, figures), *mixed],
         next=_next(manifest, figures, by_kernel),
     )
 
 
 def _row(f: engine.Figure, detail: str) -> list[Any]:
     row = [f.id, f.name, f.metric.title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak]
-    return [*row, f.status, f.reason, f.n, *([f.q1, f.median, f.q3, f.std] if detail == "full" else [])]
+    return [
+        *row,
+        f.status,
+        f.reason and f.reason.text,
+        f.n,
+        *([f.q1, f.median, f.q3, f.std] if detail == "full" else []),
+    ]
 
 
 def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
@@ -104,15 +104,11 @@ def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
     return notes
 
 
-def _scattered(store: Store, manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
+def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
     """Which of the figures combine several runs of the program, whose work and time can differ."""
-    con = connect()
-    try:
-        metrics = {f.name: f.metric for f in figures if f.value is not None}
-        read = {name: catalog.counters(manifest.arch or "", metric) for name, metric in metrics.items()}
-        names = scattered(con, store, manifest, read)
-    finally:
-        con.close()
+    metrics = {f.name: f.metric for f in figures if f.value is not None}
+    read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
+    names = scattered(workload, read)
     if not names:
         return []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -15,13 +14,12 @@ from pydantic import Field
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.engine import evaluation as engine
-from ..analysis.engine.compile import facts_of
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
 from ..analysis.occupancy.rule import Mode, registers
 from ..analysis.occupancy.simplified import Simplified, error, simplified
 from ..analysis.problems import BadArgument, BadInput, NotFound, Problem, near
-from ..analysis.store import Manifest, Store, sql_literal
-from ..analysis.workload import choose, connect
+from ..analysis.store import Manifest, Store
+from ..analysis.workload import Workload
 from .codeobject.kernels import CodeKernel, read
 from .results import NextCall, Result, Table, table
 
@@ -131,15 +129,15 @@ def _repeated(arch: str, row: Any) -> bool:
 
 def _launches(store: Store, manifest: Manifest, kernel: str | None) -> tuple[list[Any], int]:
     """Kernel, registers, LDS, work-group size, launches, share of time and grid of every configuration; the kernels."""
-    with closing(connect()) as con:
-        selection = choose(con, store, manifest, kernel, None)
-        rows = con.execute(
+    with Workload(store, manifest) as opened:
+        selection = opened.select(kernel)
+        rows = opened.rows(
             "SELECT kernel, vgpr, agpr, sgpr, lds_bytes, workgroup_size, count(*), "
             "100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), median(grid) "
-            f"FROM read_parquet({sql_literal(str(store.file(manifest, 'dispatches')))}) d "
+            f"FROM {opened.relation('dispatches')} d "
             f"WHERE {selection.condition('d')} "
             "GROUP BY ALL ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
-        ).fetchall()
+        )
     return rows, len(selection.kernels)
 
 
@@ -147,14 +145,15 @@ def _achieved(store: Store, manifest: Manifest, kernel: str | None) -> tuple[dic
     """Kernel -> measured waves per CU and their share of the device's slots; else why there are none."""
     if manifest.arch not in catalog.with_metrics() or _ACHIEVED not in catalog.by_name(manifest.arch):
         return {}, f"no metric for it is known on {manifest.arch}"
-    figures = engine.evaluate(store, manifest, [_ACHIEVED], kernel=kernel, by_kernel=True)
-    slots = facts_of(manifest).get("max_waves_per_cu", 0)
+    with Workload(store, manifest) as opened:
+        figures = engine.figures(opened, [_ACHIEVED], engine.View(kernel, by_kernel=True))
+        slots = opened.facts.get("max_waves_per_cu", 0)
     found = {
         f.kernel: {"achieved_waves_per_cu": f.pct_of_peak * slots / 100, "achieved_pct": f.pct_of_peak}
         for f in figures
         if f.kernel and f.pct_of_peak is not None and f.status in ("ok", "suspect")
     }
-    return found, None if found else next((f.reason for f in figures if f.reason), "the counters hold no value")
+    return found, None if found else next((f.reason.text for f in figures if f.reason), "the counters hold no value")
 
 
 def _about_registers(arch: str, rows: list[Any], dynamic: int, format: str) -> list[str]:

@@ -11,13 +11,12 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.work import LEVELS, LevelName
 from ..analysis.rooflines import flop as roofline
-from ..analysis.rooflines import inputs as scene
 from ..analysis.rooflines import instruction as instruction_roofline
 from ..analysis.rooflines.ceilings import Ceilings
-from ..analysis.rooflines.inputs import Scene
+from ..analysis.rooflines.inputs import Asked, RooflineInputs, prepare
 from ..analysis.rooflines.limits import View
 from ..analysis.store import Manifest, Store
-from ..analysis.workload import connect
+from ..analysis.workload import Workload
 from .results import NextCall, Result, Table, table
 
 _POINTS = {
@@ -171,7 +170,7 @@ def sweep(chosen: Ceilings) -> Table:
     return table(columns, [[p.name, p.intensity, p.value, p.unit] for p in chosen.sweep])
 
 
-def peak_note(found: Scene) -> str:
+def peak_note(found: RooflineInputs) -> str:
     issue = found.theory.known.get("issue")
     if issue is None:
         return "The peak of instruction issue is unknown: the profile states no clock."
@@ -182,7 +181,7 @@ def peak_note(found: Scene) -> str:
     )
 
 
-def flop_notes(found: Scene, result: roofline.Roofline) -> list[str]:
+def flop_notes(found: RooflineInputs, result: roofline.Roofline) -> list[str]:
     notes = []
     if not found.formulas.operations(found.target, "flop"):
         notes.append(
@@ -204,7 +203,9 @@ def flop_notes(found: Scene, result: roofline.Roofline) -> list[str]:
     return notes
 
 
-def common_notes(manifest: Manifest, found: Scene, shown: Sequence[str], limit: int, offset: int, by: str) -> list[str]:
+def common_notes(
+    manifest: Manifest, found: RooflineInputs, shown: Sequence[str], limit: int, offset: int, by: str
+) -> list[str]:
     notes = list(found.ceilings.notes)
     if found.ceilings.kind == "theoretical" and found.ceilings.missing:
         names = list(found.ceilings.missing)
@@ -227,7 +228,9 @@ def common_notes(manifest: Manifest, found: Scene, shown: Sequence[str], limit: 
     return notes
 
 
-def next_calls(manifest: Manifest, found: Scene, views: list[View], kind: str, datatype: str | None) -> list[NextCall]:
+def next_calls(
+    manifest: Manifest, found: RooflineInputs, views: list[View], kind: str, datatype: str | None
+) -> list[NextCall]:
     suggested = []
     here = {"workload": manifest.id}
     if kind == "flop" and not found.formulas.operations(found.target, "flop"):
@@ -298,14 +301,9 @@ def compute_roofline(
 ) -> RooflineResult:
     """Hierarchical roofline: intensity, achieved and attainable rate per kernel and memory level, and what bounds it
     (memory, compute, latency; the limiter), from all pipes and levels together."""
-    manifest = store.resolve(workload)
-    con = connect()
-    try:
-        found = scene.prepare(
-            con, store, manifest, kernel, dispatches, by, ceiling_source, ceilings, limit, offset
-        )  # fmt: skip
-    finally:
-        con.close()
+    with Workload.open(store, workload) as opened:
+        found = prepare(opened, Asked(kernel, dispatches, by, limit, offset), ceiling_source, ceilings)
+    manifest = opened.manifest
     shown = [level for level in LEVELS if levels is None or level in levels]
     more = offset + limit < found.collected.total
     about = common_notes(manifest, found, shown, limit, offset, by)

@@ -12,6 +12,7 @@ from ..analysis.catalogue import targets
 from ..analysis.diagnosis import findings, score
 from ..analysis.diagnosis.evidence import Evidence
 from ..analysis.store import Manifest, Store
+from ..analysis.workload import Workload
 from .results import NextCall, Result
 
 _ADVICE = 2
@@ -97,8 +98,9 @@ def diagnose_bottleneck(
 ) -> DiagnosisResult:
     """What holds each kernel back: subsystem, confidence, evidence with SQL, contradictions, advice, an upper bound
     of the speed-up, and the counters that would decide what is open."""
-    manifest = store.resolve(workload)
-    found, total = findings.diagnose(store, manifest, kernel=kernel, limit=top_n)
+    with Workload.open(store, workload) as opened:
+        found, total = findings.diagnose(opened, kernel=kernel, limit=top_n)
+    manifest = opened.manifest
     shown = [_kernel(store, one, top_n, detail == "full", first=not i) for i, one in enumerate(found)]
     return DiagnosisResult(
         workload=manifest.id,

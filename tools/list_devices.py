@@ -11,8 +11,9 @@ import pydantic
 
 from ..analysis import measured_ceilings as peaks
 from ..analysis.catalogue import metrics as catalog
+from ..analysis.database import sql_path
 from ..analysis.problems import StoreProblem
-from ..analysis.store import Manifest, Store, sql_path
+from ..analysis.store import Manifest, Store
 from .machine import amd as kfd
 from .machine import cpu, nvidia, permissions, profilers
 from .machine.model import Device, Profiler, Roots, Vendor

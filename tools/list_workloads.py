@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ..analysis.store import Manifest, Store, sql_path
-from ..analysis.workload import connect
+from ..analysis.database import connect, sql_path
+from ..analysis.store import Manifest, Store
 from .results import NextCall, Result, Table, table
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from contextlib import closing
 from typing import Any
 
 from ..analysis import measured_ceilings as peaks
+from ..analysis.database import connect
 from ..analysis.plot import scene
 from ..analysis.plot import scene as scenes
 from ..analysis.plot.style import number
 from ..analysis.store import Store
-from ..analysis.workload import connect
 
 _HOST = "host."
 _WORDS = ("cpu", "host")

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.work import family
+from ..analysis.database import connect, sql_path
 from ..analysis.plot import scene
 from ..analysis.plot import scene as scenes
 from ..analysis.plot.style import NAMES, number, ranges
 from ..analysis.problems import BadInput
-from ..analysis.store import Manifest, Store, sql_path
-from ..analysis.workload import connect
+from ..analysis.store import Manifest, Store
 from .compute_roofline import RooflineResult, compute_roofline
 from .results import Table
 

@@ -13,6 +13,7 @@ from ..analysis.plot.bars import Row, Value
 from ..analysis.plot.style import number
 from ..analysis.problems import BadArgument, BadInput
 from ..analysis.store import Manifest, Store
+from ..analysis.workload import Workload
 from .compute_occupancy import compute_occupancy
 from .plot_roofline import records
 
@@ -62,9 +63,14 @@ def occupancy_scene(store: Store, manifest: Manifest, kernel: str | None) -> tup
     return scene, [*facts, *notes]
 
 
+def _figures(store: Store, manifest: Manifest, metrics: list[str], kernel: str | None) -> list[engine.Figure]:
+    with Workload(store, manifest) as workload:
+        return engine.figures(workload, metrics, engine.View(kernel, quartiles=False))
+
+
 def speed_scene(store: Store, manifest: Manifest, kernel: str | None) -> tuple[speed_of_light.Scene, list[str]]:
     """Every figure of the speed-of-light panel that has a peak and a value."""
-    figures = engine.evaluate(store, manifest, [_PANEL], kernel=kernel, quartiles=False)
+    figures = _figures(store, manifest, [_PANEL], kernel)
     rows = [_row(f) for f in figures if f.pct_of_peak is not None]
     missing = _missing(figures)
     if not rows:
@@ -92,7 +98,7 @@ def compare_scene(
     store: Store, baseline: Manifest, candidate: Manifest, kernel: str | None
 ) -> tuple[compare.Scene, list[str]]:
     """Time and speed of light of two workloads; a row for each figure that one of them has."""
-    both = [engine.evaluate(store, m, [_PANEL, _TIME], kernel=kernel, quartiles=False) for m in (baseline, candidate)]
+    both = [_figures(store, m, [_PANEL, _TIME], kernel) for m in (baseline, candidate)]
     times = [_time(m, figures) for m, figures in zip((baseline, candidate), both, strict=True)]
     named = [{f.name: f for f in figures if f.pct_of_peak is not None} for figures in both]
     rows, idle = [], []

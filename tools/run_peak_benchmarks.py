@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ..analysis import measured_ceilings as peaks
+from ..analysis.database import connect
 from ..analysis.problems import NotFound, Problem
 from ..analysis.store import Store
-from ..analysis.workload import connect
 from .benchmarks import report as peak_tables
 from .get_run import LONGEST_WAIT_S, RunResult, shown
 from .list_devices import Machine, survey

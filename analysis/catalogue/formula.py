@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..database import connect, sql_literal
 from ..problems import BadInput
-from ..store import sql_literal
-from ..workload import connect
 
 _known: dict[str, frozenset[str]] = {}
 _trees: dict[str, Any] = {}

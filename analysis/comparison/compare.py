@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ..engine.sums import Done
+from ..engine.sums import KernelWork
 from ..problems import NotFound
 from ..rooflines import ceilings as known_ceilings
 from ..rooflines.ceilings import Ceilings
-from ..store import Manifest, Store
-from ..workload import choose, connect
+from ..store import Manifest
+from ..workload import Workload
 from . import explain
 from . import time as samples
 from . import work as quantities
@@ -21,9 +20,6 @@ from .explain import Term
 from .matching import Matching, Pair, grouped, match
 from .time import Effect, Verdict, effect
 from .work import Side, Work
-
-if TYPE_CHECKING:
-    import duckdb
 
 _HARDWARE = ("cu_per_gpu", "num_xcd", "num_sm")
 
@@ -59,7 +55,7 @@ class _Data:
 
     kernels: dict[str, samples.Kernel]
     parts: dict[str, dict[samples.Shape, samples.Part]]
-    done: dict[str, Done]
+    done: dict[str, KernelWork]
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,8 @@ class Comparison:
     all run times of both workloads.
     """
 
-    before: Manifest
-    after: Manifest
+    before: Workload
+    after: Workload
     pairs: list[Compared]
     matching: Matching
     other_gpu: str | None
@@ -80,9 +76,8 @@ class Comparison:
 
 
 def compare(
-    store: Store,
-    before: Manifest,
-    after: Manifest,
+    before: Workload,
+    after: Workload,
     *,
     kernel: str | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
@@ -93,52 +88,39 @@ def compare(
     ``kernel`` chooses kernels of both sides, as everywhere; where it fits none of the candidate's, those most like the
     baseline's count. Raises NotFound or BadArgument for what fits nothing, BadInput without dispatches.
     """
-    con = connect()
-    try:
-        sides = [samples.kernels(con, store, manifest) for manifest in (before, after)]
-        other_gpu = _other_gpu(before, after)
-        found = _matched(con, store, before, after, sides, kernel, groups)
-        pairs = found.pairs if groups else found.pairs[:limit]
-        alike = before.arch == after.arch
-        formulas = [quantities.expressions([before, after] if alike else [m]) for m in (before, after)]
-        limits = (_ceilings(con, before), _ceilings(con, after))
-        data = (
-            _read(con, store, before, sides[0], {n for p in pairs for n in p.before}, formulas[0]),
-            _read(con, store, after, sides[1], {n for p in pairs for n in p.after}, formulas[1]),
-        )
-    finally:
-        con.close()
+    sides = [samples.kernels(workload) for workload in (before, after)]
+    other_gpu = _other_gpu(before.manifest, after.manifest)
+    found = _matched(before, after, sides, kernel, groups)
+    pairs = found.pairs if groups else found.pairs[:limit]
+    alike = before.arch == after.arch
+    formulas = [quantities.expressions([before, after] if alike else [w]) for w in (before, after)]
+    limits = (_ceilings(before), _ceilings(after))
+    data = (
+        _read(before, sides[0], {n for p in pairs for n in p.before}, formulas[0]),
+        _read(after, sides[1], {n for p in pairs for n in p.after}, formulas[1]),
+    )
     totals = (sum(k.total_ns for k in sides[0]), sum(k.total_ns for k in sides[1]))
-    compared = [_compared(pair, before.arch or "", data, other_gpu, limits[0], totals[0]) for pair in pairs]
+    compared = [_compared(pair, before.arch, data, other_gpu, limits[0], totals[0]) for pair in pairs]
     return Comparison(before, after, compared, found, other_gpu, totals, limits)
 
 
-def _read(
-    con: duckdb.DuckDBPyConnection,
-    store: Store,
-    manifest: Manifest,
-    known: list[samples.Kernel],
-    names: set[str],
-    formulas: Mapping[str, str],
-) -> _Data:
+def _read(workload: Workload, known: list[samples.Kernel], names: set[str], formulas: Mapping[str, str]) -> _Data:
     wanted = sorted(names)
-    timed = samples.parts(con, store, manifest, wanted)
-    done = quantities.collected(con, store, manifest, wanted, formulas)
+    timed = samples.parts(workload, wanted)
+    done = quantities.collected(workload, wanted, formulas)
     return _Data({k.name: k for k in known if k.name in names}, timed, done)
 
 
 def _matched(
-    con: duckdb.DuckDBPyConnection,
-    store: Store,
-    before: Manifest,
-    after: Manifest,
+    before: Workload,
+    after: Workload,
     sides: list[list[samples.Kernel]],
     kernel: str | None,
     groups: Mapping[str, Sequence[str]] | None,
 ) -> Matching:
     find = (
-        lambda pattern: choose(con, store, before, pattern, None).kernels,
-        lambda pattern: choose(con, store, after, pattern, None).kernels,
+        lambda pattern: before.select(pattern).kernels,
+        lambda pattern: after.select(pattern).kernels,
     )
     if groups:
         return grouped(sides[0], sides[1], groups, find)
@@ -222,11 +204,11 @@ def _effect(pair: Pair, data: tuple[_Data, _Data], rounds: tuple[int, int]) -> E
     return effect(*parts, rounds, short=max(1, short))
 
 
-def _ceilings(con: duckdb.DuckDBPyConnection, manifest: Manifest) -> Ceilings | None:
+def _ceilings(workload: Workload) -> Ceilings | None:
     """Theoretical ceilings: their ratios weigh bytes against operations; None for a target without any."""
-    if quantities.family(manifest.arch) is None:
+    if quantities.family(workload.arch or None) is None:
         return None
-    return known_ceilings.of_workload(con, manifest)
+    return known_ceilings.of_workload(workload)
 
 
 def _other_gpu(before: Manifest, after: Manifest) -> str | None:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..catalogue import metrics as catalog
-from ..engine import evaluation as engine
-from ..engine.evaluation import Figure
+from ..engine.evaluation import Figure, View, figures
 from ..rooflines.ceilings import Ceilings
-from ..store import Manifest, Store
+from ..workload import Workload
 from .work import Side, family, level_title
 
 _NOTHING = 1e-12
@@ -154,9 +153,7 @@ class Change:
     weight: float
 
 
-def changes(
-    store: Store, before: Manifest, kernel: str, after: Manifest, candidate: str, normalised: bool
-) -> list[Change]:
+def changes(before: Workload, kernel: str, after: Workload, candidate: str, normalised: bool) -> list[Change]:
     """The metrics of a kernel that changed, the most telling first.
 
     Shares (percentages, or values with a peak) weigh by their change in points; of others only those of which more or
@@ -164,9 +161,11 @@ def changes(
     which can be compared between different GPUs. Figures that are not ok are left out. Empty where a target has no
     metrics.
     """
-    if not {before.arch, after.arch} <= {*catalog.with_metrics()} or not (before.counters and after.counters):
+    if not {before.arch, after.arch} <= {*catalog.with_metrics()} or not (
+        before.manifest.counters and after.manifest.counters
+    ):
         return []
-    both = [_figures(store, m, name) for m, name in ((before, kernel), (after, candidate))]
+    both = [_figures(w, name) for w, name in ((before, kernel), (after, candidate))]
     found: dict[tuple[float | None, float | None], Change] = {}
     for name in both[0]:
         if name in both[1] and (change := _change(both[0][name], both[1][name], normalised)):
@@ -174,11 +173,11 @@ def changes(
     return sorted(found.values(), key=lambda c: -c.weight)
 
 
-def _figures(store: Store, manifest: Manifest, kernel: str) -> dict[str, Figure]:
-    known = catalog.by_name(manifest.arch or "")
+def _figures(workload: Workload, kernel: str) -> dict[str, Figure]:
+    known = catalog.by_name(workload.arch)
     words = [w for w in _WORDS if any(n in known for n in catalog.presets()[w])]
-    figures = engine.evaluate(store, manifest, words, kernel=kernel, quartiles=False)
-    return {f.name: f for f in figures if f.status == "ok" and f.value is not None and f.name not in _LEFT_OUT}
+    shown = figures(workload, words, View(kernel=[kernel], quartiles=False))
+    return {f.name: f for f in shown if f.status == "ok" and f.value is not None and f.name not in _LEFT_OUT}
 
 
 def _change(before: Figure, after: Figure, normalised: bool) -> Change | None:

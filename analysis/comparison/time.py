@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..problems import BadInput
-from ..store import Manifest, Store, sql_literal, sql_path
+from ..database import sql_literal
+from ..workload import Workload
 
 if TYPE_CHECKING:
-    import duckdb
     import numpy as np
 
 
@@ -40,34 +39,32 @@ class Kernel:
     total_ns: float
 
 
-def kernels(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) -> list[Kernel]:
+def kernels(workload: Workload) -> list[Kernel]:
     """The kernels of a workload, longest total time first. Raises BadInput where it has no dispatches."""
-    rows = con.execute(
+    rows = workload.rows(
         "SELECT kernel, count(*), count(*) FILTER (duration_ns > 0), "
         "coalesce(sum(duration_ns) FILTER (duration_ns > 0), 0)::DOUBLE AS total "
-        f"FROM read_parquet({_file(store, manifest)}) GROUP BY kernel ORDER BY total DESC, min(dispatch_id)"
-    ).fetchall()
+        f"FROM {workload.relation('dispatches')} GROUP BY kernel ORDER BY total DESC, min(dispatch_id)"
+    )
     return [Kernel(str(name), int(n), int(timed), float(total)) for name, n, timed, total in rows]
 
 
-def parts(
-    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, names: Sequence[str]
-) -> dict[str, dict[Shape, Part]]:
+def parts(workload: Workload, names: Sequence[str]) -> dict[str, dict[Shape, Part]]:
     """The timed launches of these kernels by kernel and launch shape (grid, work-group size)."""
-    path = _file(store, manifest)
-    held = {str(row[0]) for row in con.execute(f"DESCRIBE SELECT * FROM read_parquet({path})").fetchall()}
+    table = workload.relation("dispatches")
+    held = {str(row[0]) for row in workload.rows(f"DESCRIBE SELECT * FROM {table}")}
     shape = ", ".join(c if c in held else f"NULL::BIGINT AS {c}" for c in ("grid", "workgroup_size"))
     wanted = ", ".join(map(sql_literal, names)) or "NULL"
-    timed = f"SELECT kernel, {shape}, dispatch_id, duration_ns FROM read_parquet({path}) "
+    timed = f"SELECT kernel, {shape}, dispatch_id, duration_ns FROM {table} "
     timed += f"WHERE duration_ns > 0 AND kernel IN ({wanted})"
-    rows = con.execute(
+    rows = workload.rows(
         f"WITH t AS ({timed}), r AS (SELECT *, row_number() OVER k AS i, count(*) OVER (PARTITION BY kernel) AS n, "
         "count(*) OVER (PARTITION BY kernel, grid, workgroup_size) AS launches FROM t "
         "WINDOW k AS (PARTITION BY kernel ORDER BY dispatch_id)) "
         "SELECT kernel, grid, workgroup_size, launches, list(duration_ns::DOUBLE ORDER BY dispatch_id) FROM r "
         f"WHERE floor(i * least(n, {SAMPLES}) / n) > floor((i - 1) * least(n, {SAMPLES}) / n) "
         "GROUP BY ALL ORDER BY ALL"
-    ).fetchall()
+    )
     found: dict[str, dict[Shape, Part]] = {}
     for kernel, grid, size, launches, times in rows:
         found.setdefault(str(kernel), {})[grid, size] = Part(tuple(times), int(launches))
@@ -89,17 +86,6 @@ def whole(parts: dict[Shape, Part]) -> Part:
     """All launches of a kernel as one part."""
     times = tuple(t for part in parts.values() for t in part.times)
     return Part(times, sum(part.launches for part in parts.values()))
-
-
-def _file(store: Store, manifest: Manifest) -> str:
-    path = store.file(manifest, "dispatches")
-    if path is None:
-        raise BadInput(
-            f"Workload {manifest.name!r} has no dispatches",
-            "it was imported from a profiler's kernel statistics, which hold neither single times nor counters",
-            "Profile both versions and compare those",
-        )
-    return sql_path(path)
 
 
 Verdict = Literal["improved", "regressed", "inconclusive"]

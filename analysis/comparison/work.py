@@ -13,13 +13,12 @@ from ..catalogue import metrics as catalog
 from ..catalogue import targets, work
 from ..catalogue.work import Family, Operation
 from ..engine.compile import Scope
-from ..engine.sums import Done, collect
-from ..store import Manifest, Store
-from ..workload import Selection
+from ..engine.sums import KernelWork, Page, collect
+from ..workload import Selection, Workload
 from .time import Kernel
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 
 Role = Literal["launch", "instructions", "asked", "moved", "reuse"]
@@ -41,7 +40,7 @@ class Side:
     """The kernels of one side of a pair, in ``rounds`` rounds of launches, with what they did where it was counted."""
 
     kernels: tuple[Kernel, ...]
-    done: tuple[Done | None, ...]
+    done: tuple[KernelWork | None, ...]
     rounds: int
 
     @property
@@ -98,16 +97,16 @@ def operations(target: str) -> list[Operation]:
     return formulas.operations(target, "flop", "iop") if formulas else []
 
 
-def expressions(manifests: Sequence[Manifest]) -> dict[str, str]:
+def expressions(workloads: Sequence[Workload]) -> dict[str, str]:
     """Quantity -> the first of its expressions that every one of these workloads of one target can evaluate.
 
     A quantity that one of them cannot evaluate is left out: two ways of counting are not compared.
     """
-    target = manifests[0].arch or ""
+    target = workloads[0].arch
     if target not in catalog.with_metrics():
         return {}
     stated = {name: [formula] for name, formula in (work.formulas(target) if family(target) else {}).items()}
-    scopes = [Scope(manifest, has_instances=False) for manifest in manifests]
+    scopes = [Scope(workload, has_instances=False) for workload in workloads]
     found = {}
     for name, formulas in (stated | known(target).stated).items():
         for formula in formulas:
@@ -117,18 +116,12 @@ def expressions(manifests: Sequence[Manifest]) -> dict[str, str]:
     return found
 
 
-def collected(
-    con: duckdb.DuckDBPyConnection,
-    store: Store,
-    manifest: Manifest,
-    names: Sequence[str],
-    formulas: Mapping[str, str],
-) -> dict[str, Done]:
+def collected(workload: Workload, names: Sequence[str], formulas: Mapping[str, str]) -> dict[str, KernelWork]:
     """What the named kernels did; empty where the workload has no counters or nothing is to be evaluated."""
-    if not formulas or not names or store.file(manifest, "counters") is None:
+    if not formulas or not names or not workload.has("counters"):
         return {}
     chosen = Selection(list(names), False, None)
-    groups = collect(con, store, manifest, chosen, formulas, "kernel", len(names), 0).groups
+    groups = collect(workload, formulas, Page(chosen)).groups
     return {done.kernel: done for done in groups}
 
 

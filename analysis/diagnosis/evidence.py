@@ -9,8 +9,8 @@ from hashlib import md5
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import paths, thresholds
+from ..database import sql_literal
 from ..engine.evaluation import Status
-from ..store import sql_literal
 from .figures import Subject, structures
 
 _SHORT = 24
@@ -63,7 +63,16 @@ def _one(
         value = figures[0].value
     unit = "%" if shown.startswith(rules.PEAK) else _unit(target, shown)
     sql = reproduce(workload, subject, expression)
-    return Evidence(shown, value, unit, threshold, _met(values[name], threshold), worst.status, worst.reason, sql)
+    return Evidence(
+        shown,
+        value,
+        unit,
+        threshold,
+        _met(values[name], threshold),
+        worst.status,
+        worst.reason.text if worst.reason else None,
+        sql,
+    )
 
 
 def _met(value: float | None, threshold: str | None) -> bool | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING
@@ -13,18 +12,18 @@ from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..catalogue.rules import Advice, Rule
 from ..planning.plan import plan
-from ..rooflines import inputs as scene
 from ..rooflines import limits as mixed
+from ..rooflines.inputs import Asked, prepare
 from ..rooflines.limits import View
-from ..store import Manifest, Store
-from ..workload import connect
+from ..store import Manifest
+from ..workload import Workload
 from . import score
 from .evidence import Evidence, gather
 from .figures import Subject, evaluate, subjects
 from .score import Weighed
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 
 BOUNDS = {
@@ -163,23 +162,20 @@ class Diagnosis:
     """What stays open and why, where collecting counters would not help."""
 
 
-def diagnose(
-    store: Store, manifest: Manifest, *, kernel: str | None = None, limit: int | None = None
-) -> tuple[list[Diagnosis], int]:
+def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None = None) -> tuple[list[Diagnosis], int]:
     """The diagnoses of the kernels asked for, longest total time first, at most ``limit``, and how many there are.
 
     Raises BadInput for a device without rules or a profile without counters, NotFound where no kernel fits.
     """
-    target = manifest.arch or ""
-    with closing(connect()) as con:
-        found, total = subjects(con, store, manifest, kernel, limit)
-        known = rules.rules(target)
-        # A name alone is an expression, so that claims and evidence get the values of signals too.
-        names = [n for r in known for e in _expressions(r) for n in [*paths(e), e]]
-        values = evaluate(con, target, found, [*names, *(n for r in known for n in r.claimed)])
-        views = _views(con, store, manifest, found)
+    target = workload.arch
+    found, total = subjects(workload, kernel, limit)
+    known = rules.rules(target)
+    # A name alone is an expression, so that claims and evidence get the values of signals too.
+    names = [n for r in known for e in _expressions(r) for n in [*paths(e), e]]
+    values = evaluate(workload.cursor, target, found, [*names, *(n for r in known for n in r.claimed)])
+    views = _views(workload, found)
     return [
-        _diagnosis(manifest, subject, known, figures, views.get(subject.kernel))
+        _diagnosis(workload.manifest, subject, known, figures, views.get(subject.kernel))
         for subject, figures in zip(found, values, strict=True)
     ], total
 
@@ -241,14 +237,11 @@ def _finding(
     )
 
 
-def _views(
-    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, found: list[Subject]
-) -> dict[str, mixed.View]:
+def _views(workload: Workload, found: list[Subject]) -> dict[str, mixed.View]:
     """The mixed-pipe view of each kernel."""
     if not found:
         return {}
-    wanted = ",".join(f"#{s.rank}" for s in found)
-    prepared = scene.prepare(con, store, manifest, wanted, None, "kernel", "empirical", {}, len(found), 0)
+    prepared = prepare(workload, Asked(kernel=[s.kernel for s in found]))
     return {
         done.kernel: mixed.view(
             prepared.formulas, prepared.target, done, prepared.collected, prepared.ceilings, prepared.theory

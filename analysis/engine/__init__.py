@@ -1,3 +1,28 @@
 """The metric engine: formulas over the counters of a workload, evaluated in DuckDB."""
 
-from .evaluation import evaluate as evaluate
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..store import Manifest, Store
+from ..workload import Workload
+from .evaluation import NORMALIZATIONS, Aggregation, Figure, Normalization, View, figures
+
+__all__ = ["NORMALIZATIONS", "Aggregation", "Figure", "Normalization", "View", "evaluate", "figures"]
+
+
+def evaluate(
+    store: Store,
+    workload: str | Manifest,
+    metrics: Iterable[str] = ("overview",),
+    *,
+    kernel: str | None = None,
+    by_kernel: bool = False,
+    dispatches: str | Sequence[int] | None = None,
+    normalization: Normalization = "per_kernel",
+    aggregation: Aggregation = "sum_ratio",
+    quartiles: bool = True,
+) -> list[Figure]:
+    """``figures`` for scripts: a store and the name of a workload in, kernels and dispatches chosen by their names."""
+    with Workload.open(store, workload) as opened:
+        return figures(opened, metrics, View(kernel, dispatches, by_kernel, normalization, aggregation, quartiles))

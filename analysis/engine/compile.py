@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..catalogue import metrics as catalog
-from ..catalogue import targets
 from ..catalogue.formula import references
 from ..catalogue.metrics import LAUNCH, Metric
-from ..problems import BadInput
-from ..store import Manifest, Store, sql_literal, sql_name, sql_path
-from ..workload import Selection
-
-if TYPE_CHECKING:
-    import duckdb
-
+from ..database import sql_literal, sql_name
+from ..notes import Reason
+from ..workload import Selection, Workload
 
 ALL_CHANNELS = "[*]"
-
-
-def facts_of(manifest: Manifest) -> dict[str, float]:
-    """The facts that formulas may use: those of the GPU target, overridden by what the profile states."""
-    target = targets.gpu(manifest.arch or "")
-    return {name: fact.value for name, fact in target.facts.items()} | manifest.facts
 
 
 def is_channelled(counter: str) -> bool:
@@ -35,9 +22,9 @@ def is_channelled(counter: str) -> bool:
 
 @dataclass
 class _Needs:
-    """What a name or formula comes down to, and what of it is missing, in words."""
+    """What a name or formula comes down to, and what of it is missing."""
 
-    missing: set[str] = field(default_factory=set)
+    missing: set[Reason] = field(default_factory=set)
     counters: set[str] = field(default_factory=set)
     launch: set[str] = field(default_factory=set)
     terms: dict[str, str] = field(default_factory=dict)
@@ -56,11 +43,11 @@ class Scope:
     """The names formulas of one query use, resolved against what the workload has."""
 
     def __init__(
-        self, manifest: Manifest, *, has_instances: bool, channel: bool = False, measured_in: str | None = None
+        self, workload: Workload, *, has_instances: bool, channel: bool = False, measured_in: str | None = None
     ) -> None:
-        self.target = manifest.arch or ""
-        self.facts = facts_of(manifest)
-        self.available = set(manifest.counters)
+        self.target = workload.arch
+        self.facts = workload.facts
+        self.available = set(workload.manifest.counters)
         self.has_instances = has_instances
         self.channel = channel
         self.measured_in = measured_in
@@ -72,14 +59,14 @@ class Scope:
         self._alternatives = catalog.alternatives(self.target)
         self._needs: dict[str, _Needs] = {}
 
-    def resolve(self, formulas: Iterable[str]) -> tuple[list[str], bool]:
-        """Note what the formulas use; return what is missing, in words, and whether they use the duration."""
+    def resolve(self, formulas: Iterable[str]) -> tuple[Reason | None, bool]:
+        """Note what the formulas use; return what is missing, if anything, and whether they use the duration."""
         needs = self._of_formulas(list(formulas))
         if not needs.missing:
             self.counters |= needs.counters
             self.launch |= needs.launch
             self.terms |= needs.terms
-        return sorted(needs.missing), needs.timed
+        return _joined(needs.missing), needs.timed
 
     def _of_formulas(self, formulas: list[str]) -> _Needs:
         total = _Needs()
@@ -111,9 +98,9 @@ class Scope:
         if name in self.facts:
             return _Needs()
         if not catalog.is_counter(self.target, name):
-            return _Needs(missing={f"device fact {name} unknown"})
+            return _Needs(missing={Reason("no_fact", f"device fact {name} unknown")})
         if self.column(name) is None:
-            return _Needs(missing={f"counter {self.spelling(name)} missing"})
+            return _Needs(missing={Reason("no_counter", f"counter {self.spelling(name)} missing")})
         return _Needs(counters={name})
 
     def spelling(self, name: str) -> str:
@@ -155,42 +142,41 @@ class Scope:
         return ["w.kernel", *self.named_columns().values(), *launch]
 
 
+def _joined(missing: Iterable[Reason]) -> Reason | None:
+    """Everything that is missing as one reason, the first few by name."""
+    lacks = sorted(missing, key=lambda reason: reason.text)
+    if not lacks:
+        return None
+    return Reason(lacks[0].code, ", ".join(r.text for r in lacks[:_NAMED]) + (" ..." if len(lacks) > _NAMED else ""))
+
+
+_NAMED = 6
+"""Missing inputs named in a reason."""
 _OTHER_RULE = "rocprof-compute"
 """Its profiles are evaluated as that tool does, which divides across its files."""
 
 
-def passes_of(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) -> dict[str, frozenset[str]]:
+def remeasured(workload: Workload) -> dict[str, frozenset[str]]:
     """Pass -> its columns of the table counters; empty where no counter was measured twice, so that all is settled."""
+    manifest = workload.manifest
     if manifest.format == _OTHER_RULE or not any("@" in c for c in manifest.counters):
         return {}
-    return _columns(con, store, manifest)
+    return workload.passes
 
 
-def scattered(
-    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, figures: Mapping[str, Iterable[str]]
-) -> list[str]:
+def scattered(workload: Workload, figures: Mapping[str, Iterable[str]]) -> list[str]:
     """Of figures with the counters that they read, those that no single pass holds: they mix runs of the program.
 
     Counters that were not collected at all do not count.
     """
-    passes = {
-        name: frozenset(c.split("@")[0] for c in columns) for name, columns in _columns(con, store, manifest).items()
-    }
+    passes = {name: frozenset(c.split("@")[0] for c in columns) for name, columns in workload.passes.items()}
     collected = frozenset[str]().union(*passes.values())
-    found = []
+    mixed = []
     for name, counters in figures.items() if len(passes) > 1 else ():
         wanted = collected.intersection(counters)
         if not any(wanted <= columns for columns in passes.values()):
-            found.append(name)
-    return found
-
-
-def _columns(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) -> dict[str, frozenset[str]]:
-    path = store.file(manifest, "passes")
-    if path is None:
-        return {}
-    rows = con.execute(f"SELECT name, counters FROM read_parquet({sql_path(path)}) ORDER BY pass_id").fetchall()
-    return {name: frozenset(listed.split(",")) for name, listed in rows if listed}
+            mixed.append(name)
+    return mixed
 
 
 def pass_of(wanted_counters: Iterable[str], passes: Mapping[str, frozenset[str]]) -> str | None:
@@ -204,6 +190,24 @@ def pass_of(wanted_counters: Iterable[str], passes: Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """Over what a query aggregates: dispatches, together or by kernel; ``norm`` divides normalised metrics.
+
+    Without ``quartiles`` those and the deviation are left out, which is faster on many dispatches.
+    """
+
+    selection: Selection
+    norm: str = "1"
+    by_kernel: bool = False
+    quartiles: bool = True
+
+    @property
+    def groups(self) -> list[str | None]:
+        """The kernels, or None for all of them together."""
+        return list(self.selection.kernels) if self.by_kernel else [None]
+
+
+@dataclass(frozen=True)
 class Query:
     """One query and what is needed to read its rows: kernel, i, ch, then the fields of Aggregate."""
 
@@ -211,105 +215,79 @@ class Query:
     pairs: list[int | None]
     """Per metric: which pair of formulas (``i`` in the rows) holds its values; None where an input is missing."""
     metrics: list[Metric]
-    missing: list[str | None]
-    """Per metric: the counters or facts it lacks, in words."""
+    missing: list[Reason | None]
+    """Per metric: the counters or facts it lacks."""
     groups: list[str | None]
     channels: list[int]
     facts: dict[str, float]
 
 
 def dispatch_query(
-    store: Store,
-    manifest: Manifest,
-    metrics: list[Metric],
-    chosen: Selection,
-    norm: str,
-    by_kernel: bool,
-    quartiles: bool,
-    measured_in: str | None = None,
+    workload: Workload, metrics: list[Metric], grouping: Grouping, measured_in: str | None = None
 ) -> Query:
-    """The query over the wide table: one row per kernel (or one for all) and pair of formulas.
+    """The query over the wide table: one row per group and pair of formulas.
 
     Counters measured in several passes count as in the pass ``measured_in``, else as in the first.
     """
-    has_instances = store.file(manifest, "counter_instances") is not None
-    scope = Scope(manifest, has_instances=has_instances, measured_in=measured_in)
-    pairs = _Pairs(metrics, norm, scope)
-    groups: list[str | None] = list(chosen.kernels) if by_kernel else [None]
+    scope = Scope(workload, has_instances=workload.has("counter_instances"), measured_in=measured_in)
+    pairs = _Pairs(metrics, grouping.norm, scope)
     sql = ""
-    if pairs.found:
-        source = _source(store, manifest, scope)
-        columns = f"SELECT {', '.join(scope.columns())} FROM {source} WHERE {chosen.condition('w')}"
-        sql = _aggregate(scope.with_constants(columns), pairs, by_kernel, "0", quartiles)
-    return Query(sql, pairs.of_metric, metrics, pairs.missing, groups, [0], scope.facts)
+    if pairs.places:
+        columns = (
+            f"SELECT {', '.join(scope.columns())} FROM {_source(workload, scope)} "
+            f"WHERE {grouping.selection.condition('w')}"
+        )
+        sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="0")
+    return Query(sql, pairs.of_metric, metrics, pairs.missing, grouping.groups, [0], scope.facts)
 
 
-def channel_query(
-    store: Store,
-    manifest: Manifest,
-    metrics: list[Metric],
-    chosen: Selection,
-    norm: str,
-    by_kernel: bool,
-    quartiles: bool,
-) -> Query:
+def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping) -> Query:
     """The same per L2 channel: the counters come from counter_instances, one group per channel."""
-    instances = store.file(manifest, "counter_instances")
-    scope = Scope(manifest, has_instances=False, channel=True)
-    pairs = _Pairs(metrics, norm, scope)
+    scope = Scope(workload, has_instances=False, channel=True)
+    pairs = _Pairs(metrics, grouping.norm, scope)
     channels = list(range(int(scope.facts.get("total_l2_chan", 1))))
-    groups: list[str | None] = list(chosen.kernels) if by_kernel else [None]
     sql = ""
-    if instances is not None and pairs.found:
+    if workload.has("counter_instances") and pairs.places:
         per_xcd = max(1, len(channels) // max(1, int(scope.facts.get("num_xcd", 1))))
         channelled = {c: sql_literal(scope.spelling(c)) for c in sorted(scope.counters) if is_channelled(c)}
         pivot = ", ".join(f"max(value) FILTER (counter = {s}) AS {sql_name(c)}" for c, s in channelled.items())
-        wide = _file(store, manifest, "counters")
         others = [e for c, e in scope.named_columns().items() if not is_channelled(c)]
         columns = (
             f"SELECT {', '.join(['w.kernel', 'i.*', *others])} FROM ("
             f"SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} "
-            f"FROM read_parquet({sql_path(instances)}) WHERE counter IN ({', '.join(channelled.values())}) "
-            f"GROUP BY ALL) i JOIN read_parquet({sql_path(wide)}) w USING (dispatch_id) "
-            f"WHERE {chosen.condition('w')}"
+            f"FROM {workload.relation('counter_instances')} WHERE counter IN ({', '.join(channelled.values())}) "
+            f"GROUP BY ALL) i JOIN {workload.relation('counters')} w USING (dispatch_id) "
+            f"WHERE {grouping.selection.condition('w')}"
         )
-        sql = _aggregate(scope.with_constants(columns), pairs, by_kernel, "ch", quartiles)
-    return Query(sql, pairs.of_metric, metrics, pairs.missing, groups, channels, scope.facts)
+        sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="ch")
+    return Query(sql, pairs.of_metric, metrics, pairs.missing, grouping.groups, channels, scope.facts)
 
 
 class _Pairs:
     """The distinct pairs of formulas behind a list of metrics: many metrics share one, and DuckDB binds each once."""
 
     def __init__(self, metrics: list[Metric], norm: str, scope: Scope) -> None:
-        self.found: dict[tuple[str, str], bool] = {}
-        """(num, den) -> whether they need the duration."""
+        self.places: dict[tuple[str, str], int] = {}
+        """(num, den) -> its place, which is ``i`` in the rows."""
+        self.timed: list[bool] = []
+        """Per pair: whether it needs the duration."""
         self.of_metric: list[int | None] = []
-        self.missing: list[str | None] = []
+        self.missing: list[Reason | None] = []
         formulas = [(m.num, norm if m.norm else m.den or "1") for m in metrics]
         references([f for pair in formulas for f in pair])
-        places: dict[tuple[str, str], int] = {}
         for pair in formulas:
             lacks, timed = scope.resolve(pair)
-            self.missing.append(f"{', '.join(lacks[:6])}{' ...' if len(lacks) > 6 else ''}" if lacks else None)
-            if lacks:
-                self.of_metric.append(None)
-                continue
-            self.found[pair] = timed
-            self.of_metric.append(places.setdefault(pair, len(places)))
+            self.missing.append(lacks)
+            if lacks is None and pair not in self.places:
+                self.places[pair] = len(self.places)
+                self.timed.append(timed)
+            self.of_metric.append(self.places[pair] if lacks is None else None)
 
 
-def _file(store: Store, manifest: Manifest, table: str) -> Path:
-    """A table that every profile with dispatches has."""
-    path = store.file(manifest, table)
-    if path is None:
-        raise BadInput(f"Workload {manifest.name!r} has no table {table}", fix="Import the profile again")
-    return path
-
-
-def _source(store: Store, manifest: Manifest, scope: Scope) -> str:
-    relation = f"read_parquet({sql_path(_file(store, manifest, 'counters'))}) w"
+def _source(workload: Workload, scope: Scope) -> str:
+    relation = f"{workload.relation('counters')} w"
     if scope.launch:
-        relation += f" JOIN read_parquet({sql_path(_file(store, manifest, 'dispatches'))}) d USING (dispatch_id)"
+        relation += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
     if summed := sorted(c for c in scope.counters if c.endswith(ALL_CHANNELS)):
         channels = int(scope.facts.get("total_l2_chan", 0))
         plain = {c: scope.spelling(c).removesuffix(ALL_CHANNELS) for c in summed}
@@ -320,30 +298,30 @@ def _source(store: Store, manifest: Manifest, scope: Scope) -> str:
         )
         wanted = ", ".join(sql_literal(p) for p in plain.values())
         relation += (
-            f" LEFT JOIN (SELECT dispatch_id, {sums} FROM read_parquet("
-            f"{sql_path(_file(store, manifest, 'counter_instances'))}) WHERE counter IN ({wanted}) "
+            f" LEFT JOIN (SELECT dispatch_id, {sums} FROM {workload.relation('counter_instances')} "
+            f"WHERE counter IN ({wanted}) "
             "GROUP BY dispatch_id) x USING (dispatch_id)"
         )
     return relation
 
 
-def _aggregate(base: str, pairs: _Pairs, by_kernel: bool, channel: str, quartiles: bool) -> str:
+def _aggregate(base: str, pairs: _Pairs, grouping: Grouping, *, channel: str) -> str:
     """The whole query: lists of numerators and denominators per dispatch, unnested, aggregated."""
-    formulas = list(dict.fromkeys(f for pair in pairs.found for f in pair))
+    formulas = list(dict.fromkeys(f for pair in pairs.places for f in pair))
     place = {formula: i for i, formula in enumerate(formulas)}
     values = ", ".join(f"({formula})::DOUBLE AS f{i}" for i, formula in enumerate(formulas))
-    nums = ", ".join(f"f{place[num]}" for num, _ in pairs.found)
-    dens = ", ".join(f"f{place[den]}" for _, den in pairs.found)
-    timed = ", ".join(str(t).lower() for t in pairs.found.values())
-    kernel = "kernel" if by_kernel else "NULL::VARCHAR"
-    deviation = "stddev_samp(v)" if quartiles else "NULL::DOUBLE"
-    quartile = "quantile_cont(v, {})" if quartiles else "NULL::DOUBLE"
+    nums = ", ".join(f"f{place[num]}" for num, _ in pairs.places)
+    dens = ", ".join(f"f{place[den]}" for _, den in pairs.places)
+    timed = ", ".join(str(t).lower() for t in pairs.timed)
+    kernel = "kernel" if grouping.by_kernel else "NULL::VARCHAR"
+    deviation = "stddev_samp(v)" if grouping.quartiles else "NULL::DOUBLE"
+    quartile = "quantile_cont(v, {})" if grouping.quartiles else "NULL::DOUBLE"
     return f"""
 WITH base AS ({base}),
      formulas AS (SELECT {kernel} AS kernel, {channel} AS ch, duration_ns IS NULL AS untimed, {values} FROM base),
      lists AS (SELECT kernel, ch, untimed, [{nums}] AS nums, [{dens}] AS dens FROM formulas),
      flat AS (SELECT kernel, ch, untimed, unnest(nums) AS n, unnest(dens) AS d, unnest([{timed}]) AS timed,
-                     unnest(range({len(pairs.found)})) AS i FROM lists),
+                     unnest(range({len(pairs.places)})) AS i FROM lists),
      cells AS (SELECT *, CASE WHEN d <> 0 AND isfinite(n / d) THEN n / d END AS v FROM flat)
 SELECT kernel, i, ch,
        sum(n) FILTER (v IS NOT NULL) / NULLIF(sum(d) FILTER (v IS NOT NULL), 0) AS ratio,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ..catalogue import metrics as catalog
 from ..catalogue.formula import references
 from ..catalogue.metrics import Metric
+from ..notes import Reason
 from ..problems import BadArgument, BadInput
-from ..store import Manifest, Store
-from ..workload import choose, connect
-from .compile import Query, channel_query, dispatch_query, pass_of, passes_of
+from ..workload import Workload
+from .compile import Grouping, Query, channel_query, dispatch_query, pass_of, remeasured
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,15 +62,15 @@ def run(con: duckdb.DuckDBPyConnection, query: Query) -> dict[Key, Aggregate]:
     return {(kernel, metric, ch): a for (kernel, pair, ch), a in found.items() for metric in users[pair]}
 
 
-def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | str]:
-    """Peaks by metric name: a number, or a sentence that names the device fact that is unknown."""
+def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | Reason]:
+    """Peaks by metric name: a number, or the device fact that is unknown."""
     formulas = {m.name: m.peak for m in query.metrics if m.peak}
     needs = references(formulas.values())
-    found: dict[str, float | str] = {}
+    found: dict[str, float | Reason] = {}
     ready: dict[str, str] = {}
     for name, formula in formulas.items():
         if unknown := sorted(needs[formula] - query.facts.keys()):
-            found[name] = f"no peak: {', '.join(unknown)} unknown"
+            found[name] = Reason("no_fact", f"no peak: {', '.join(unknown)} unknown")
         else:
             ready[name] = formula
     if ready:
@@ -112,41 +112,46 @@ Status = Literal["ok", "suspect", "impossible", "not_collected", "not_supported"
 _SUSPECT_PCT = 100.0
 _IMPOSSIBLE_PCT = 105.0
 _TOLERANCE_PCT = 1.0
-NOTHING_THERE = "the denominator is zero"
-"""How the reason begins where a ratio has nothing to relate to: a kernel without loads has no hit rate."""
 
 
 def judge(
-    metric: Metric, value: float | None, pct: float | None, found: Aggregate | None, missing: str | None
-) -> tuple[Status, str | None]:
-    """The status of one figure and, where it is not ok, the reason in words.
+    metric: Metric, value: float | None, pct: float | None, aggregate: Aggregate | None, missing: Reason | None
+) -> tuple[Status, Reason | None]:
+    """The status of one figure and, where it is not ok, the reason.
 
     ``pct`` is the share of the peak where there is one; a percentage without a peak is held against its limit.
     Up to 105 % counts as suspect (replays differ, clocks boost), more as impossible.
     """
-    if missing or found is None or value is None:
-        return "not_collected", missing or _why_empty(metric, found)
+    if missing or aggregate is None or value is None:
+        return "not_collected", missing or _why_empty(metric, aggregate)
     if value < 0:
         small = metric.unit == "%" and value > -_TOLERANCE_PCT
-        return "suspect" if small else "impossible", "negative: counters of different replays do not fit together"
+        reason = Reason("negative", "negative: counters of different replays do not fit together")
+        return ("suspect" if small else "impossible"), reason
     share = pct
     if share is None and metric.unit == "%":
         share = 100 * value / (metric.limit or 100)
     if share is None or share <= _SUSPECT_PCT:
         return "ok", None
+    limit = f"{share:.4g} % of its limit"
     if share <= _IMPOSSIBLE_PCT:
-        return "suspect", f"{share:.4g} % of its limit: replays differ, or the clock was above the nominal one"
-    return "impossible", f"{share:.4g} % of its limit: replays were mixed, a clock is wrong, or units are miscounted"
+        return "suspect", Reason("near_limit", f"{limit}: replays differ, or the clock was above the nominal one")
+    return "impossible", Reason(
+        "above_limit", f"{limit}: replays were mixed, a clock is wrong, or units are miscounted"
+    )
 
 
-def _why_empty(metric: Metric, found: Aggregate | None) -> str:
-    if found is None:
-        return "this channel was not collected" if metric.per == "l2_channel" else "no dispatch has its counters"
-    if found.total and found.untimed == found.total:
-        return "the dispatches have no usable timing"
-    if found.zero:
-        return f"{NOTHING_THERE} in {found.zero} of {found.total} dispatches: nothing to relate to"
-    return "its counters hold no value for these dispatches"
+def _why_empty(metric: Metric, aggregate: Aggregate | None) -> Reason:
+    if aggregate is None and metric.per == "l2_channel":
+        return Reason("no_channel", "this channel was not collected")
+    if aggregate is None:
+        return Reason("no_dispatch", "no dispatch has its counters")
+    if aggregate.total and aggregate.untimed == aggregate.total:
+        return Reason("no_timing", "the dispatches have no usable timing")
+    if aggregate.zero:
+        launches = f"{aggregate.zero} of {aggregate.total} dispatches"
+        return Reason("nothing_there", f"the denominator is zero in {launches}: nothing to relate to")
+    return Reason("no_value", "its counters hold no value for these dispatches")
 
 
 Normalization = Literal["per_kernel", "per_wave", "per_cycle", "per_second"]
@@ -173,7 +178,7 @@ class Figure:
     peak: float | None
     pct_of_peak: float | None
     status: Status
-    reason: str | None
+    reason: Reason | None
     n: int
     q1: float | None = None
     median: float | None = None
@@ -181,59 +186,59 @@ class Figure:
     std: float | None = None
 
 
-def evaluate(
-    store: Store,
-    workload: str | Manifest,
-    metrics: Iterable[str] = ("overview",),
-    *,
-    kernel: str | None = None,
-    by_kernel: bool = False,
-    dispatches: str | Sequence[int] | None = None,
-    normalization: Normalization = "per_kernel",
-    aggregation: Aggregation = "sum_ratio",
-    quartiles: bool = True,
-) -> list[Figure]:
+@dataclass(frozen=True)
+class View:
+    """How figures are wanted: over which dispatches, together or by kernel, normalised and aggregated how.
+
+    aggregation="sum_ratio" is sum(num) / sum(den) over the selected dispatches; "mean" is the unweighted mean of the
+    per-dispatch ratios, as rocprof-compute up to 3.6 computes it. Without ``quartiles`` those and the deviation are
+    left out, which is faster on many dispatches.
+    """
+
+    kernel: str | Sequence[str] | None = None
+    """As ``Workload.select`` takes it, and so ``dispatches``."""
+    dispatches: str | Sequence[int] | None = None
+    by_kernel: bool = False
+    normalization: Normalization = "per_kernel"
+    aggregation: Aggregation = "sum_ratio"
+    quartiles: bool = True
+
+
+def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> list[Figure]:
     """Evaluate metrics (names, ids, tables, panels, subsystems, presets, ``*``) over one workload.
 
-    aggregation="sum_ratio" is sum(num) / sum(den) over the selected dispatches; "mean" is the unweighted mean of
-    the per-dispatch ratios, as rocprof-compute up to 3.6 computes it. Figures come in the order asked for, per kernel
-    by total time where ``by_kernel``. Without ``quartiles`` those and the deviation are left out, which is faster on
-    many dispatches. Raises Problem subclasses for anything the caller can mend.
+    Figures come in the order asked for, per kernel by total time where ``by_kernel``. Raises Problem subclasses for
+    anything the caller can mend.
     """
-    if normalization not in NORMALIZATIONS:
-        raise BadArgument(f"Unknown normalization {normalization!r}", fix=f"Use one of {', '.join(NORMALIZATIONS)}")
-    if aggregation not in ("sum_ratio", "mean"):
-        raise BadArgument(f"Unknown aggregation {aggregation!r}", fix="Use sum_ratio or mean")
-    manifest = workload if isinstance(workload, Manifest) else store.resolve(workload)
-    if manifest.arch not in catalog.with_metrics():
+    if view.normalization not in NORMALIZATIONS:
+        raise BadArgument(
+            f"Unknown normalization {view.normalization!r}", fix=f"Use one of {', '.join(NORMALIZATIONS)}"
+        )
+    if view.aggregation not in ("sum_ratio", "mean"):
+        raise BadArgument(f"Unknown aggregation {view.aggregation!r}", fix="Use sum_ratio or mean")
+    if workload.arch not in catalog.with_metrics():
         raise BadInput(
-            f"No metrics are known for workload {manifest.name!r}",
-            f"its GPU target is {manifest.arch or 'not stated in the profile'}",
+            f"No metrics are known for workload {workload.name!r}",
+            f"its GPU target is {workload.arch or 'not stated in the profile'}",
             f"Import it again with gpu= one of {', '.join(catalog.with_metrics())}",
         )
     wanted = list(metrics)
-    chosen = catalog.select(manifest.arch, wanted)
-    con = connect()
-    try:
-        selection = choose(con, store, manifest, kernel, dispatches)
-        normal = _normal(manifest.arch, normalization)
-        plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(manifest.arch))
-        found = []
-        for measured_in, together in _by_pass(con, store, manifest, plain).items():
-            query = dispatch_query(
-                store, manifest, together, selection, normal.den, by_kernel, quartiles, measured_in=measured_in
-            )
-            found += _evaluate(con, query, normal.word, aggregation)
-        channels = [m for m in chosen if m.per == "l2_channel"]
-        if channels:
-            query = channel_query(store, manifest, channels, selection, normal.den, by_kernel, quartiles)
-            found += _asked_channels(_evaluate(con, query, normal.word, aggregation), wanted)
-    finally:
-        con.close()
+    chosen = catalog.select(workload.arch, wanted)
+    selection = workload.select(view.kernel, view.dispatches)
+    normal = _normal(workload.arch, view.normalization)
+    grouping = Grouping(selection, normal.den, view.by_kernel, view.quartiles)
+    plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(workload.arch))
+    made = []
+    for measured_in, together in _by_pass(workload, plain).items():
+        query = dispatch_query(workload, together, grouping, measured_in)
+        made += _evaluate(workload, query, normal.word, view.aggregation)
+    if channels := [m for m in chosen if m.per == "l2_channel"]:
+        query = channel_query(workload, channels, grouping)
+        made += _asked_channels(_evaluate(workload, query, normal.word, view.aggregation), wanted)
     order = {m.name: i for i, m in enumerate(chosen)}
     ranks = {k: i for i, k in enumerate(selection.kernels)}
     return sorted(
-        (f for f in found if f.metric.name in order),
+        (f for f in made if f.metric.name in order),
         key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)),
     )
 
@@ -250,17 +255,16 @@ def _normal(target: str, normalization: Normalization) -> catalog.Normal:
     return known[normalization]
 
 
-def _by_pass(
-    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, metrics: list[Metric]
-) -> dict[str | None, list[Metric]]:
+def _by_pass(workload: Workload, metrics: list[Metric]) -> dict[str | None, list[Metric]]:
     """The metrics by the pass that holds all of their counters; None: as first measured."""
-    passes, target = passes_of(con, store, manifest), manifest.arch or ""
+    passes = remeasured(workload)
     linked = {name for m in metrics if m.uses for name in (m.name, *m.uses.values())}
-    found: dict[str | None, list[Metric]] = {}
+    places: dict[str | None, list[Metric]] = {}
     for metric in metrics:
-        place = pass_of(catalog.counters(target, metric), passes) if passes and metric.name not in linked else None
-        found.setdefault(place, []).append(metric)
-    return found
+        alone = passes and metric.name not in linked
+        place = pass_of(catalog.counters(workload.arch, metric), passes) if alone else None
+        places.setdefault(place, []).append(metric)
+    return places
 
 
 def _with_used(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:
@@ -284,39 +288,29 @@ def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
     return [f for f in figures if asked(f)]
 
 
-def _evaluate(con: duckdb.DuckDBPyConnection, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
+def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
     """Run one query and turn its rows, and the metrics that could not be compiled, into figures."""
-    aggregates = run(con, query)
-    finished = finish(con, query, aggregates, aggregation)
-    limits = peaks(con, query)
-    figures = []
-    for i, metric in enumerate(query.metrics):
+    aggregates = run(workload.cursor, query)
+    finished = finish(workload.cursor, query, aggregates, aggregation)
+    limits = peaks(workload.cursor, query)
+    made = []
+    for i, (metric, missing) in enumerate(zip(query.metrics, query.missing, strict=True)):
         for key in [(kernel, i, channel) for kernel in query.groups for channel in query.channels]:
-            found, final, missing = aggregates.get(key), finished.get(key), query.missing[i]
-            figures.append(_figure(metric, key, found, final, missing, limits.get(metric.name), per, aggregation))
-    return figures
+            aggregate = aggregates.get(key)
+            value = finished.get(key) if metric.finish else aggregate.value(metric, aggregation) if aggregate else None
+            if metric.chart and aggregation == "mean" and value is not None:
+                value = float(round(value))
+            bare = _figure(metric, key, value, aggregate)
+            unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
+            made.append(_judged(replace(bare, unit=unit), aggregate, missing, limits.get(metric.name)))
+    return made
 
 
-def _figure(
-    metric: Metric,
-    key: Key,
-    found: Aggregate | None,
-    finished: float | None,
-    missing: str | None,
-    limit: float | str | None,
-    per: str,
-    aggregation: Aggregation,
-) -> Figure:
-    """One figure from its aggregate; ``limit`` is the peak, or a sentence why there is none."""
+def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None) -> Figure:
+    """One figure with its statistics, not judged yet."""
     kernel, _, channel = key
-    value = finished if metric.finish else found.value(metric, aggregation) if found else None
-    if metric.chart and aggregation == "mean" and value is not None:
-        value = float(round(value))
-    peak = limit if isinstance(limit, float) else None
-    pct = 100 * value / peak if value is not None and peak else None
-    status, reason = judge(metric, value, pct, found, missing)
     channelled = metric.per == "l2_channel"
-    shown = found if found and value is not None else NOTHING
+    shown = aggregate if aggregate and value is not None else NOTHING
     return Figure(
         metric=metric,
         name=f"{metric.name}[{channel}]" if channelled else metric.name,
@@ -325,17 +319,28 @@ def _figure(
         value=value,
         min=shown.min,
         max=shown.max,
-        unit=f"{metric.unit}/{per}" if metric.norm else metric.unit,
-        peak=peak,
-        pct_of_peak=pct,
-        status=status,
-        reason=reason or (limit if isinstance(limit, str) else None),
-        n=found.n if found else 0,
+        unit=metric.unit,
+        peak=None,
+        pct_of_peak=None,
+        status="ok",
+        reason=None,
+        n=aggregate.n if aggregate else 0,
         q1=shown.q1,
         median=shown.median,
         q3=shown.q3,
         std=shown.std,
     )
+
+
+def _judged(
+    figure: Figure, aggregate: Aggregate | None, missing: Reason | None, limit: float | Reason | None
+) -> Figure:
+    """The figure with its peak, status and reason; ``limit`` is the peak, or why there is none."""
+    peak = limit if isinstance(limit, float) else None
+    pct = 100 * figure.value / peak if figure.value is not None and peak else None
+    status, reason = judge(figure.metric, figure.value, pct, aggregate, missing)
+    no_peak = limit if isinstance(limit, Reason) else None
+    return replace(figure, peak=peak, pct_of_peak=pct, status=status, reason=reason or no_peak)
 
 
 def _channel(id: str) -> int:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ..problems import BadInput
-from ..store import Manifest, Store, sql_literal, sql_name, sql_path
-from ..workload import Selection
+from ..database import sql_literal, sql_name
+from ..notes import Reason
+from ..workload import Selection, Workload
 from .compile import Scope
-
-if TYPE_CHECKING:
-    import duckdb
 
 TIME = "time_ns"
 By = Literal["kernel", "dispatch"]
 
 
 @dataclass(frozen=True)
-class Done:
+class KernelWork:
     """What one kernel (or dispatch) did. ``parts`` holds sums over the dispatches that have the same quantities."""
 
     kernel: str
@@ -42,79 +39,68 @@ class Done:
 class Collected:
     """The work of the groups asked for, longest total time first, what was missing, and how many groups there are."""
 
-    groups: list[Done]
-    missing: dict[str, str]
+    groups: list[KernelWork]
+    missing: dict[str, Reason]
     total: int
 
 
-def collect(
-    con: duckdb.DuckDBPyConnection,
-    store: Store,
-    manifest: Manifest,
-    chosen: Selection,
-    wanted: Mapping[str, str],
-    by: By,
-    limit: int,
-    offset: int,
-) -> Collected:
+@dataclass(frozen=True)
+class Page:
+    """Which groups are wanted: by kernel or dispatch, ``limit`` of them from ``offset``, longest first."""
+
+    selection: Selection
+    by: By = "kernel"
+    limit: int = 100_000
+    offset: int = 0
+
+
+def collect(workload: Workload, wanted: Mapping[str, str], page: Page) -> Collected:
     """Evaluate formulas over the selected dispatches and sum them per kernel or dispatch.
 
     Quantities are summed together with the pattern of those that a dispatch lacks, so that figures made of several
     can be restricted to the dispatches that have all of them. ``time_ns`` (the run time) is always among them.
     """
-    counters = store.file(manifest, "counters")
-    if counters is None:
-        raise BadInput(f"Workload {manifest.name!r} has no counters", fix="Profile with counters and import that")
-    scope = Scope(manifest, has_instances=False)
-    missing: dict[str, str] = {}
+    counters = workload.relation("counters")
+    scope = Scope(workload, has_instances=False)
+    missing: dict[str, Reason] = {}
     ready = {TIME: "CASE WHEN duration_ns > 0 THEN duration_ns END"}
     for name, formula in wanted.items():
         lacks, _ = scope.resolve([formula])
         if lacks:
-            missing[name] = ", ".join(lacks[:3]) + (" ..." if len(lacks) > 3 else "")
+            missing[name] = lacks
         else:
             ready[name] = formula
-    where, total = _page(con, store, manifest, chosen, by, limit, offset)
-    source = f"read_parquet({sql_path(counters)}) w"
-    if scope.launch and (launches := store.file(manifest, "dispatches")):
-        source += f" JOIN read_parquet({sql_path(launches)}) d USING (dispatch_id)"
+    where, total = _page(workload, page)
+    source = f"{counters} w"
+    if scope.launch and workload.has("dispatches"):
+        source += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
     base = scope.with_constants(f"SELECT w.dispatch_id, {', '.join(scope.columns())} FROM {source} WHERE {where}")
     values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
     pattern = ", ".join(f"CASE WHEN {sql_name(name)} IS NULL THEN '0' ELSE '1' END" for name in ready)
     sums = ", ".join(f"sum({sql_name(name)})" for name in ready)
-    key = "kernel, dispatch_id" if by == "dispatch" else "kernel, NULL::BIGINT"
-    rows = con.execute(
+    key = "kernel, dispatch_id" if page.by == "dispatch" else "kernel, NULL::BIGINT"
+    rows = workload.rows(
         f"SELECT {key}, concat({pattern}) AS pattern, count(*), {sums} "
         f"FROM (SELECT kernel, dispatch_id, {values} FROM ({base})) GROUP BY ALL"
-    ).fetchall()
+    )
     groups: dict[tuple[str, int | None], list[tuple[int, dict[str, float]]]] = {}
     for kernel, dispatch, _, n, *totals in rows:
         found = {name: float(v) for name, v in zip(ready, totals, strict=True) if v is not None}
         groups.setdefault((kernel, dispatch), []).append((n, found))
-    done = [Done(k, d, sum(n for n, _ in parts), parts) for (k, d), parts in groups.items()]
-    rank = {kernel: i for i, kernel in enumerate(chosen.kernels)}
+    done = [KernelWork(k, d, sum(n for n, _ in parts), parts) for (k, d), parts in groups.items()]
+    rank = {kernel: i for i, kernel in enumerate(page.selection.kernels)}
     done.sort(key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel], g.dispatch or 0))
     return Collected(done, missing, total)
 
 
-def _page(
-    con: duckdb.DuckDBPyConnection,
-    store: Store,
-    manifest: Manifest,
-    chosen: Selection,
-    by: By,
-    limit: int,
-    offset: int,
-) -> tuple[str, int]:
+def _page(workload: Workload, page: Page) -> tuple[str, int]:
     """The condition for the kernels or dispatches of one page, longest first, and how many there are."""
-    if by == "kernel":
-        listed = ", ".join(map(sql_literal, chosen.kernels[offset : offset + limit]))
+    chosen = page.selection
+    if page.by == "kernel":
+        listed = ", ".join(map(sql_literal, chosen.kernels[page.offset : page.offset + page.limit]))
         return f"{chosen.condition('w')} AND w.kernel IN ({listed or 'NULL'})", len(chosen.kernels)
-    path = store.file(manifest, "dispatches")
-    if path is None:
-        raise BadInput(f"Workload {manifest.name!r} has no dispatches", fix="Import the profile again")
-    rows = con.execute(
-        f"SELECT dispatch_id, count(*) OVER () FROM read_parquet({sql_path(path)}) d WHERE {chosen.condition('d')} "
-        f"ORDER BY duration_ns DESC NULLS LAST, dispatch_id LIMIT {limit} OFFSET {offset}"
-    ).fetchall()
+    rows = workload.rows(
+        f"SELECT dispatch_id, count(*) OVER () FROM {workload.relation('dispatches')} d WHERE {chosen.condition('d')} "
+        f"ORDER BY duration_ns DESC NULLS LAST, dispatch_id LIMIT {page.limit} OFFSET {page.offset}"
+    )
     return f"w.dispatch_id IN ({', '.join(str(r[0]) for r in rows) or 'NULL'})", rows[0][1] if rows else 0

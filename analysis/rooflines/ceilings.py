@@ -14,7 +14,8 @@ from ..catalogue.formula import references
 from ..catalogue.products import Product, identify
 from ..catalogue.work import Bound, Family, family
 from ..problems import BadArgument, near
-from ..store import Manifest, Store, sql_path
+from ..store import Manifest
+from ..workload import Workload
 
 if TYPE_CHECKING:
     import duckdb
@@ -106,13 +107,13 @@ def theoretical(con: duckdb.DuckDBPyConnection, formulas: Family, facts: Mapping
     return Ceilings("theoretical", device, known, missing)
 
 
-def of_workload(con: duckdb.DuckDBPyConnection, manifest: Manifest) -> Ceilings:
+def of_workload(workload: Workload) -> Ceilings:
     """The theoretical ceilings of the device that a workload ran on.
 
     Its own facts count first; what they leave open, and the memory, comes from the data sheet where the product is
     known beyond doubt.
     """
-    target = targets.gpu(manifest.arch or "")
+    target, manifest = workload.target, workload.manifest
     formulas = family(target.family, target.target)
     facts = {n: f.value for n, f in (formulas.facts | target.facts).items()} | manifest.facts
     device = f"{manifest.device or target.title} ({target.target})"
@@ -131,7 +132,7 @@ def of_workload(con: duckdb.DuckDBPyConnection, manifest: Manifest) -> Ceilings:
                 f"The profile states {name} = {manifest.facts[name]:g}, the data sheet of {product.title} "
                 f"{sheet[name]:g}; the data sheet counts here."
             )
-    return replace(theoretical(con, formulas, facts, device), notes=notes)
+    return replace(theoretical(workload.cursor, formulas, facts, device), notes=notes)
 
 
 def _inputs(names: frozenset[str], facts: Mapping[str, float]) -> str:
@@ -152,16 +153,15 @@ class Benchmarked:
     measured_at: str
 
 
-def of_device(
-    con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, names: Sequence[str]
-) -> Benchmarked | None:
+def of_device(workload: Workload, names: Sequence[str]) -> Benchmarked | None:
     """The ceilings ``names`` and the sweeps of the device that a workload ran on, else of another of its product.
 
     Devices of the workload's machine come before others, then newer measurements before older ones. Figures above
     theory never count.
     """
+    manifest = workload.manifest
     devices: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
-    for row in peaks.latest(con, store):
+    for row in peaks.latest(workload.cursor, workload.store):
         if row["gpu"] == manifest.arch and row["status"] in peaks.USABLE and row["value"] and row["mode"] in _MODES:
             devices.setdefault((row["device_uuid"], row["partition"]), []).append(row)
     fitting = [rows for rows in devices.values() if _is(rows[0], manifest) or _alike(rows[0], manifest)]
@@ -244,14 +244,15 @@ def _here(row: dict[str, Any], manifest: Manifest) -> bool:
 _STALE_DAYS = 90
 
 
-def empirical(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) -> Ceilings | None:
+def empirical(workload: Workload) -> Ceilings | None:
     """The measured ceilings of a workload's device: its own by run_peak_benchmarks, those that came with the workload,
     else those of the same product.
 
     Of several devices in one file, device 0 is taken, as profilers and benchmarks number GPUs differently. Ceilings
     of another machine or an old measurement are used with a note; those of another product never.
     """
-    ours = of_device(con, store, manifest, list(_names(manifest)))
+    manifest, store = workload.manifest, workload.store
+    ours = of_device(workload, list(_names(manifest)))
     if ours and ours.exact:
         return _with_likes(_aged(ours, manifest), manifest)
     others = [m for m in reversed(store.scan()[0]) if m.id != manifest.id and _same_product(m, manifest)]
@@ -259,14 +260,13 @@ def empirical(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest) 
     for candidate in [manifest, *others]:
         if ours and candidate.id != manifest.id:
             return _with_likes(_aged(ours, manifest), manifest)
-        path = store.file(candidate, "ceilings")
-        if path is None:
+        if store.file(candidate, "ceilings") is None:
             continue
-        rows = con.execute(
+        rows = workload.rows(
             "SELECT ceiling, unit, value, low, high, device_id, method, measured_at, device_uuid, gpu "
-            f"FROM read_parquet({sql_path(path)}) WHERE kind = 'empirical' AND value > 0 "
+            f"FROM {Workload(store, candidate).relation('ceilings')} WHERE kind = 'empirical' AND value > 0 "
             "ORDER BY device_id NULLS FIRST"
-        ).fetchall()
+        )
         rows = [r for r in rows if r[9] in (None, "", manifest.arch)]
         if not rows:
             continue
@@ -305,18 +305,12 @@ def given(manifest: Manifest, values: Mapping[str, float], known: Ceilings | Non
     return _with_likes(replace(base, known=measured | found, notes=[*base.notes, note]), manifest)
 
 
-def choose(
-    con: duckdb.DuckDBPyConnection,
-    store: Store,
-    manifest: Manifest,
-    source: Source,
-    by_hand: Mapping[str, float] | None = None,
-) -> tuple[Ceilings, Ceilings]:
+def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | None = None) -> tuple[Ceilings, Ceilings]:
     """The set of ceilings to use, and the theoretical one to judge by what is possible.
 
     Asked for empirical ones where there are none, it falls back to theory as a whole and says so.
     """
-    theory = of_workload(con, manifest)
+    theory = of_workload(workload)
     if source == "theoretical":
         if by_hand:
             raise BadArgument(
@@ -325,9 +319,9 @@ def choose(
                 'Use ceiling_source="empirical"',
             )
         return theory, theory
-    found = empirical(con, store, manifest)
+    found = empirical(workload)
     if by_hand:
-        return given(manifest, by_hand, found), theory
+        return given(workload.manifest, by_hand, found), theory
     if found is not None:
         return found, theory
     note = "No measured ceilings of this device are in the store: these are theoretical, which no kernel quite reaches."

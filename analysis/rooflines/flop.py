@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from ..catalogue.work import Level, Operation
 from ..engine.evaluation import Status
-from ..engine.sums import TIME, Collected, Done
+from ..engine.sums import TIME, Collected, KernelWork
 from ..problems import BadArgument, near
 from . import limits as mixed
 from .ceilings import Ceilings
-from .inputs import Scene
+from .inputs import RooflineInputs
 
 _SUSPECT, _IMPOSSIBLE = 1.0, 1.05
 _TRIFLE, _MUCH = 0.01, 0.1
@@ -37,7 +37,7 @@ class Tally:
     """The least time of the bytes."""
 
 
-def judge(done: Done, level: Level, tally: Tally, found: Scene) -> tuple[Status, str | None]:
+def judge(done: KernelWork, level: Level, tally: Tally, found: RooflineInputs) -> tuple[Status, str | None]:
     """The status of a point and, where it is not plainly ok, the reason in words."""
     if not tally.operations:
         return "not_supported", f"{found.target} has no counters of floating-point operations; bandwidth only"
@@ -76,7 +76,7 @@ def judge(done: Done, level: Level, tally: Tally, found: Scene) -> tuple[Status,
     return ("suspect" if suspect else "ok"), "; ".join(reasons) or None
 
 
-def _doubts(tally: Tally, done: Done) -> tuple[list[str], bool]:
+def _doubts(tally: Tally, done: KernelWork) -> tuple[list[str], bool]:
     """What may be no arithmetic at all, where it is more than a trifle of several kinds; whether it is much."""
     found, most = [], 0.0
     for operation in tally.counted if tally.amount and len(tally.counted) > 1 else []:
@@ -89,7 +89,7 @@ def _doubts(tally: Tally, done: Done) -> tuple[list[str], bool]:
 
 
 def _theory_shares(
-    level: Level, counted: list[Operation], done: Done, found: Scene
+    level: Level, counted: list[Operation], done: KernelWork, found: RooflineInputs
 ) -> tuple[float | None, float | None]:
     """The least time by theory as a share of the run time: at nominal ceilings, and at the most that is possible."""
     n, sums = done.over([*(o.name for o in counted), level.name, TIME])
@@ -103,9 +103,9 @@ def _theory_shares(
     return shares[0], shares[1]
 
 
-def _why_no_bytes(level: Level, done: Done, found: Scene) -> str:
+def _why_no_bytes(level: Level, done: KernelWork, found: RooflineInputs) -> str:
     """Why a level has no bytes, with the range in which they lie where one is known."""
-    reason = found.collected.missing.get(level.name, "no value for this kernel")
+    reason = str(found.collected.missing.get(level.name, "no value for this kernel"))
     n, sums = done.over([f"{level.name}.least", f"{level.name}.most"])
     if not n:
         return reason
@@ -173,7 +173,7 @@ class Roofline:
     notes: list[str] = field(default_factory=list)
 
 
-def flop(found: Scene, levels: Sequence[str], datatype: str | None) -> Roofline:
+def flop(found: RooflineInputs, levels: Sequence[str], datatype: str | None) -> Roofline:
     """The points of a scene at the levels asked for.
 
     ``datatype``: None is all floating point together (and integers, where a kernel has no floating point), "iop" all
@@ -221,7 +221,9 @@ def _kinds(known: list[Operation], datatype: str | None) -> dict[str, list[Opera
     return {word: everything[word]}
 
 
-def _with_integers(kinds: dict[str, list[Operation]], known: list[Operation], done: Done) -> dict[str, list[Operation]]:
+def _with_integers(
+    kinds: dict[str, list[Operation]], known: list[Operation], done: KernelWork
+) -> dict[str, list[Operation]]:
     """A kernel without floating point is shown by its integer operations too, if it has any."""
     integers = [o for o in known if o.kind == "iop"]
     if _amount(done, kinds["flop"]) == 0 and _amount(done, integers):
@@ -229,14 +231,20 @@ def _with_integers(kinds: dict[str, list[Operation]], known: list[Operation], do
     return kinds
 
 
-def _amount(done: Done, operations: list[Operation]) -> float | None:
+def _amount(done: KernelWork, operations: list[Operation]) -> float | None:
     """How many of these operations a kernel did, as far as counted; None where nothing was counted."""
     counted = [o.name for o in operations if done.has(o.name)]
     return sum(done.over([name])[1][name] for name in counted) if counted else None
 
 
 def _point(
-    rank: int, done: Done, level: Level, label: str, operations: list[Operation], view: mixed.View, found: Scene
+    rank: int,
+    done: KernelWork,
+    level: Level,
+    label: str,
+    operations: list[Operation],
+    view: mixed.View,
+    found: RooflineInputs,
 ) -> Point:
     counted, missing = mixed.countable(operations, done, found.collected)
     names = [o.name for o in counted]
@@ -278,7 +286,7 @@ def _point(
     )
 
 
-def _rates(rank: int, done: Done, known: list[Operation], ceilings: Ceilings) -> list[Rate]:
+def _rates(rank: int, done: KernelWork, known: list[Operation], ceilings: Ceilings) -> list[Rate]:
     """The kinds of operation that a kernel did, each with its own ceiling."""
     rates = []
     for operation in known:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..catalogue import metrics as catalog
 from ..catalogue import targets
 from ..catalogue.work import Family, family, formulas
-from ..engine.compile import facts_of, scattered
-from ..engine.sums import By, Collected, collect
+from ..engine.compile import scattered
+from ..engine.sums import By, Collected, Page, collect
 from ..problems import BadInput
-from ..store import Manifest, Store
-from ..workload import choose
-from . import ceilings as measured
-from .ceilings import Ceilings, Source
-
-if TYPE_CHECKING:
-    import duckdb
+from ..workload import Workload
+from .ceilings import Ceilings, Source, choose
 
 
 @dataclass(frozen=True)
-class Scene:
+class Asked:
+    """Which kernels (or dispatches) a roofline shows, as ``Workload.select`` and ``Page`` take them."""
+
+    kernel: str | Sequence[str] | None = None
+    dispatches: str | Sequence[int] | None = None
+    by: By = "kernel"
+    limit: int = 100_000
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class RooflineInputs:
     """What both kinds of roofline start from: the work done, the ceilings, the formulas and the device's facts."""
 
     target: str
@@ -36,30 +41,21 @@ class Scene:
 
 
 def prepare(
-    con: duckdb.DuckDBPyConnection,
-    store: Store,
-    manifest: Manifest,
-    kernel: str | None,
-    dispatches: str | Sequence[int] | None,
-    by: By,
-    source: Source,
-    by_hand: Mapping[str, float] | None,
-    limit: int,
-    offset: int,
-) -> Scene:
+    workload: Workload, asked: Asked, source: Source = "empirical", by_hand: Mapping[str, float] | None = None
+) -> RooflineInputs:
     """Collect the work of the kernels asked for and choose the ceilings. Raises BadInput for an unknown target."""
-    target = manifest.arch or ""
+    target = workload.arch
     if target not in catalog.with_metrics():
         raise BadInput(
-            f"No roofline formulas are known for workload {manifest.name!r}",
-            f"its GPU target is {manifest.arch or 'not stated in the profile'}",
+            f"No roofline formulas are known for workload {workload.name!r}",
+            f"its GPU target is {workload.arch or 'not stated in the profile'}",
             f"Import it again with gpu= one of {', '.join(catalog.with_metrics())}",
         )
-    selection = choose(con, store, manifest, kernel, dispatches)
-    collected = collect(con, store, manifest, selection, formulas(target), by, limit, offset)
-    chosen, theory = measured.choose(con, store, manifest, source, by_hand)
+    page = Page(workload.select(asked.kernel, asked.dispatches), asked.by, asked.limit, asked.offset)
+    collected = collect(workload, formulas(target), page)
+    chosen, theory = choose(workload, source, by_hand)
     known = family(targets.gpu(target).family, target)
     counts = [o.count for o in known.operations(target, "flop")]
     read = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in known.level}
-    mixed = scattered(con, store, manifest, read)
-    return Scene(target, known, facts_of(manifest), collected, chosen, theory, mixed)
+    mixed = scattered(workload, read)
+    return RooflineInputs(target, known, workload.facts, collected, chosen, theory, mixed)

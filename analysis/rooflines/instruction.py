@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ..catalogue.work import Level, Words
 from ..engine.evaluation import Status
-from ..engine.sums import TIME, Done
+from ..engine.sums import TIME, KernelWork
 from . import limits as mixed
 from .ceilings import Ceilings
-from .inputs import Scene
+from .inputs import RooflineInputs
 
 _ALL, _VALU, _SALU = "issue", "valu_instructions", "salu_instructions"
 _NEAR = 1e-3
@@ -85,7 +85,7 @@ class Wall:
     reading: str
 
 
-def points(found: Scene, levels: Sequence[str]) -> tuple[list[InstructionPoint], list[mixed.View], list[Wall]]:
+def points(found: RooflineInputs, levels: Sequence[str]) -> tuple[list[InstructionPoint], list[mixed.View], list[Wall]]:
     """Points, the mixed-pipe view and the wall readings of a scene, longest kernel first."""
     made: list[InstructionPoint] = []
     views: list[mixed.View] = []
@@ -98,7 +98,7 @@ def points(found: Scene, levels: Sequence[str]) -> tuple[list[InstructionPoint],
     return made, views, walls
 
 
-def _point(rank: int, done: Done, level: Level, view: mixed.View, found: Scene) -> InstructionPoint:
+def _point(rank: int, done: KernelWork, level: Level, view: mixed.View, found: RooflineInputs) -> InstructionPoint:
     counted = [_ALL] if done.has(_ALL) else []
     split = [_VALU, _SALU] if counted and done.has(_VALU) and done.has(_SALU) else []
     moved = [name for name in (level.name, f"{level.name}.transactions") if done.has(name)]
@@ -139,9 +139,9 @@ def _point(rank: int, done: Done, level: Level, view: mixed.View, found: Scene) 
 
 
 def _judge(
-    done: Done,
+    done: KernelWork,
     level: Level,
-    found: Scene,
+    found: RooflineInputs,
     waves: float | None,
     traffic: float | None,
     time_ns: float | None,
@@ -150,7 +150,7 @@ def _judge(
 ) -> tuple[Status, str | None]:
     missing = found.collected.missing
     if waves is None:
-        return "not_collected", missing.get(_ALL) or "no dispatch has all of its counters"
+        return "not_collected", str(missing.get(_ALL, "no dispatch has all of its counters"))
     if not time_ns:
         return "not_collected", "time: the dispatches have no usable timing"
     if traffic is None:
@@ -170,7 +170,7 @@ def _judge(
     return "ok", None if traffic else "no traffic at this level"
 
 
-def _walls(rank: int, done: Done, found: Scene) -> list[Wall]:
+def _walls(rank: int, done: KernelWork, found: RooflineInputs) -> list[Wall]:
     """The memory wall (lookups per vector memory instruction) and the bank-conflict wall (LDS)."""
     made = []
     words = found.formulas.words

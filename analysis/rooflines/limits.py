@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..catalogue.work import Family, Level, Operation
-from ..engine.sums import TIME, Collected, Done
+from ..engine.sums import TIME, Collected, KernelWork
 from .ceilings import Ceilings
 
 Verdict = Literal["memory", "compute", "latency", "unknown"]
@@ -73,7 +73,9 @@ def most_gbs(level: Level, theory: Ceilings) -> float | None:
     return max(peak, theory.value(level.cache) or math.inf)
 
 
-def countable(operations: list[Operation], done: Done, collected: Collected) -> tuple[list[Operation], dict[str, str]]:
+def countable(
+    operations: list[Operation], done: KernelWork, collected: Collected
+) -> tuple[list[Operation], dict[str, str]]:
     """The operations that a kernel's counters tell, and those that they do not, with the reason.
 
     Where no matrix instruction was issued, a matrix type without a counter has done nothing and is not missed.
@@ -84,14 +86,16 @@ def countable(operations: list[Operation], done: Done, collected: Collected) -> 
     no_matrix = idle and n == done.dispatches and sums["mfma_instructions"] == 0
     lacking = [o for o in operations if not done.has(o.name)]
     missing = {
-        o.name: collected.missing.get(o.name, "no value for this kernel")
+        o.name: str(collected.missing.get(o.name, "no value for this kernel"))
         for o in lacking
         if not (o.optional or (no_matrix and o.pipe == "matrix"))
     }
     return known, missing
 
 
-def view(formulas: Family, target: str, done: Done, collected: Collected, ceilings: Ceilings, theory: Ceilings) -> View:
+def view(
+    formulas: Family, target: str, done: KernelWork, collected: Collected, ceilings: Ceilings, theory: Ceilings
+) -> View:
     """The shares of one kernel and what limits it.
 
     A pipe or level that alone needs most of the run time is the limit; where none does, the kernel waits (latency),
@@ -151,7 +155,7 @@ def _kind(name: str) -> Verdict:
     return "compute" if name.split(".")[0] in ("valu", "matrix") else "memory"
 
 
-def _level(level: Level, done: Done, collected: Collected, ceilings: Ceilings) -> Share:
+def _level(level: Level, done: KernelWork, collected: Collected, ceilings: Ceilings) -> Share:
     name, peak = level.name, ceilings.value(level.key)
     if peak is None:
         return Share(name, None, f"no {ceilings.kind} ceiling {level.key}")
@@ -159,7 +163,7 @@ def _level(level: Level, done: Done, collected: Collected, ceilings: Ceilings) -
         n, sums = done.over([f"{name}.least", TIME])
         least = sums[f"{name}.least"] / peak / sums[TIME] if n else 0.0
         enough = least >= SATURATED[ceilings.kind]
-        reason = None if enough else collected.missing.get(name, "no value for this kernel")
+        reason = None if enough else str(collected.missing.get(name, "no value for this kernel"))
         return Share(name, least if enough else None, reason)
     n, sums = done.over([name, TIME])
     if not n:
@@ -169,7 +173,7 @@ def _level(level: Level, done: Done, collected: Collected, ceilings: Ceilings) -
     return Share(name, sums[name] / peak / sums[TIME])
 
 
-def _pipe(name: str, operations: list[Operation], done: Done, collected: Collected, ceilings: Ceilings) -> Share:
+def _pipe(name: str, operations: list[Operation], done: KernelWork, collected: Collected, ceilings: Ceilings) -> Share:
     if not operations:
         return Share(name, None, "this GPU has no counters for it")
     known, missing = countable(operations, done, collected)
@@ -189,7 +193,7 @@ def _pipe(name: str, operations: list[Operation], done: Done, collected: Collect
     return Share(name, share)
 
 
-def _excess(levels: list[Level], operations: list[Operation], done: Done, theory: Ceilings) -> str | None:
+def _excess(levels: list[Level], operations: list[Operation], done: KernelWork, theory: Ceilings) -> str | None:
     """A sentence naming the first pipe or level whose work would take longer by theory than the kernel ran."""
     for level in levels:
         n, sums = done.over([level.name, TIME])
@@ -208,6 +212,6 @@ def _contradiction(name: str, share: float) -> str:
     return f"{name} would need {_pct(share)} of the run time by theory, which cannot be"
 
 
-def _busy(name: str, done: Done) -> float | None:
+def _busy(name: str, done: KernelWork) -> float | None:
     _, sums = done.over([f"{name}.busy", f"{name}.cycles"])
     return sums[f"{name}.busy"] / sums[f"{name}.cycles"] if sums and sums[f"{name}.cycles"] else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rooflens.analysis.engine import evaluate
 from rooflens.analysis.engine.compile import pass_of
-from rooflens.analysis.engine.evaluation import evaluate
 from rooflens.analysis.store import Store
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline

@@ -12,6 +12,7 @@ from rooflens.analysis.diagnosis import score
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.problems import BadInput
 from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.workload import Workload
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ def function(kernel: str) -> str:
 
 
 def diagnosed(store: Store, manifest: Manifest) -> dict[str, Diagnosis]:
-    return {function(d.kernel): d for d in diagnose(store, manifest)[0]}
+    return {function(d.kernel): d for d in diagnose(Workload(store, manifest))[0]}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_kernels_of_the_example_program_get_the_right_subsystem_first(kernel: st
 
 @pytest.mark.parametrize("row", FRAMEWORKS, ids=lambda r: r["kernel"])
 def test_kernels_of_frameworks_get_a_right_subsystem_first(row: dict[str, str], store: Store) -> None:
-    (one,) = diagnose(store, store.resolve("frameworks"), kernel=row["kernel"])[0]
+    (one,) = diagnose(Workload(store, store.resolve("frameworks")), kernel=row["kernel"])[0]
     assert one.verdict.subsystem in row["limit"].split("|"), one.verdict
 
 
@@ -85,20 +86,20 @@ def test_labelled_kernels_get_the_right_subsystem_first(recorded: Store, shared:
 
 @pytest.mark.parametrize("workload", ["vcopy_MI100", "vcopy_MI200", "join_type_grid_MI300A_A1"])
 def test_a_vector_copy_on_amd_is_bound_by_memory(workload: str, recorded: Store) -> None:
-    (one,) = diagnose(recorded, recorded.resolve(workload))[0]
+    (one,) = diagnose(Workload(recorded, recorded.resolve(workload)))[0]
     assert (one.verdict.subsystem, one.verdict.bound) == ("hbm", "memory")
     assert one.verdict.confidence >= score.CONFIDENT
 
 
 @pytest.mark.parametrize("workload", ["mixbench_MI100", "mixbench_MI200"])
 def test_mixbench_moves_from_memory_to_arithmetic_with_its_intensity(workload: str, recorded: Store) -> None:
-    found = diagnose(recorded, recorded.resolve(workload))[0]
+    found = diagnose(Workload(recorded, recorded.resolve(workload)))[0]
     assert all(d.verdict.subsystem == "valu" for d in found[:30]), "most operations per byte"
     assert sum(d.verdict.subsystem == "hbm" for d in found) >= 20
 
 
 def test_yax_waits_in_the_vector_l1_and_says_that_this_is_not_certain(store: Store) -> None:
-    (one,) = diagnose(store, store.resolve("yax_before"))[0]
+    (one,) = diagnose(Workload(store, store.resolve("yax_before")))[0]
     assert one.verdict.subsystem == "vl1d"
     assert one.verdict.confidence < score.CONFIDENT, "no counter of the SQ is in the print"
     assert {s for r in one.next_counters for s in r.decides} >= {"occupancy", "valu", "latency"}
@@ -115,18 +116,18 @@ def test_low_intensity_alone_is_no_memory_bound(store: Store) -> None:
 
 
 def test_the_faulty_version_is_not_called_a_memory_limit(store: Store) -> None:
-    (one,) = diagnose(store, store.resolve("yax_after"))[0]
+    (one,) = diagnose(Workload(store, store.resolve("yax_after")))[0]
     assert one.verdict.subsystem == "unknown"
 
 
 def test_a_launch_without_counters_is_refused_in_words(store: Store) -> None:
     with pytest.raises(BadInput, match="no counters"):
-        diagnose(store, store.resolve("clover"))
+        diagnose(Workload(store, store.resolve("clover")))
 
 
 def test_figures_that_cannot_be_decide_nothing(recorded: Store) -> None:
     """This profile repeats one value in all rows: 40,000 % of the bandwidth."""
-    for one in diagnose(recorded, recorded.resolve("multikernel_MI200"))[0]:
+    for one in diagnose(Workload(recorded, recorded.resolve("multikernel_MI200")))[0]:
         assert one.verdict.subsystem != "hbm" or one.verdict.confidence < score.CONFIDENT
 
 
@@ -148,13 +149,13 @@ def test_identical_launches_give_the_same_verdict_as_one(copies: int, store: Sto
 
 def check_that_less_is_never_surer(store: Store, name: str, rounds: int, seed: int) -> None:
     manifest = store.resolve(name)
-    full = {d.kernel: d for d in diagnose(store, manifest, limit=60)[0]}
+    full = {d.kernel: d for d in diagnose(Workload(store, manifest), limit=60)[0]}
     chance = random.Random(seed)
     for _ in range(rounds):
         count = min(chance.choice([1, 2, 5, 20, 100]), len(manifest.counters) - 1)
         gone = set(chance.sample(list(manifest.counters), count))
         less = manifest.model_copy(update={"counters": [c for c in manifest.counters if c not in gone]})
-        for one in diagnose(store, less, limit=60)[0]:
+        for one in diagnose(Workload(store, less), limit=60)[0]:
             before, after = full[one.kernel].verdict, one.verdict
             assert after.subsystem == before.subsystem or after.confidence < score.CONFIDENT, (one.kernel, gone)
             assert after.confidence <= before.confidence, (one.kernel, gone)
@@ -180,7 +181,7 @@ def test_the_same_holds_for_recordings_of_both_vendors(name: str, rounds: int, r
 def test_the_counters_asked_for_make_it_certain(store: Store) -> None:
     manifest = store.resolve("h200")
     less = manifest.model_copy(update={"counters": [c for c in manifest.counters if not c.startswith("dram__")]})
-    one = {function(d.kernel): d for d in diagnose(store, less)[0]}["stream_add"]
+    one = {function(d.kernel): d for d in diagnose(Workload(store, less))[0]}["stream_add"]
     assert one.verdict.confidence < score.CONFIDENT
     assert any("hbm.utilization_pct" in r.metrics and "hbm" in r.decides for r in one.next_counters)
 

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.engine import evaluation as engine
-from rooflens.analysis.engine.evaluation import Figure, evaluate
+from rooflens.analysis import engine
+from rooflens.analysis.engine import Figure, evaluate
 from rooflens.analysis.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.store import Manifest, Store, write_table
 
@@ -89,12 +89,12 @@ def test_min_mean_and_max_keep_their_order_and_differ_for_unequal_dispatches(tmp
 def test_a_missing_counter_is_null_and_named(tmp_path: Path) -> None:
     figure = one(build(tmp_path, [dispatch(1, 2)]), "l2.write_req")
     assert (figure.value, figure.status) == (None, "not_collected")
-    assert figure.reason == "counter TCC_WRITE_sum missing"
+    assert str(figure.reason) == "counter TCC_WRITE_sum missing"
 
 
 def test_the_missing_counter_is_named_as_the_target_spells_it(tmp_path: Path) -> None:
     figure = one(build(tmp_path, [dispatch(1, 2)], arch="gfx942"), "fabric.read_latency_cycles")
-    assert "TCC_EA0_RDREQ" in (figure.reason or "")
+    assert "TCC_EA0_RDREQ" in str(figure.reason)
 
 
 def test_a_zero_denominator_is_null_with_a_reason_and_zero_is_not_null(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_zero_denominator_is_null_with_a_reason_and_zero_is_not_null(tmp_path:
         one(build(tmp_path / "b", [dispatch(0, 5)]), "l2.hit_rate_pct"),
     )
     assert (empty.value, empty.status) == (None, "not_collected")
-    assert "denominator is zero in 1 of 1" in (empty.reason or "")
+    assert "denominator is zero in 1 of 1" in str(empty.reason)
     assert (zero.value, zero.status) == (0.0, "ok")
 
 
@@ -122,7 +122,7 @@ def test_above_100_percent_is_reported_not_clamped(tmp_path: Path) -> None:
     store = build(tmp_path, [dispatch(1, 100, GRBM_GUI_ACTIVE=100.0, TCC_BUSY_sum=50_000.0, TCC_CYCLE_sum=1000.0)])
     figure = one(store, "l2.utilization_pct")
     assert figure.value is not None and figure.value > 100
-    assert figure.status == "impossible" and "limit" in (figure.reason or "")
+    assert figure.status == "impossible" and "limit" in str(figure.reason)
 
 
 def test_a_negative_count_is_impossible(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_an_unknown_clock_leaves_the_value_and_takes_the_peak(tmp_path: Path) ->
         build(tmp_path, [dispatch(1, 100, TCP_TOTAL_CACHE_ACCESSES_sum=100.0)], facts=facts), "vl1d.sol_bw_gbs"
     )
     assert figure.value is not None and figure.peak is None and figure.pct_of_peak is None
-    assert "max_sclk" in (figure.reason or "")
+    assert "max_sclk" in str(figure.reason)
 
 
 @pytest.mark.parametrize(("normalization", "den", "unit"), [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.rooflines import flop as roofline
-from rooflens.analysis.rooflines.inputs import Scene
+from rooflens.analysis.rooflines.inputs import RooflineInputs
 from rooflens.analysis.rooflines.instruction import points as instruction_points
 from rooflens.analysis.store import Store
 from rooflens.tests.rooflines import points, scene
@@ -16,7 +16,7 @@ from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot_roofline import roofline_scene
 
-Labelled = tuple[Store, Scene, dict[tuple[str, str, str], roofline.Point], dict[str, dict[str, float]]]
+Labelled = tuple[Store, RooflineInputs, dict[tuple[str, str, str], roofline.Point], dict[str, dict[str, float]]]
 DATA = Path(__file__).parent / "data"
 UNITS = {"ms": 1e6, "us": 1e3, "ns": 1.0, "Gbyte": 1e9, "Mbyte": 1e6, "Kbyte": 1e3, "byte": 1.0}
 PER_CYCLE = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"

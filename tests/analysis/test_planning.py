@@ -390,7 +390,7 @@ def test_any_question_is_planned_within_the_limits_completely_and_in_any_order_a
 
 def test_other_processes_make_the_same_plan() -> None:
     script = (
-        "from rooflens.analysis.planning import plan\n"
+        "from rooflens.analysis.planning.plan import plan\n"
         "print([plan(t, w).passes for t in ('gfx90a', 'gfx950') for w in (['*'], ['roofline'], ['memory'])])"
     )
     outputs = {

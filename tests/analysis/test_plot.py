@@ -9,8 +9,9 @@ from collections.abc import Callable
 import matplotlib
 import pytest
 from rooflens.analysis.occupancy import Occupancy, occupancy
-from rooflens.analysis.plot import compare, roofline, scene, speed_of_light
+from rooflens.analysis.plot import compare, roofline, speed_of_light
 from rooflens.analysis.plot import occupancy as residency
+from rooflens.analysis.plot import scene as scenes
 from rooflens.analysis.plot.bars import Row, Value
 from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shortened, spread, width_of
 from rooflens.analysis.problems import BadArgument
@@ -18,39 +19,39 @@ from rooflens.tests.pictures import collisions, difference, outside, texts
 
 MEASURED = "measured, a benchmark, 2026-11-20"
 ROOFS = [
-    *(scene.Roof(f"{n}.bw", v, "GB/s", MEASURED) for n, v in
+    *(scenes.Roof(f"{n}.bw", v, "GB/s", MEASURED) for n, v in
       (("hbm", 1407.0), ("l2", 4981.0), ("vl1d", 9224.0), ("lds", 20882.0))),
-    *(scene.Roof(n, v, "GFLOP/s", MEASURED) for n, v in
+    *(scenes.Roof(n, v, "GFLOP/s", MEASURED) for n, v in
       (("valu.f32", 21056.0), ("valu.f64", 20438.0), ("matrix.f32", 41420.0), ("matrix.f64", 41376.0),
        ("matrix.f16", 164858.0), ("matrix.bf16", 169508.0), ("valu.f32_packed", 42112.0))),
-    scene.Roof("valu.f16", 21056.0, "GFLOP/s", "derived from a measured ceiling"),
+    scenes.Roof("valu.f16", 21056.0, "GFLOP/s", "derived from a measured ceiling"),
 ]  # fmt: skip
 DOTS = [
-    scene.Dot(1, "hbm", "flop", 0.25, 300.0, 1200.0),
-    scene.Dot(1, "l2", "flop", 0.2, 300.0, 1500.0),
-    scene.Dot(1, "vl1d", "flop", 0.1, 300.0, 3000.0),
-    scene.Dot(1, "lds", "flop", None, 300.0, 0.0),
-    scene.Dot(2, "hbm", "flop", 128.0, 19000.0, 150.0),
-    scene.Dot(2, "l2", "flop", 128.0, 19000.0, 150.0),
-    scene.Dot(2, "vl1d", "iop", 64.0, 9000.0, 310.0),
-    scene.Dot(3, "hbm", "flop", 129.0, 19100.0, 150.0, doubtful=True),
+    scenes.Dot(1, "hbm", "flop", 0.25, 300.0, 1200.0),
+    scenes.Dot(1, "l2", "flop", 0.2, 300.0, 1500.0),
+    scenes.Dot(1, "vl1d", "flop", 0.1, 300.0, 3000.0),
+    scenes.Dot(1, "lds", "flop", None, 300.0, 0.0),
+    scenes.Dot(2, "hbm", "flop", 128.0, 19000.0, 150.0),
+    scenes.Dot(2, "l2", "flop", 128.0, 19000.0, 150.0),
+    scenes.Dot(2, "vl1d", "iop", 64.0, 9000.0, 310.0),
+    scenes.Dot(3, "hbm", "flop", 129.0, 19100.0, 150.0, doubtful=True),
 ]
 HOSTILE = "$\\frac{x}$ <script>&amp; --> \x1b[31m\u202e kernel_\u4e2d " + "T" * 500
 
 
-def scene(**changes: object) -> scene.Scene:
+def scene(**changes: object) -> scenes.Scene:
     """A roofline of three kernels, changed as asked."""
     kernels = [
-        scene.Kernel(1, "void stream<double>(double*, double const*)", 60.0, "memory (hbm), 85.3 % of its roof"),
-        scene.Kernel(2, "void fma<float>(float*)", 30.0, "compute (valu), 90.2 % of its roof"),
-        scene.Kernel(3, HOSTILE, 10.0, "compute (valu)"),
+        scenes.Kernel(1, "void stream<double>(double*, double const*)", 60.0, "memory (hbm), 85.3 % of its roof"),
+        scenes.Kernel(2, "void fma<float>(float*)", 30.0, "compute (valu), 90.2 % of its roof"),
+        scenes.Kernel(3, HOSTILE, 10.0, "compute (valu)"),
     ]
     given = {
         "title": "Roofline of made-up", "device": "MI250X (gfx90a); measured ceilings", "unit": "GFLOP/s",
         "intensity_unit": "operations / byte", "roofs": ROOFS, "dots": DOTS, "kernels": kernels,
         "statements": ["No point at LDS for kernel 1: no traffic at this level."],
     }  # fmt: skip
-    return scene.Scene(**{**given, **changes})  # type: ignore[arg-type]
+    return scenes.Scene(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def occupied(gpu: str = "gfx90a", achieved: float | None = 9.5, **launch: int) -> residency.Scene:
@@ -91,17 +92,17 @@ OTHERS: dict[str, Callable[[], Page]] = {
     "no roofs": lambda: roofline.draw(scene(roofs=[])),
     "no compute roofs": lambda: roofline.draw(scene(roofs=ROOFS[:4])),
     "no dots": lambda: roofline.draw(scene(dots=[])),
-    "tracks": lambda: roofline.draw(scene(dots=[scene.Dot(1, n, "flop", None, None, 653.0) for n in LEVELS])),
+    "tracks": lambda: roofline.draw(scene(dots=[scenes.Dot(1, n, "flop", None, None, 653.0) for n in LEVELS])),
     "equal bandwidths": lambda: roofline.draw(
-        scene(roofs=[scene.Roof(r.name, 5000.0, r.unit, r.origin) if r.unit == "GB/s" else r for r in ROOFS])
+        scene(roofs=[scenes.Roof(r.name, 5000.0, r.unit, r.origin) if r.unit == "GB/s" else r for r in ROOFS])
     ),
     "a crowd": lambda: roofline.draw(
-        scene(dots=[scene.Dot(k, n, "flop", 1.0 + 0.02 * k + i, 900.0 + 9 * k, None)
+        scene(dots=[scenes.Dot(k, n, "flop", 1.0 + 0.02 * k + i, 900.0 + 9 * k, None)
                     for k in range(1, 13) for i, n in enumerate(LEVELS)],
-              kernels=[scene.Kernel(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 13)])
+              kernels=[scenes.Kernel(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 13)])
     ),
     "an extreme range": lambda: roofline.draw(
-        scene(dots=[scene.Dot(1, "hbm", "flop", 1e-6, 1e-5, None), scene.Dot(2, "lds", "flop", 1e7, 1e5, None)])
+        scene(dots=[scenes.Dot(1, "hbm", "flop", 1e-6, 1e-5, None), scenes.Dot(2, "lds", "flop", 1e7, 1e5, None)])
     ),
     "NVIDIA": lambda: residency.draw(occupied("sm_90", None, sgprs=0)),
     "AGPRs and no LDS": lambda: residency.draw(occupied("gfx942", agprs=64, lds_bytes=0)),
@@ -132,7 +133,7 @@ def test_pictures_equal_the_stored_ones(name: str) -> None:
 
 
 def test_a_moved_label_would_be_noticed() -> None:
-    changed = scene(roofs=[scene.Roof(r.name, r.value * 1.5, r.unit, r.origin) for r in ROOFS])
+    changed = scene(roofs=[scenes.Roof(r.name, r.value * 1.5, r.unit, r.origin) for r in ROOFS])
     mean, worst = difference(render(lambda: roofline.draw(changed)).png, "roofline.png")
     assert mean > 1.5 or worst > 45
 

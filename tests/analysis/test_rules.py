@@ -8,8 +8,8 @@ import pytest
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.catalogue.formula import paths, thresholds
+from rooflens.analysis.database import connect
 from rooflens.analysis.diagnosis.figures import Subject, evaluate
-from rooflens.analysis.workload import connect
 
 SIGNALS, RULES = rules.stated()
 TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_90")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from rooflens.analysis.database import sql_name
 from rooflens.analysis.schema import columns, manifest_rows, pass_times, relation, render, schema
-from rooflens.analysis.store import TABLES, Manifest, Store, sql_name, write_table
+from rooflens.analysis.store import TABLES, Manifest, Store, write_table
 
 PROMISED = ["workloads", "passes", "dispatches", "counters", "counter_instances"]
 PROMISED += ["kernel_stats", "ceilings", "facts", "metrics", "findings", "log"]

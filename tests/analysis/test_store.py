@@ -15,8 +15,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from rooflens.analysis.database import sql_path
 from rooflens.analysis.problems import NotAllowed, NotFound, StoreProblem
-from rooflens.analysis.store import Manifest, Store, sql_path, write_table
+from rooflens.analysis.store import Manifest, Store, write_table
 
 INGEST = """
 import sys

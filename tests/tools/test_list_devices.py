@@ -35,7 +35,8 @@ def test_this_machine_is_listed(tmp_path: Path) -> None:
 
 def test_it_prints_nothing_and_imports_nothing_heavy() -> None:
     code = (
-        "import sys, json; from rooflens.tools import devices, doctor; from rooflens.analysis.store import Store\n"
+        "import sys, json; from rooflens.tools import list_devices as devices;"
+        "from rooflens.server import doctor; from rooflens.analysis.store import Store\n"
         "early = [m for m in sys.argv[1:] if m in sys.modules]; devices.list_devices(Store('absent'))\n"
         "doctor.doctor(Store('absent')); print(json.dumps([early, [m for m in sys.argv[1:] if m in sys.modules]]))"
     )

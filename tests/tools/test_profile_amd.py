@@ -17,9 +17,10 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis.engine import evaluation as engine
+from rooflens.analysis import engine
+from rooflens.analysis.database import sql_name
 from rooflens.analysis.problems import Problem
-from rooflens.analysis.store import Manifest, Store, sql_name
+from rooflens.analysis.store import Manifest, Store
 from rooflens.tests.standins import application, launches
 from rooflens.tests.standins.install import install, machine
 from rooflens.tests.standins.options import VERSIONS
@@ -168,7 +169,9 @@ def test_everything_by_hand_and_imported(node: Node, version: str, target: str) 
     level = [launches.count(target, "SQ_LEVEL_WAVES_ACCUM", one) for one in launches.DEFAULT]
     assert [row[0] for row in node.rows(result.workload, "SQ_LEVEL_WAVES_ACCUM")] == level
     figures = engine.evaluate(node.store, result.workload, ["*"])
-    empty = {figure.metric.name: figure.reason or "" for figure in figures if figure.status not in ("ok", "suspect")}
+    empty = {
+        figure.metric.name: str(figure.reason or "") for figure in figures if figure.status not in ("ok", "suspect")
+    }
     # The kernels do neither atomics nor matrix operations; CSV files do not describe the memory.
     lacking = {name for name, reason in empty.items() if "denominator is zero" not in reason}
     assert len(figures) > 200

@@ -393,7 +393,7 @@ def test_queries_in_parallel_do_not_disturb_each_other(store: Store, workload: M
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal of a parent is a feature of Linux")
 def test_the_worker_dies_with_the_server(tmp_path: Path) -> None:
     code = (
-        "from rooflens.analysis.store import Store; from rooflens.tools.query import query_counters\n"
+        "from rooflens.analysis.store import Store; from rooflens.tools.query_counters import query_counters\n"
         "sql = 'SELECT sum(a.range + b.range) FROM range(1000000) a, range(1000000) b'\n"
         f"query_counters(Store({str(tmp_path)!r}), sql, timeout_s=60)"
     )

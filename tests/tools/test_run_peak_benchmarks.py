@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from rooflens.analysis import measured_ceilings as peaks
+from rooflens.analysis.database import connect
 from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
-from rooflens.analysis.workload import connect
 from rooflens.tools import run_peak_benchmarks as peak_run
 from rooflens.tools.benchmarks import report as peak_tables
 from rooflens.tools.benchmarks import run as bench_device

@@ -53,7 +53,7 @@ class Field:
         """Nothing of this machine shows in the answer, nothing changed, and the next query works."""
         shown = answer.replace("\\\\", "\\")
         hidden = [CANARY, str(self.root), str(self.store.root), str(Path.home()), sys.prefix, sandbox.__file__]
-        hidden += ["rooflens-sql-", "site-packages", "sandbox_worker"]
+        hidden += ["rooflens-sql-", "site-packages", "sql/worker"]
         assert not [text for text in hidden if len(text) > 1 and text in shown], shown[:2000]
         assert self.state() == self.before
         rows = query_counters(self.store, "SELECT count(*), avg(duration_ns), max(kernel) FROM dispatches").table.rows
@@ -316,10 +316,10 @@ def test_the_worker_holds_even_if_the_parent_refuses_no_function(
 
 def test_the_system_forbids_files_even_if_duckdb_would_allow_them(field: Field, tmp_path: Path) -> None:
     """With DuckDB's own lock taken out of the worker, its limits on files are still there."""
-    source = Path(sandbox.__file__).with_name("sandbox_worker.py").read_text()
+    source = Path(sandbox.__file__).with_name("worker.py").read_text()
     unlocked = source.replace('con.execute("SET enable_external_access = false")', "pass")
     assert unlocked != source
-    weak = tmp_path / "sandbox_worker.py"
+    weak = tmp_path / "worker.py"
     weak.write_text(unlocked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sandbox, "__file__", str(tmp_path / "sandbox.py"))

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis import schema
+from ...analysis.database import sql_literal, sql_name
 from ...analysis.problems import BadInput, StoreProblem
-from ...analysis.store import Manifest, Store, sql_literal, sql_name
+from ...analysis.store import Manifest, Store
 from .tables import PROVIDERS
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...analysis.database import sql_literal, sql_name
 from ...analysis.problems import LimitExceeded
 from ...analysis.schema import Column, manifest_rows, relation, schema
-from ...analysis.store import Manifest, Store, sql_literal, sql_name
+from ...analysis.store import Manifest, Store
 from .errors import too_wide
 from .sandbox import MEMORY_BYTES
 from .tables import PROVIDERS

@@ -13,6 +13,7 @@ from ...analysis.diagnosis.findings import number
 from ...analysis.engine import evaluation as engine
 from ...analysis.schema import iso, schema
 from ...analysis.store import Manifest, Store
+from ...analysis.workload import Workload
 
 Rows = tuple[list[str], list[list[Any]]]
 _COLUMNS = [
@@ -39,8 +40,10 @@ def metric_rows(store: Store, manifests: list[Manifest]) -> Rows:
         if manifest.arch not in catalog.with_metrics() or not manifest.counters:
             continue
         names = [m.name for m in catalog.metrics(manifest.arch) if m.per == "dispatch"]
-        for f in engine.evaluate(store, manifest, names, by_kernel=True, quartiles=False):
-            shares = [f.peak, f.pct_of_peak, f.status, f.reason, f.n]
+        with Workload(store, manifest) as workload:
+            figures = engine.figures(workload, names, engine.View(by_kernel=True, quartiles=False))
+        for f in figures:
+            shares = [f.peak, f.pct_of_peak, f.status, f.reason and f.reason.text, f.n]
             rows.append([manifest.id, f.kernel, f.name, f.id, f.value, f.min, f.max, f.unit, *shares])
     return _COLUMNS, rows
 
@@ -71,7 +74,9 @@ def finding_rows(store: Store, manifests: list[Manifest]) -> Rows:
     for manifest in manifests:
         if not manifest.counters or manifest.arch not in catalog.with_metrics() or not rules.rules(manifest.arch):
             continue
-        for one in findings.diagnose(store, manifest)[0]:
+        with Workload(store, manifest) as workload:
+            diagnoses, _ = findings.diagnose(workload)
+        for one in diagnoses:
             sure = [one.verdict.subsystem, one.verdict.confidence]
             for f in one.findings:
                 advice = "; ".join(a.do for a in f.advice)

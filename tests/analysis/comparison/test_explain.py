@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rooflens.analysis.comparison.compare import Compared, compare
 from rooflens.analysis.comparison.explain import envelope
 from rooflens.analysis.store import Store
+from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 
 OCCUPIED = {"GRBM_GUI_ACTIVE": 1.5e6, "SQ_LEVEL_WAVES_ACCUM": 1.5e6 * 1000}
@@ -26,7 +27,7 @@ def pair(store: Store, before: dict[str, float], after: dict[str, float], **stat
     """One kernel with six launches of 2 ms, then six of 1 ms unless stated."""
     times = [[stated.get(side, default)] * 6 for side, default in (("before_ns", 2e6), ("after_ns", 1e6))]
     made = [workload(store, launches("k", t, **c)) for t, c in zip(times, (before, after), strict=True)]
-    return compare(store, *made).pairs[0]
+    return compare(*(Workload(store, m) for m in made)).pairs[0]
 
 
 def added(found: Compared) -> tuple[float, float]:
@@ -86,7 +87,7 @@ def test_occupancy_and_clock_are_terms_of_their_own_where_counted(store: Store) 
 def test_without_counters_everything_is_unexplained_but_the_launches(store: Store) -> None:
     before = workload(store, launches("k", [2e6] * 6))
     after = workload(store, launches("k", [1e6] * 3))
-    found = compare(store, before, after).pairs[0]
+    found = compare(Workload(store, before), Workload(store, after)).pairs[0]
     assert [t.name for t in found.terms] == ["launches", "unexplained"]
     assert [t.factor for t in found.terms] == [pytest.approx(0.5), pytest.approx(0.5)]
     assert added(found)[0] == pytest.approx(added(found)[1], rel=1e-12)
@@ -99,11 +100,16 @@ def test_a_counter_that_one_side_lacks_is_no_term(store: Store) -> None:
 
 def test_without_a_device_bytes_are_still_a_term(store: Store) -> None:
     made = [workload(store, launches("k", [t] * 6, **traffic(g)), facts={}) for t, g in ((2e6, 2), (1e6, 1))]
-    assert [t.name for t in compare(store, *made).pairs[0].terms] == ["hbm_bytes", "achieved rate"]
+    assert [t.name for t in compare(*(Workload(store, m) for m in made)).pairs[0].terms] == [
+        "hbm_bytes",
+        "achieved rate",
+    ]
 
 
 def test_the_samples_add_up(samples: Store) -> None:
-    found = compare(samples, samples.resolve("yax_before"), samples.resolve("yax_after")).pairs[0]
+    found = compare(
+        Workload(samples, samples.resolve("yax_before")), Workload(samples, samples.resolve("yax_after"))
+    ).pairs[0]
     assert added(found)[0] == pytest.approx(392003 - 13164269, rel=1e-12)
     assert {t.name: round(t.factor, 3) for t in found.terms} == {"hbm_bytes": 0.016, "achieved rate": 1.902}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rooflens.analysis.comparison.compare import Compared, compare
 from rooflens.analysis.store import Store
+from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 
 REQUESTS = {"TCP_TOTAL_ACCESSES_sum": 1e9, "SQ_INSTS_VMEM": 1e7}
@@ -21,7 +22,7 @@ def pair(store: Store, before: dict[str, float], after: dict[str, float], **laun
         workload(store, launches("k", [2e6] * 6, **before)),
         workload(store, [row | launch for row in launches("k", [1e6] * 6, **after)]),
     ]
-    return compare(store, *made).pairs[0]
+    return compare(*(Workload(store, m) for m in made)).pairs[0]
 
 
 def times(counters: dict[str, float], factor: float) -> dict[str, float]:
@@ -100,7 +101,7 @@ def test_two_ways_of_counting_are_not_compared(store: Store) -> None:
 def test_half_the_launches_with_twice_the_work_are_compared_in_total(store: Store) -> None:
     before = workload(store, launches("k", [1e6] * 12, **flop(1e9)))
     after = workload(store, launches("k", [1.5e6] * 6, **flop(2e9)))
-    found = compare(store, before, after).pairs[0]
+    found = compare(Workload(store, before), Workload(store, after)).pairs[0]
     assert (found.work.answer, found.rounds, found.verdict) == ("yes", (1, 1), "improved")
     assert found.effect is not None and found.effect.speedup == pytest.approx(12 / 9)
 
@@ -108,7 +109,7 @@ def test_half_the_launches_with_twice_the_work_are_compared_in_total(store: Stor
 def test_more_launches_of_the_same_work_are_compared_by_launch(store: Store) -> None:
     before = workload(store, launches("k", [1e6] * 6, **flop(1e9)))
     after = workload(store, launches("k", [0.5e6] * 30, **flop(1e9)))
-    found = compare(store, before, after).pairs[0]
+    found = compare(Workload(store, before), Workload(store, after)).pairs[0]
     assert (found.work.answer, found.rounds, found.verdict) == ("yes", (6, 30), "improved")
     assert found.effect is not None and found.effect.speedup == pytest.approx(2)
 
@@ -119,6 +120,6 @@ def test_programs_on_processors_are_held_against_their_instructions(store: Store
         workload(store, launches("app", [t] * 6, **(counted | {"cycles": c})), arch="cpu", vendor="cpu", facts={})
         for t, c in ((4e6, 2e9), (2e6, 1e9))
     ]
-    found = compare(store, *made).pairs[0]
+    found = compare(*(Workload(store, m) for m in made)).pairs[0]
     assert (found.work.answer, found.verdict) == ("yes", "improved")
     assert [t.name for t in found.terms] == ["instructions", "CPUs used", "clock", "achieved rate"]

@@ -29,7 +29,7 @@ def _child(code: str) -> str:
 
 _OPEN = """
 from rooflens.analysis.problems import Problem
-from rooflens.tools.bench.device import open_device
+from rooflens.tools.benchmarks.run import open_device
 try:
     open_device("amd")
 except Problem as problem:

@@ -262,7 +262,7 @@ def test_a_folder_with_several_profiles_asks_for_one(bench):
 
 
 def test_a_device_given_by_the_caller_makes_metrics_possible(bench):
-    from rooflens.analysis.engine import evaluation as engine
+    from rooflens.analysis import engine
 
     counters = ["SQ_WAVES", "TCC_HIT_sum", "TCC_MISS_sum"]
     done = bench.load(v1(bench, counters, [v1_row(0, 1024, 30, 10)]), gpu="gfx90a")

@@ -43,7 +43,7 @@ def test_devices_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
 def test_a_dead_owner_blocks_nobody(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from rooflens.tools.jobs.turns import Turn;"
+        "import os, sys; from pathlib import Path; from rooflens.tools.runner.device_queue import Turn;"
         "t = Turn(Path(sys.argv[1]), 'gpu', 'run-dead'); assert t.ahead() == 0; os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)]).returncode == -9

@@ -266,7 +266,7 @@ SAMPLE = Path(__file__).resolve().parents[3] / "server" / "samples" / "yax_befor
 
 
 def _saving(bench: Bench, out: str, **changes: object) -> CallStep:
-    return CallStep(name="import", function="profile_import:save", arguments={**SAVED, "out": out, **changes})
+    return CallStep(name="import", function="profile_command:save", arguments={**SAVED, "out": out, **changes})
 
 
 def test_the_results_of_all_steps_become_a_workload_and_the_files_are_deleted(bench: Bench) -> None:

@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.problems import BadInput
-from ....analysis.store import sql_literal, sql_name, sql_path, write_table
+from ....analysis.store import write_table
 from ..tables.names import bounded_name, plain_text
 from ..tables.staged import Column, Staged, measure
 from .pages import INSTANCES, Page, damaged, number, scale

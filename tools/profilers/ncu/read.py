@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....analysis.database import sql_name, sql_path
 from ....analysis.problems import BadInput, MissingTool, Problem
-from ....analysis.store import Manifest, sql_name, sql_path, write_table
+from ....analysis.store import Manifest, write_table
 from ..tables.files import WORK, files_below, step_of
 from ..tables.merge import Merged, as_replays, write_tables
 from ..tables.names import plain_text

@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.database import sql_name
 from ....analysis.problems import BadInput, LimitExceeded, Problem
-from ....analysis.store import Manifest, sql_name, write_table
+from ....analysis.store import Manifest, write_table
 from ..tables.files import WORK, files_below, head, is_inside, step_of
 from ..tables.merge import Merged, as_replays, write_tables
 from ..tables.names import plain_text

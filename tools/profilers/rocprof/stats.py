@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.database import sql_name
 from ....analysis.problems import BadInput, Problem
-from ....analysis.store import Manifest, sql_name, write_table
+from ....analysis.store import Manifest, write_table
 from ..tables.csvfile import read_headers, stage
 from ..tables.files import WORK, is_inside
 from ..tables.merge import Merged, Pass, write_passes

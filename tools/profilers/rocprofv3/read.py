@@ -7,8 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.database import sql_literal, sql_name
 from ....analysis.problems import BadInput, LimitExceeded
-from ....analysis.store import Manifest, sql_literal, sql_name, write_table
+from ....analysis.store import Manifest, write_table
 from ..rocprof import stats as rocprof_stats
 from ..tables.files import WORK
 from ..tables.merge import ACCUMULATE, Merged, as_replays, write_tables

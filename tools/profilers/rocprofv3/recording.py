@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.store import sql_path, write_table
+from ....analysis.database import sql_path
+from ....analysis.store import write_table
 from .agents import Agent
 
 if TYPE_CHECKING:

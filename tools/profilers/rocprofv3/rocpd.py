@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....analysis.database import sql_literal
 from ....analysis.problems import BadInput
-from ....analysis.store import sql_literal, write_table
+from ....analysis.store import write_table
 from ..tables.names import bounded_name, plain_text
 from .agents import FIELDS, Agent, agent_of
 from .database import Database, open_database

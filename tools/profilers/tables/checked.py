@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.store import Manifest, sql_name, sql_path
+from ....analysis.database import sql_name, sql_path
+from ....analysis.store import Manifest
 from .merge import Merged
 
 if TYPE_CHECKING:

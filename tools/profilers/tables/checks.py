@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.store import Manifest, sql_name
+from ....analysis.database import sql_name
+from ....analysis.store import Manifest
 from . import checks_amd, checks_cpu, checks_nvidia
 from .checked import Tables, listed
 from .merge import Merged, Pass

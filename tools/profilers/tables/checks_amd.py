@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....analysis.store import Manifest, sql_name
+from ....analysis.database import sql_name
+from ....analysis.store import Manifest
 from .checked import CLOCK_TOLERANCE, Tables
 
 ALWAYS = {"GRBM_COUNT", "GRBM_GUI_ACTIVE", "SQ_WAVES", "SQ_BUSY_CYCLES", "SQ_CYCLES", "SQ_WAVE_CYCLES", "Wavefronts"}

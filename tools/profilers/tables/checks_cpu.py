@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....analysis.store import sql_name
+from ....analysis.database import sql_name
 from .checked import Tables, listed
 
 ALWAYS = {"cycles", "instructions", "cpu-cycles", "ref-cycles"}

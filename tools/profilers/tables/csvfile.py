@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.problems import BadInput
-from ....analysis.store import sql_literal, sql_name, sql_path, write_table
+from ....analysis.store import write_table
 from .files import check_text, head, is_gzip
 from .names import bounded_name, plain_text
 from .staged import TEXT_ROLES, UNUSED, Column, Staged, check_unique, classify, measure, not_a_number, role_of

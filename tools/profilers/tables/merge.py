@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.store import sql_literal, sql_name, sql_path, write_table
+from ....analysis.database import sql_literal, sql_name, sql_path
+from ....analysis.store import write_table
 from .names import plain_kernel_name, plain_text, visible_name
 from .staged import Staged
 

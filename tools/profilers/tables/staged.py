@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.database import sql_name, sql_path
 from ....analysis.problems import BadInput
-from ....analysis.store import sql_name, sql_path
 from .names import plain_text
 
 if TYPE_CHECKING:

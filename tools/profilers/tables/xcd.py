@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....analysis.database import sql_name
 from ....analysis.problems import BadInput
-from ....analysis.store import sql_name, write_table
+from ....analysis.store import write_table
 from .staged import UNUSED, Column, Staged, measure
 
 if TYPE_CHECKING:

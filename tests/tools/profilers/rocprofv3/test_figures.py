@@ -6,8 +6,8 @@ import csv
 import math
 from statistics import median
 
+from rooflens.analysis import engine
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.engine import evaluation as engine
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, run
 
 COUNTS = ("SQ_WAVES", "GRBM_GUI_ACTIVE", "TCP_TOTAL_CACHE_ACCESSES_sum", "TCC_EA0_RDREQ_sum", "SQ_LEVEL_WAVES_ACCUM")

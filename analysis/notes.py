@@ -1,0 +1,53 @@
+"""What an answer says beside its figures: a code to decide on, and words to read.
+
+Code never looks into the words: a test rewords every message and expects the same figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ReasonCode = Literal[
+    "no_counter",
+    "no_fact",
+    "no_dispatch",
+    "no_channel",
+    "no_timing",
+    "no_value",
+    "no_operations",
+    "no_bytes",
+    "no_ceiling",
+    "nothing_there",
+    "negative",
+    "near_limit",
+    "above_limit",
+    "above_ceiling",
+    "partly_counted",
+    "doubtful",
+]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a figure has no value, or is not to be trusted.
+
+    ``nothing_there`` is a ratio whose denominator was counted and is zero: a kernel without loads has no hit rate.
+    """
+
+    code: ReasonCode
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Note:
+    """One sentence beside the figures: a warning of an import, or where ceilings come from. ``code`` is snake_case."""
+
+    code: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
