@@ -67,6 +67,8 @@ class OccupancyFacts(Strict):
     lds_block_bytes: Fact
     lds_reserved_bytes: Fact | None = None
     """Taken for every work-group besides what it asks for."""
+    registers_halved_by: str | None = None
+    """Profilers that state half of a kernel's VGPRs on this target."""
     cu_mode_workgroup_slots: Fact | None = None
     """There where code can also be built for one compute unit of the two (RDNA), or for waves of 64."""
 

@@ -83,15 +83,6 @@ def test_empty_slots_failing_launches_and_work_group_processors_are_told(store: 
     assert "work-group processor" in notes("gfx1100", 8, 256)
 
 
-def test_the_simplified_formula_comes_with_its_error(store: Store) -> None:
-    kernel = {"gpu": "gfx908", "vgprs": 52, "sgprs": 64, "lds_bytes": 24 * 1024, "workgroup_size": 256}
-    found = compute_occupancy(store, **kernel, model="simplified")  # type: ignore[arg-type]
-    assert (found.waves_per_cu, found.max_waves_per_cu, found.occupancy_pct, found.limiters) == (10, 40, 25, ["lds"])
-    assert {row[0]: row[5] for row in found.limits.rows} == {"vgprs": 38, "sgprs": 40, "lds": 10}
-    text = " ".join(found.notes)
-    assert "8 of 40" in text and "232 of 256" in text and "3.75" in text
-
-
 # -- workloads ------------------------------------------------------------------------------------------------------
 
 
@@ -254,9 +245,6 @@ def test_code_for_an_unknown_target_still_shows_registers_and_spills(store: Stor
         ({"gpu": "gfx90a", "vgprs": -8, "workgroup_size": 64}, BadArgument, "0 to 512"),
         ({"gpu": "gfx90a", "vgprs": 8, "workgroup_size": 0}, BadArgument, "1 to 1024"),
         ({"gpu": "gfx90a", "vgprs": 8, "workgroup_size": 64, "lds_bytes": 70000}, BadArgument, "0 to 65536"),
-        ({"gpu": "gfx1100", "vgprs": 8, "workgroup_size": 64, "model": "simplified"}, BadArgument, "MI100"),
-        ({"gpu": "gfx90a", "vgprs": 8, "workgroup_size": 64, "model": "simplified", "mode": "compiler"}, BadArgument,
-         "no modes"),
     ],
 )  # fmt: skip
 def test_mistakes_are_answered_with_what_is_allowed(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from ..problems import BadArgument
-from . import occupancy
-from .rule import Launch, checked, known, rule_of
+from rooflens.analysis.occupancy import occupancy
+from rooflens.analysis.occupancy.rule import Launch, checked, known, rule_of
+from rooflens.analysis.problems import BadArgument
 
 SLOTS = 40
 """Waves per CU in the report, for both of its GPUs; MI250X has 32."""
@@ -73,7 +73,7 @@ def simplified(gpu: str, *, vgprs: int, sgprs: int = 0, lds_bytes: int = 0, work
     if gpu not in targets() and gpu in known():
         raise BadArgument(
             f"The simplified formula does not cover {gpu}", "it was made for MI100 and MI250X",
-            f"Use model='exact', or one of {', '.join(targets())}",
+            f"It covers {', '.join(targets())}",
         )  # fmt: skip
     rule = rule_of(gpu)
     checked(rule, Launch(vgprs, 0, sgprs, lds_bytes, 0, workgroup_size))

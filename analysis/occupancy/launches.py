@@ -1,0 +1,136 @@
+"""The launch configurations of a workload: what each takes of a CU, its share of the time, and what it achieved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..catalogue.metrics import by_name, with_metrics
+from ..catalogue.targets import gpu, targets
+from ..engine import Figure, View, figures
+from ..notes import Note
+from ..workload import Workload
+
+ACHIEVED = "occupancy.waves"
+"""The metric of waves that were resident on average."""
+_FEW_WORKGROUPS = 2
+
+
+@dataclass(frozen=True)
+class LaunchConfiguration:
+    """One kernel launched with one set of resources. Registers per work-item (SGPRs per wave), LDS in bytes.
+
+    ``time_pct`` is its share of the selected kernels' time, ``grid`` the median number of work-items. The achieved
+    figures are those of all launches of the kernel; None where they were not measured.
+    """
+
+    kernel: str
+    vgprs: int | None
+    agprs: int | None
+    sgprs: int | None
+    lds_bytes: int | None
+    workgroup_size: int | None
+    launches: int
+    time_pct: float | None
+    grid: float | None
+    achieved_waves_per_cu: float | None = None
+    achieved_pct: float | None = None
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """The configurations of the kernels asked for, longest total time first; ``kernels`` counts distinct kernels.
+
+    ``not_achieved`` says why no achieved occupancy is known; None where it is.
+    """
+
+    rows: list[LaunchConfiguration]
+    kernels: int
+    not_achieved: str | None
+
+
+def configurations(workload: Workload, kernel: str | None = None) -> Configurations:
+    """The launch configurations of a workload. Raises what ``Workload.select`` does."""
+    selection = workload.select(kernel)
+    rows = workload.rows(
+        "SELECT kernel, vgpr, agpr, sgpr, lds_bytes, workgroup_size, count(*), "
+        "100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), median(grid) "
+        f"FROM {workload.relation('dispatches')} d WHERE {selection.condition('d')} "
+        "GROUP BY ALL ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
+    )
+    launched = [LaunchConfiguration(*row) for row in rows]
+    achieved = _achieved(workload, kernel)
+    if isinstance(achieved, str):
+        return Configurations(launched, len(selection.kernels), achieved)
+    slots = workload.facts.get("max_waves_per_cu", 0)
+    joined = [
+        replace(row, achieved_waves_per_cu=pct * slots / 100, achieved_pct=pct)
+        if (pct := achieved.get(row.kernel)) is not None
+        else row
+        for row in launched
+    ]
+    return Configurations(joined, len(selection.kernels), None)
+
+
+def _achieved(workload: Workload, kernel: str | None) -> dict[str, float] | str:
+    """Kernel -> share of the device's wave slots in use on average, in percent; else why there is none."""
+    if workload.arch not in with_metrics() or ACHIEVED not in by_name(workload.arch):
+        return f"no metric for it is known on {workload.arch or None}"
+    measured = figures(workload, [ACHIEVED], View(kernel, by_kernel=True))
+    usable = {f.kernel: f.pct_of_peak for f in measured if f.kernel and f.pct_of_peak is not None and _sound(f)}
+    return usable or next((f.reason.text for f in measured if f.reason), "the counters hold no value")
+
+
+def _sound(figure: Figure) -> bool:
+    return figure.status in ("ok", "suspect")
+
+
+def repeats_vgprs(arch: str, row: LaunchConfiguration) -> bool:
+    """Whether the AGPRs of a row are only its VGPRs again, as profilers write where the two files are separate."""
+    return _facts(arch, "agprs") == "separate" and bool(row.agprs) and row.agprs == row.vgprs
+
+
+def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration], dynamic_lds_bytes: int) -> list[Note]:
+    """What the columns of a profile leave open about registers, LDS and the grid of its first kernel."""
+    notes = []
+    if workload.manifest.vendor == "amd" and not dynamic_lds_bytes:
+        csv = (
+            "CSV files of rocprofv3 from ROCm 7.0 on"
+            if workload.manifest.format == "rocprofv3"
+            else "Profiler CSV files"
+        )
+        text = f"{csv} hold static LDS only; give dynamic_lds_bytes where the launch adds LDS."
+        notes.append(Note("static_lds_only", text))
+    if any(row.agprs is None for row in rows) and _facts(arch, "agprs") == "unified":
+        text = "The profile has no column of accumulation registers; with any, occupancy may be lower."
+        notes.append(Note("no_agprs", text))
+    halved = sum(bool(row.vgprs and not row.agprs) for row in rows)
+    if halved and (by := _facts(arch, "registers_halved_by")):
+        text = (
+            f"{halved} of {len(rows)} rows state no AGPRs: profilers of {by} report half of the registers "
+            f"on {arch}. If this profile is one of theirs, vgprs must be doubled; the code object tells."
+        )
+        notes.append(Note("halved_registers", text))
+    if any(repeats_vgprs(arch, row) for row in rows):
+        text = f"Profilers repeat vgprs as agprs on {arch}, where they do not add up: such agprs are taken as 0."
+        notes.append(Note("repeated_vgprs", text))
+    return [*notes, *_small_grid(workload, rows[0])]
+
+
+def _small_grid(workload: Workload, first: LaunchConfiguration) -> list[Note]:
+    cus = workload.manifest.facts.get("cu_per_gpu")
+    if not cus or not first.grid or not first.workgroup_size:
+        return []
+    per_cu = first.grid / first.workgroup_size / cus
+    if per_cu >= _FEW_WORKGROUPS:
+        return []
+    text = f"The grid of the first kernel has only {per_cu:.2g} work-groups per CU: too few to keep it filled."
+    return [Note("small_grid", text)]
+
+
+def _facts(arch: str, name: Literal["agprs", "registers_halved_by"]) -> str | None:
+    """One fact of a target's registers; None where the target or its occupancy is not known."""
+    facts = gpu(arch).occupancy if arch in targets() else None
+    if facts is None:
+        return None
+    return facts.agprs.value if name == "agprs" else facts.registers_halved_by
