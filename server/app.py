@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from typing import Any
 
 import anyio
@@ -19,7 +20,7 @@ from ..tools.get_run import LONGEST_WAIT_S, RunResult
 from ..tools.plot import PlotResult
 from ..tools.results import Result
 from ..tools.runner.state import FINAL
-from . import render, schemas
+from . import log, render, schemas
 from .prompts import add_prompts
 from .resources import add_resources
 from .toolbox import Tool, answer, tools
@@ -106,22 +107,18 @@ class _SeamTool(SdkTool):
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
         """Call the tool in a thread; the answer holds the same facts as text and as structured content."""
+        began = time.monotonic()
+        found = await self._called(arguments, context)
+        answer = _content(found, self.name, arguments)
+        outcome = type(found).__name__ if isinstance(found, Problem) else "ok"
+        log.called(self.name, time.monotonic() - began, outcome, sum(len(_text(part)) for part in answer.content))
+        return answer
+
+    async def _called(self, arguments: dict[str, Any], context: Any) -> Result | Problem:
         wait_s = arguments.get("wait_s", self.wait_s)
         if isinstance(wait_s, int | float) and wait_s > 0:
-            found = await self._waited(arguments, min(wait_s, LONGEST_WAIT_S), context)
-        else:
-            found = await self._answer(self.name, arguments)
-        if isinstance(found, Problem):
-            return CallToolResult(content=[TextContent(type="text", text=render.clean(found.text))], is_error=True)
-        if isinstance(found, PlotResult):
-            # The picture and its words; clients that prefer structured content would drop the picture.
-            image = base64.b64encode(found.image).decode()
-            picture = ImageContent(type="image", data=image, mime_type="image/png")
-            return CallToolResult(content=[picture, TextContent(type="text", text=render.text(found))])
-        result = render.capped(found, self.name, arguments)
-        return CallToolResult(
-            content=[TextContent(type="text", text=render.text(result))], structured_content=render.structured(result)
-        )
+            return await self._waited(arguments, min(wait_s, LONGEST_WAIT_S), context)
+        return await self._answer(self.name, arguments)
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> Result | Problem:
         return await anyio.to_thread.run_sync(
@@ -149,6 +146,27 @@ class _SeamTool(SdkTool):
             await anyio.sleep(min(_POLL_S if now - began < _QUICK_S else _POLL_LATER_S, began + wait_s - now))
             found = await self._answer("get_run", {"run_id": found.run_id})
         return found
+
+
+def _content(found: Result | Problem, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    """An answer as the protocol has it: text and structured content with the same facts; a picture with its words."""
+    if isinstance(found, Problem):
+        return CallToolResult(content=[TextContent(type="text", text=render.clean(found.text))], is_error=True)
+    if isinstance(found, PlotResult):
+        # The picture and its words; clients that prefer structured content would drop the picture.
+        image = base64.b64encode(found.image).decode()
+        picture = ImageContent(type="image", data=image, mime_type="image/png")
+        return CallToolResult(content=[picture, TextContent(type="text", text=render.text(found))])
+    result = render.capped(found, tool, arguments)
+    return CallToolResult(
+        content=[TextContent(type="text", text=render.text(result))], structured_content=render.structured(result)
+    )
+
+
+def _text(part: Any) -> str:
+    """What counts as the size of one part of an answer."""
+    text: str = getattr(part, "text", None) or getattr(part, "data", "")
+    return text
 
 
 def _output_schema(tool: Tool) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from .. import __version__
 from ..analysis.problems import BadArgument, Problem
 from ..analysis.store import Store
 from ..tools.results import Result
+from . import log
 
 OK, REFUSED, USAGE = 0, 1, 2
 
@@ -22,6 +24,7 @@ OK, REFUSED, USAGE = 0, 1, 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; exit status 0, 1 (refused, with advice on stderr) or 2 (usage)."""
     options = _parser().parse_args(argv)
+    log.start(getattr(options, "verbose", 0))
     try:
         status: int = options.run(options, Store.locate(_named_store(options)))
     except Problem as problem:
@@ -46,6 +49,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         default=argparse.SUPPRESS,
         help="the workload store (default: $ROOFLENS_STORE, else the user's data folder)",
+    )
+    store.add_argument(
+        "-v",
+        "--verbose",
+        action="count",
+        default=argparse.SUPPRESS,
+        help="log every tool call to stderr (tool, outcome, time, size; never contents); twice for more",
     )
     parser = argparse.ArgumentParser(
         prog="rooflens", description="Measure, understand and improve GPU kernels.", parents=[store]
@@ -115,11 +125,15 @@ def _call(options: argparse.Namespace, store: Store) -> int:
     if not isinstance(arguments, dict):
         print('The arguments must be a JSON object, such as \'{"workload": "latest"}\'', file=sys.stderr)
         return USAGE
+    began = time.monotonic()
     found = _finished(store, options.tool, arguments)
     if isinstance(found, Problem):
+        log.called(options.tool, time.monotonic() - began, type(found).__name__, len(found.text))
         raise found
     result = found if options.full else render.capped(found, options.tool, arguments)
-    print(json.dumps(render.structured(result), ensure_ascii=False))
+    text = json.dumps(render.structured(result), ensure_ascii=False)
+    log.called(options.tool, time.monotonic() - began, "ok", len(text))
+    print(text)
     if problem := getattr(found, "problem", None):
         print(render.clean(problem), file=sys.stderr)
         return REFUSED

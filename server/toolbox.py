@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +28,7 @@ from ..tools.query_counters import query_counters
 from ..tools.results import Result
 from ..tools.run_peak_benchmarks import run_peak_benchmarks
 from ..tools.search_metrics import search_metrics
+from .log import logger
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def answer(
     except Problem as problem:
         return problem
     except Exception:  # noqa: BLE001 - the seam: nothing of a bug may reach the client
-        traceback.print_exc(file=sys.stderr)
+        logger.exception("%s failed", name)
         return Problem(
             f"rooflens failed inside {name}",
             "this is a bug, not your mistake; its traceback is in the server's log",

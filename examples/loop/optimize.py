@@ -15,17 +15,17 @@ from pathlib import Path
 import anyio
 from mcp import StdioServerParameters
 from mcp.client import Client
-from rooflens.server import loop, loop_sources
+from rooflens.server.demo import loop, sources
 
 
 async def walk(options: argparse.Namespace, folder: Path) -> int:
     """Start a server as any client does, run the loop, and tell what happened; the exit status."""
     arguments = ["-m", "rooflens", "serve", "--store", str(options.store or folder / "store")]
     if options.live:
-        measure = loop_sources.live(str(Path(options.live).resolve()), repeat=options.repeat)
+        measure = sources.live(str(Path(options.live).resolve()), repeat=options.repeat)
         arguments.append("--allow-exec")
     else:
-        measure = loop_sources.replayed(folder)
+        measure = sources.replayed(folder)
     ladder = loop.ladders()[options.ladder]
     async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))) as client:
         try:

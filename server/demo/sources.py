@@ -14,7 +14,7 @@ from .loop import Measure, Refused, Version, call
 if TYPE_CHECKING:
     from mcp.client import Client
 
-RECORDING = Path(__file__).parent / "samples" / "h200_kernels" / "kernels.csv.gz"
+RECORDING = Path(__file__).parents[1] / "samples" / "h200_kernels" / "kernels.csv.gz"
 METRICS = ("diagnosis", "roofline")
 """What is collected live: all that a diagnosis may ask for, since the next round would ask again."""
 _WAIT_S = 45

@@ -9,22 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..analysis.problems import Problem
-from ..analysis.store import Store
-from ..tools.compute_metrics import MetricsResult, compute_metrics
-from ..tools.compute_occupancy import compute_occupancy
-from ..tools.compute_roofline import compute_roofline
-from ..tools.get_run import LONGEST_WAIT_S
-from ..tools.import_profile import import_profile
-from ..tools.list_workloads import list_workloads
-from ..tools.plot import plot
-from ..tools.query_counters import query_counters
-from ..tools.results import Table
-from ..tools.run_peak_benchmarks import run_peak_benchmarks
-from ..tools.runner import start as launch
-from . import render
+from ...analysis.problems import Problem
+from ...analysis.store import Store
+from ...tools.compute_metrics import MetricsResult, compute_metrics
+from ...tools.compute_occupancy import compute_occupancy
+from ...tools.compute_roofline import compute_roofline
+from ...tools.get_run import LONGEST_WAIT_S
+from ...tools.import_profile import import_profile
+from ...tools.list_workloads import list_workloads
+from ...tools.plot import plot
+from ...tools.query_counters import query_counters
+from ...tools.results import Table
+from ...tools.run_peak_benchmarks import run_peak_benchmarks
+from ...tools.runner import start as launch
+from .. import render
 
-SAMPLES = Path(__file__).parent / "samples"
+SAMPLES = Path(__file__).parents[1] / "samples"
 _MATMUL = "matmul_fp64"
 _CLOVER = "clover"
 _PAIR = ("yax_before", "yax_after")
@@ -121,13 +121,13 @@ def _loop(store: Store) -> None:
     import anyio
     from mcp.client import Client
 
-    from . import loop, loop_sources
-    from .app import build
+    from ..app import build
+    from . import loop, sources
 
     async def walked(ladder: loop.Ladder) -> str:
         with tempfile.TemporaryDirectory(prefix="rooflens-loop-") as folder:
             async with Client(build(store)) as client:
-                return loop.told(ladder, await loop.optimise(client, ladder, loop_sources.replayed(Path(folder))))
+                return loop.told(ladder, await loop.optimise(client, ladder, sources.replayed(Path(folder))))
 
     print(
         "8. The optimisation loop: profile, diagnose, change, profile, compare (recorded on an H200, no model in it)\n"

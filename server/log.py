@@ -1,0 +1,25 @@
+"""The one logger: stderr, levels, and a line for every tool call that tells its cost and never its contents."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+logger = logging.getLogger("rooflens")
+
+
+def start(verbose: int = 0) -> None:
+    """Log to stderr: warnings and errors; with ``verbose`` 1 every tool call too, with 2 everything."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    logger.handlers = [handler]
+    logger.propagate = False
+    logger.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG))
+
+
+def called(tool: str, seconds: float, outcome: str, size: int) -> None:
+    """One line for one tool call: how long it took, how it ended, and the characters of its answer.
+
+    ``outcome`` is ok or the class of the problem.
+    """
+    logger.info("%s %s in %.3f s, %d characters", tool, outcome, seconds, size)
