@@ -25,7 +25,7 @@ CeilingSource = Annotated[
     Literal["empirical", "theoretical"],
     Field(description="measured ceilings (theory where none were measured), or theory: units x rate x clock"),
 ]
-Ceilings = Annotated[
+CeilingValues = Annotated[
     dict[str, float],
     Field(description='ceilings stated by hand, before measured ones, GB/s or GFLOP/s: {"hbm.bw": 1390}'),
 ]
@@ -41,9 +41,7 @@ Offset = Annotated[int, Field(ge=0, description="rows to skip: where the previou
 WaitSeconds = Annotated[
     float, Field(ge=0, description="seconds to wait for the run before answering with its state; it goes on meanwhile")
 ]
-Profiler = Annotated[
-    str, Field(description="auto, or rocprofv3, rocprof, rocprofv2, ncu, perf: the one to drive")
-]
+ProfilerName = Annotated[str, Field(description="auto, or rocprofv3, rocprof, rocprofv2, ncu, perf: the one to drive")]
 Replay = Annotated[
     Literal["auto", "application", "kernel"],
     Field(description="how passes repeat: the whole program per pass, or each kernel within one run"),
