@@ -15,7 +15,7 @@ from rooflens.server.toolbox import Tool
 from rooflens.tools.compute_occupancy import OccupancyResult, compute_occupancy
 from rooflens.tools.import_profile import import_profile
 
-DATA = Path(__file__).parent / "data" / "codeobject"
+DATA = Path(__file__).parent / "codeobject" / "data"
 HSACO, BUNDLE = str(DATA / "kernels_gfx90a.hsaco"), str(DATA / "kernels_three_targets.ccob")
 LAUNCH = {"vgpr": 68, "agpr": 0, "sgpr": 32, "lds_bytes": 0, "workgroup_size": 1024, "grid": 1 << 20}
 

@@ -17,7 +17,7 @@ from rooflens.analysis.catalogue import targets
 from rooflens.analysis.occupancy import Occupancy, occupancy
 from rooflens.analysis.occupancy.rule import known, rule_of
 from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.tests.analysis.emprism import error, simplified
+from rooflens.tests.analysis.occupancy.emprism import error, simplified
 
 HERE = Path(__file__).parent
 AMD = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201")

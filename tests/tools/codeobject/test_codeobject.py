@@ -21,7 +21,7 @@ from rooflens.tools.codeobject.bundle import code_objects
 from rooflens.tools.codeobject.elf import Budget, Window
 from rooflens.tools.codeobject.kernels import CodeKernel, read
 
-DATA = Path(__file__).parent / "data" / "codeobject"
+DATA = Path(__file__).parent / "data"
 HSACO, BUNDLE = DATA / "kernels_gfx90a.hsaco", DATA / "kernels_three_targets.ccob"
 CLANG, READELF = shutil.which("clang-22"), shutil.which("llvm-readelf-22")
 BUNDLER = shutil.which("clang-offload-bundler-22") or shutil.which("clang-offload-bundler")

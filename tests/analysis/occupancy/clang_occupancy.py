@@ -1,6 +1,6 @@
 """Kernels that use a chosen number of registers, and clang's own count of their occupancy: the oracle of compiler mode.
 
-python tests/analysis/clang_occupancy.py FILE    writes the table shipped as data/occupancy_clang22.csv
+python tests/analysis/occupancy/clang_occupancy.py FILE    writes the table shipped as data/occupancy_clang22.csv
 """
 
 from __future__ import annotations
