@@ -81,9 +81,9 @@ def _outcomes(
     cancelled: Callable[[], bool],
 ) -> Sequence[Outcome]:
     if device == "cpu":
-        from .benchmarks import host
+        from .benchmarks import cpu
 
-        return host.run(wanted, mode, progress=progress, cancelled=cancelled)
+        return cpu.run(wanted, mode, progress=progress, cancelled=cancelled)
     from .benchmarks import run
 
     return run.run(device, wanted or None, mode, progress=progress, cancelled=cancelled)
@@ -92,9 +92,9 @@ def _outcomes(
 def _versions(device: str, known: bool) -> dict[str, Any]:
     """What the kernels were made of and by; of a device not ``known`` also what it is."""
     if device == "cpu":
-        from .benchmarks import host
+        from .benchmarks import cpu
 
-        return {"compiler": host.compiler(), "kernel_version": host.version()}
+        return {"compiler": cpu.compiler(), "kernel_version": cpu.version()}
     from .benchmarks import table as sources
     from .benchmarks.run import describe
 
@@ -149,14 +149,14 @@ def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | N
 
 
 def _host(found: Device, wanted: Sequence[str] | None) -> Target:
-    from .benchmarks import host
+    from .benchmarks import cpu
 
     about = {
-        "vendor": "cpu", "device_uuid": host.identity(), "partition": host.partition(), "device": found.name,
-        "gpu": "cpu", "driver": None, "compute_units": found.compute_units, "compiler": host.compiler(),
+        "vendor": "cpu", "device_uuid": cpu.identity(), "partition": cpu.partition(), "device": found.name,
+        "gpu": "cpu", "driver": None, "compute_units": found.compute_units, "compiler": cpu.compiler(),
     }  # fmt: skip
     return Target(
-        about, "cpu", host.chosen(wanted), host.version(), {f"cpu-{found.uuid or found.index}": "the processor"}
+        about, "cpu", cpu.chosen(wanted), cpu.version(), {f"cpu-{found.uuid or found.index}": "the processor"}
     )
 
 
