@@ -70,14 +70,14 @@ def list_devices(store: Store) -> DevicesResult:
 
 
 def survey(roots: Roots) -> Machine:
-    """Look at everything at once: sysfs, nvidia-smi, profilers. Every program has a time limit."""
+    """Look at everything at once: sysfs, NVML, profilers. Every program has a time limit."""
     with ThreadPoolExecutor(max_workers=2) as pool:
-        asked = pool.submit(nvidia.devices, roots)
+        nvml = pool.submit(nvidia.devices, roots)
         programs = pool.submit(profilers.installed, roots)
         topology = kfd.topology(roots)
         amd = kfd.devices(roots, topology)
         host = cpu.device(roots)
-        green = asked.result()
+        green = nvml.result()
         known = set(catalog.with_metrics())
         verdicts: dict[Vendor, Verdict] = {"cpu": permissions.cpu(roots)}
         if amd:
