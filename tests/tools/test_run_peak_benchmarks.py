@@ -18,7 +18,7 @@ from rooflens.tools.benchmarks import report as peak_tables
 from rooflens.tools.benchmarks import run as bench_device
 from rooflens.tools.benchmarks import run as bench_run
 from rooflens.tools.benchmarks.judge import Outcome
-from rooflens.tools.benchmarks.runtime import Device as Opened
+from rooflens.tools.benchmarks.runtime import OpenGpu
 from rooflens.tools.get_run import RunResult, cancel_run, get_run
 from rooflens.tools.list_devices import Machine, answer
 from rooflens.tools.machine.model import Device
@@ -174,7 +174,7 @@ def test_a_run_on_a_gpu_stores_what_is_right_and_tells_what_failed(
             progress(one.ceiling, number, len(found), one)
         return found
 
-    opened = Opened(
+    opened = OpenGpu(
         "nvidia", 0, "NVIDIA H200", "sm_90", "GPU-0b", 132, 32, 1, 1, compiler="NVRTC 13.0", runtime="CUDA 13.0"
     )
     monkeypatch.setattr(bench_run, "run", run)

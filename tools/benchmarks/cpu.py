@@ -35,7 +35,7 @@ _S = 0.5
 _X, _Y = 0.999, 0.0005
 """Of v -> v * X + Y: chains of any length stay finite and never reach zero."""
 _CHAIN, _REPEATS = 16, 4096
-"""Multiply-adds on a value between its load and its store, enough that neither limits; and how often a call does all."""
+"""Multiply-adds on a value between its load and its store, enough that neither limits; how often a call does all."""
 _SPOILT = -1.0
 _CPUS, _CGROUP = Path("/sys/devices/system/cpu"), Path("/sys/fs/cgroup")
 _LEAST = 64 << 20
@@ -187,9 +187,7 @@ class Bench:
             work_per_launch=sum(part.work for part in parts),
         )  # fmt: skip
         if p95 - p05 > _DOUBTFUL * median:
-            return replace(
-                outcome, status="suspect", reason="samples differ widely: something else ran on the machine"
-            )
+            return replace(outcome, status="suspect", reason="samples differ widely: something else ran on the machine")
         return outcome
 
 
