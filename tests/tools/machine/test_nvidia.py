@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -225,3 +227,35 @@ def test_the_cuda_driver_is_asked_for_the_sms_of_each_uuid(monkeypatch: pytest.M
     assert nvidia_child.multiprocessors() == {UUIDS[3]: 132}
     cuda.cuInit = lambda flags: 100
     assert nvidia_child.multiprocessors() == {}
+
+
+_CLOCKS = """
+from dataclasses import replace
+from rooflens.tests.tools.benchmarks.stand_in import DEVICE
+from rooflens.tools.benchmarks.clocks import driver_and_partition, reader
+for place in ("00000000:41:00.0", "00000000:42:00.0"):
+    read = reader(replace(DEVICE, vendor="nvidia", pci=place))
+    print(driver_and_partition(place), read and read())
+"""
+
+
+def test_pynvml_itself_reads_a_made_up_library(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    source, library = Path(__file__).with_name("fake_nvml.c"), machine.base / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(machine.base))
+    machine.write("dev/nvidiactl", "")
+    gpus = nvidia.devices(machine.roots)
+    (device,) = gpus.devices
+    assert gpus.notes == [] and device.model_dump(exclude_none=True) == {
+        "vendor": "nvidia", "index": 0, "name": "NVIDIA H200", "arch": "sm_90", "supported": False, "uuid": UUIDS[0],
+        "clock_max_mhz": 1980, "memory_bytes": 143771 * 1024 * 1024, "partition": "MIG disabled",
+        "driver": "580.159.04", "pci": "0000:41:00.0",
+    }  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", _CLOCKS], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "('580.159.04', 'MIG disabled') (1755.0, 41.0)",
+        "('580.159.04', None) None",
+    ]
