@@ -46,11 +46,11 @@ def _store(store: Store) -> list[Check]:
     place = store.root
     while not there(place) and place != place.parent:
         place = place.parent
-    found = f"{store.root}" + ("" if place == store.root else " (made at the first import)")
+    where = f"{store.root}" + ("" if place == store.root else " (made at the first import)")
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        checks = [Check(name="store", state="ok", found=f"{found}, writable")]
+        checks = [Check(name="store", state="ok", found=f"{where}, writable")]
     else:
-        checks = [Check(name="store", state="warning", found=f"{found}: {place} cannot be written", fix=elsewhere)]
+        checks = [Check(name="store", state="warning", found=f"{where}: {place} cannot be written", fix=elsewhere)]
     free = shutil.disk_usage(place).free / 1e9
     low = free < _LOW_GB
     checks.append(_judged("free space", not low, f"{free:.1f} GB", elsewhere if low else ""))
@@ -110,7 +110,7 @@ def _profiler(profiler: Profiler, machine: Machine) -> Check:
     # A remark without a remedy is no fault.
     sound = profiler.usable is True and not fix
     verdict = machine.verdicts.get(profiler.vendor)
-    if verdict and why and why == verdict.why:
+    if verdict and verdict.why and name not in machine.broken:
         # What the machine permits has a check of its own, with the remedy.
         return _judged(name, sound, f"{found}; see counters ({_VENDORS[profiler.vendor]})")
     return _judged(name, sound, f"{found}; {why}" if why else found, fix)

@@ -51,12 +51,14 @@ class DevicesResult(Result):
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything detection found, before it is shaped into an answer."""
+    """Everything that is known of this machine, before it is shaped into an answer."""
 
     devices: list[Device]
     profilers: list[Profiler]
     verdicts: dict[Vendor, Verdict]
     notes: list[str]
+    broken: frozenset[str] = frozenset()
+    """Profilers that do not even tell their version."""
 
     @property
     def gpus(self) -> list[Device]:
@@ -70,23 +72,29 @@ def list_devices(store: Store) -> DevicesResult:
 
 
 def survey(roots: Roots) -> Machine:
-    """Look at everything at once: sysfs, nvidia-smi, profilers. Every program has a time limit."""
+    """Look at everything at once: sysfs, NVML, profilers. Every program has a time limit."""
     with ThreadPoolExecutor(max_workers=2) as pool:
-        asked = pool.submit(nvidia.devices, roots)
+        nvml = pool.submit(nvidia.devices, roots)
         programs = pool.submit(profilers.installed, roots)
         topology = kfd.topology(roots)
         amd = kfd.devices(roots, topology)
         host = cpu.device(roots)
-        green = asked.result()
+        green = nvml.result()
         known = set(catalog.with_metrics())
         verdicts: dict[Vendor, Verdict] = {"cpu": permissions.cpu(roots)}
         if amd:
             verdicts["amd"] = permissions.amd(roots, topology.render_minors)
         if green.devices:
             verdicts["nvidia"] = permissions.nvidia(roots, green.devices[0].driver)
-        found = profilers.judged(programs.result(), verdicts)
+        installed = programs.result()
     devices = [d.model_copy(update={"supported": d.arch in known}) for d in (*amd, *green.devices, host)]
-    return Machine(devices, found, verdicts, [*kfd.notes(roots, topology, amd), *green.notes])
+    return Machine(
+        devices,
+        profilers.judged(installed, verdicts),
+        verdicts,
+        notes=[*kfd.notes(roots, topology, amd), *green.notes],
+        broken=frozenset(p.name for p in installed if p.usable is False),
+    )
 
 
 def answer(store: Store, machine: Machine) -> DevicesResult:
@@ -168,10 +176,10 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
 
 def _benchmarked(con: duckdb.DuckDBPyConnection, store: Store) -> list[KnownCeilings]:
     """One entry per device and partition, newest first."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    devices: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in peaks.latest(con, store):
         if row["status"] in peaks.USABLE and row["intensity"] is None:
-            found.setdefault((row["device_uuid"], row["partition"]), []).append(row)
+            devices.setdefault((row["device_uuid"], row["partition"]), []).append(row)
     return [
         KnownCeilings(
             gpu=rows[0]["gpu"],
@@ -180,5 +188,5 @@ def _benchmarked(con: duckdb.DuckDBPyConnection, store: Store) -> list[KnownCeil
             measured_at=rows[0]["measured_at"],
             count=len({row["ceiling"] for row in rows}),
         )
-        for rows in found.values()
+        for rows in devices.values()
     ]

@@ -40,25 +40,25 @@ def measure(
 
     In mode functional nothing is stored. What failed or was skipped is told, not stored.
     """
-    told: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     # Before anything can bring the GPU down.
     versions = _versions(device, known=about["gpu"] is not None)
 
     def progress(name: str, number: int, total: int, outcome: Outcome | None) -> None:
         if outcome is not None:
-            told.append(row(outcome))
-        tell(number / total, f"{name} ({min(number + 1, total)} of {total})", {"ceilings": told})
+            rows.append(row(outcome))
+        tell(number / total, f"{name} ({min(number + 1, total)} of {total})", {"ceilings": rows})
 
     cancelled = (store.run_folder(run_id) / CANCEL).exists
-    found = [row(outcome) for outcome in _outcomes(device, wanted, mode, progress, cancelled)]
-    kept = [r for r in found if r["status"] not in ("failed", "skipped")]
+    measured = [row(outcome) for outcome in _outcomes(device, wanted, mode, progress, cancelled)]
+    kept = [r for r in measured if r["status"] not in ("failed", "skipped")]
     if mode != "functional" and kept:
         common = {
             **about, **versions, "run_id": run_id, "mode": mode, "host": os.uname().nodename,
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         }  # fmt: skip
         peaks.save(store, [{**common, **r} for r in kept])
-    return {"ceilings": found, "stored": len(kept) if mode != "functional" else 0}
+    return {"ceilings": measured, "stored": len(kept) if mode != "functional" else 0}
 
 
 def row(outcome: Outcome) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def _outcomes(
     cancelled: Callable[[], bool],
 ) -> Sequence[Outcome]:
     if device == "cpu":
-        from .benchmarks import host
+        from .benchmarks import cpu
 
-        return host.run(wanted, mode, progress=progress, cancelled=cancelled)
+        return cpu.run(wanted, mode, progress=progress, cancelled=cancelled)
     from .benchmarks import run
 
     return run.run(device, wanted or None, mode, progress=progress, cancelled=cancelled)
@@ -92,22 +92,20 @@ def _outcomes(
 def _versions(device: str, known: bool) -> dict[str, Any]:
     """What the kernels were made of and by; of a device not ``known`` also what it is."""
     if device == "cpu":
-        from .benchmarks import host
+        from .benchmarks import cpu
 
-        return {"compiler": host.compiler(), "kernel_version": host.version()}
-    from .benchmarks import table as sources
-    from .benchmarks.run import describe
+        return {"compiler": cpu.compiler(), "kernel_version": cpu.version()}
+    from .benchmarks import run, table
 
-    found = describe(device)
+    gpu = run.describe(device)
     identity = {
-        "device_uuid": found.uuid, "partition": found.partition, "device": found.name, "gpu": found.arch,
-        "driver": found.driver,
+        "device_uuid": gpu.uuid, "partition": gpu.partition, "device": gpu.name, "gpu": gpu.arch, "driver": gpu.driver,
     }  # fmt: skip
     return {
         **({} if known else identity),
-        "compiler": ", ".join(word for word in (found.compiler, found.runtime) if word) or None,
-        "kernel_version": sources.version(),
-        "compute_units": found.compute_units,
+        "compiler": ", ".join(word for word in (gpu.compiler, gpu.runtime) if word) or None,
+        "kernel_version": table.version(),
+        "compute_units": gpu.compute_units,
     }
 
 
@@ -148,50 +146,49 @@ def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | N
     return _gpu(fitting[0], wanted), notes
 
 
-def _host(found: Device, wanted: Sequence[str] | None) -> Target:
-    from .benchmarks import host
+def _host(device: Device, wanted: Sequence[str] | None) -> Target:
+    from .benchmarks import cpu
 
     about = {
-        "vendor": "cpu", "device_uuid": host.identity(), "partition": host.partition(), "device": found.name,
-        "gpu": "cpu", "driver": None, "compute_units": found.compute_units, "compiler": host.compiler(),
+        "vendor": "cpu", "device_uuid": cpu.identity(), "partition": cpu.partition(), "device": device.name,
+        "gpu": "cpu", "driver": None, "compute_units": device.compute_units, "compiler": cpu.compiler(),
     }  # fmt: skip
     return Target(
-        about, "cpu", host.chosen(wanted), host.version(), {f"cpu-{found.uuid or found.index}": "the processor"}
+        about, "cpu", cpu.chosen(wanted), cpu.version(), {f"cpu-{device.uuid or device.index}": "the processor"}
     )
 
 
-def _gpu(found: Device, wanted: Sequence[str] | None) -> Target:
+def _gpu(device: Device, wanted: Sequence[str] | None) -> Target:
     from .benchmarks import table
-    from .benchmarks import table as sources
 
-    specs = table.chosen(found.arch or "", list(wanted) if wanted else None)
+    specs = table.chosen(device.arch or "", list(wanted) if wanted else None)
     about = {
-        "vendor": found.vendor, "device_uuid": found.uuid or f"{found.vendor}-{found.index}",
-        "partition": found.partition, "device": found.name, "gpu": found.arch, "driver": found.driver,
-        "compute_units": found.compute_units,
+        "vendor": device.vendor, "device_uuid": device.uuid or f"{device.vendor}-{device.index}",
+        "partition": device.partition, "device": device.name, "gpu": device.arch, "driver": device.driver,
+        "compute_units": device.compute_units,
     }  # fmt: skip
-    names = together([spec.name for spec in specs], [spec.name for spec in table.ceilings(found.arch or "")])
+    names = together([spec.name for spec in specs], [spec.name for spec in table.ceilings(device.arch or "")])
     return Target(
         about,
-        found.uuid if found.uuid and found.vendor == "nvidia" else f"{found.vendor}:{found.index}",
+        device.uuid if device.uuid and device.vendor == "nvidia" else f"{device.vendor}:{device.index}",
         (*names, _BEST) if any(name.startswith(_MEMORY) for name in names) else tuple(names),
-        sources.version(),
-        {f"{found.vendor}-{found.uuid or found.index}": f"GPU {found.index} ({found.vendor} {found.arch})"},
+        table.version(),
+        {f"{device.vendor}-{device.uuid or device.index}": f"GPU {device.index} ({device.vendor} {device.arch})"},
     )
 
 
-def _names(found: Device) -> tuple[str | None, ...]:
-    number = f"{found.vendor}:{found.index}"
-    return (found.uuid, str(found.index), number, *([found.vendor] if found.index == 0 else []))
+def _names(device: Device) -> tuple[str | None, ...]:
+    number = f"{device.vendor}:{device.index}"
+    return (device.uuid, str(device.index), number, *([device.vendor] if device.index == 0 else []))
 
 
 def _unseen(vendor: str, index: int, wanted: Sequence[str] | None) -> Target:
-    from .benchmarks import table as sources
+    from .benchmarks import table
 
     about = dict.fromkeys(("device_uuid", "partition", "device", "gpu", "driver", "compute_units"))
     lock = {f"{vendor}-{index}": f"GPU {index} ({vendor})"}
     return Target(
-        {"vendor": vendor, **about}, f"{vendor}:{index}", tuple(wanted or ()), sources.version(), lock, seen=False
+        {"vendor": vendor, **about}, f"{vendor}:{index}", tuple(wanted or ()), table.version(), lock, seen=False
     )
 
 
@@ -282,7 +279,7 @@ def stored(rows: list[dict[str, Any]], target: Target, mode: str, notes: list[st
     newest = max(rows, key=lambda r: r["measured_at"])
     oldest = min(rows, key=lambda r: r["measured_at"])
     since = newest["measured_at"] if newest is oldest else f"{oldest['measured_at']} to {newest['measured_at']}"
-    said = f"Stored results of {since} on {target.about['device'] or target.about['gpu']}; again=true measures anew."
+    origin = f"Stored results of {since} on {target.about['device'] or target.about['gpu']}; again=true measures anew."
     return RunResult(
         run_id=newest["run_id"],
         state="done",
@@ -291,6 +288,6 @@ def stored(rows: list[dict[str, Any]], target: Target, mode: str, notes: list[st
         steps=1,
         elapsed_s=0.0,
         ceilings=peak_tables.ceilings(rows),
-        notes=[said, *notes, *peak_tables.notes(rows, mode)],
+        notes=[origin, *notes, *peak_tables.notes(rows, mode)],
         next=peak_tables.next_calls(),
     )

@@ -107,3 +107,15 @@ def test_gpus_counters_and_profilers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (checks["counters (NVIDIA)"].state, checks["counters (NVIDIA)"].fix) == ("warning", "run as root")
     assert checks["ncu"].state == "warning" and checks["ncu"].found.endswith("see counters (NVIDIA)")
     assert checks["note"].found == "a note" and "cuda-bindings" in checks
+
+
+def test_a_broken_profiler_is_told_although_counters_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Verdict(False, "users may not count events", "sysctl")
+    perf = Profiler(name="perf", vendor="cpu", path="/x/perf", usable=False, why="perf ended", fix="mend it")
+    for broken, ending, fix in ((frozenset({"perf"}), "perf ended", "mend it"), (frozenset(), "counters (CPU)", "")):
+        machine = Machine([], [perf], {"cpu": refused}, [], broken)
+        monkeypatch.setattr(module, "survey", lambda roots, machine=machine: machine)
+        check = named(module.doctor(Store(tmp_path)))["perf"]
+        assert (check.state, check.fix) == ("warning", fix) and check.found.endswith(ending)

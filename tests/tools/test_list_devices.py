@@ -13,7 +13,7 @@ from rooflens.analysis.store import Manifest, Store
 from rooflens.tools.list_devices import Machine, answer, list_devices, survey
 from rooflens.tools.machine.model import Device, Profiler, Roots
 
-HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "amdsmi", "torch")
+HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "amdsmi", "torch", "pynvml")
 
 
 def machine(*devices: Device, usable: bool | None = True) -> Machine:

@@ -18,7 +18,7 @@ from rooflens.tools.benchmarks import report as peak_tables
 from rooflens.tools.benchmarks import run as bench_device
 from rooflens.tools.benchmarks import run as bench_run
 from rooflens.tools.benchmarks.judge import Outcome
-from rooflens.tools.benchmarks.runtime import Device as Opened
+from rooflens.tools.benchmarks.runtime import OpenGpu
 from rooflens.tools.get_run import RunResult, cancel_run, get_run
 from rooflens.tools.list_devices import Machine, answer
 from rooflens.tools.machine.model import Device
@@ -51,17 +51,17 @@ def rows_of(result: RunResult) -> dict[str, dict[str, Any]]:
 
 
 def test_what_was_measured_once_is_known_until_asked_again(store: Store, bench: Bench) -> None:
-    first = bench(ceilings=["host.l1d.read"])
+    first = bench(ceilings=["host.dram.read"])
     assert (first.state, first.problem) == ("done", None)
-    measured = rows_of(first)["host.l1d.read"]
+    measured = rows_of(first)["host.dram.read"]
     assert measured["value"] > 0 and measured["p05"] <= measured["median"] <= measured["p95"] and measured["n"] >= 3
-    known = bench(ceilings=["host.l1d.read"])
+    known = bench(ceilings=["host.dram.read"])
     assert known.run_id == first.run_id and known.progress == "answered from stored results"
     assert rows_of(known) == rows_of(first) and "again" in known.notes[0]
-    anew = bench(ceilings=["host.l1d.read"], again=True)
+    anew = bench(ceilings=["host.dram.read"], again=True)
     assert anew.run_id != first.run_id and len(peaks.files(store)) == 2
-    more = bench(ceilings=["host.l1d.read", "host.l1d.copy"])
-    assert set(rows_of(more)) == {"host.l1d.copy"} and "known already" in " ".join(more.notes)
+    more = bench(ceilings=["host.dram.read", "host.dram.copy"])
+    assert set(rows_of(more)) == {"host.dram.copy"} and "known already" in " ".join(more.notes)
     found = query_counters(store, "SELECT count(*), any_value(gpu) FROM ceilings WHERE kind = 'empirical'")
     assert found.table.rows == [[3, "cpu"]] and "no workloads" not in " ".join(found.notes)
 
@@ -174,7 +174,7 @@ def test_a_run_on_a_gpu_stores_what_is_right_and_tells_what_failed(
             progress(one.ceiling, number, len(found), one)
         return found
 
-    opened = Opened(
+    opened = OpenGpu(
         "nvidia", 0, "NVIDIA H200", "sm_90", "GPU-0b", 132, 32, 1, 1, compiler="NVRTC 13.0", runtime="CUDA 13.0"
     )
     monkeypatch.setattr(bench_run, "run", run)

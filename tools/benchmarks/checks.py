@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import data as chains
-from . import data as matrices
-from . import data as noise
-from .data import Array
-from .plan import SEEDS, Ready
+from . import data
+from .data import Array, noise, noise_at
+from .measure import SEEDS, Ready
 from .runtime import settle
 
 _WINDOW = 1 << 14
@@ -16,7 +14,7 @@ _WINDOW = 1 << 14
 _ROUNDS, _GROUPS = 3, 2
 
 
-def complaint(ready: Ready, groups: int) -> str:
+def wrong_results(ready: Ready, groups: int) -> str:
     """Launch the kernel with its results stored and compare them; what is wrong in words, or an empty string.
 
     Streams are checked with the ``groups`` and the buffers that are timed; kernels that repeat, with two groups and
@@ -45,15 +43,15 @@ def _stream(ready: Ready, groups: int) -> str:
     if spec.kernel == "hbm_read":
         return _sums(ready, groups)
     for first in sorted({0, whole // 2, whole - _WINDOW}):
-        found = _words(ready, first, _WINDOW)
+        results = _words(ready, first, _WINDOW)
         if spec.kernel == "hbm_write":
-            wanted = noise.at((np.arange(first, first + _WINDOW) % (spec.threads * 4)).astype(np.uint64), SEEDS[0])
+            wanted = noise_at((np.arange(first, first + _WINDOW) % (spec.threads * 4)).astype(np.uint64), SEEDS[0])
         else:
-            wanted = noise.words(first, _WINDOW, SEEDS[0])
+            wanted = noise(first, _WINDOW, SEEDS[0])
             if spec.kernel == "hbm_triad":
-                wanted = wanted + np.uint32(2) * noise.words(first, _WINDOW, SEEDS[1])
-        if not np.array_equal(found, wanted):
-            return f"{np.count_nonzero(found != wanted)} of {_WINDOW} words from word {first} on are wrong"
+                wanted = wanted + np.uint32(2) * noise(first, _WINDOW, SEEDS[1])
+        if not np.array_equal(results, wanted):
+            return f"{np.count_nonzero(results != wanted)} of {_WINDOW} words from word {first} on are wrong"
     return ""
 
 
@@ -64,7 +62,7 @@ def _sums(ready: Ready, groups: int) -> str:
     for group in (0, groups - 1):
         tiles = np.arange(group, ready.tiles, groups, dtype=np.uint64)
         starts = tiles[:, None] * np.uint64(spec.tile_bytes // 4) + np.arange(spec.tile_bytes // 4, dtype=np.uint64)
-        wanted = noise.at(starts, SEEDS[0]).reshape(-1, row).sum(axis=0, dtype=np.uint32)
+        wanted = noise_at(starts, SEEDS[0]).reshape(-1, row).sum(axis=0, dtype=np.uint32)
         if not np.array_equal(_words(ready, group * row, row), wanted):
             return f"the sums of group {group} are wrong"
     return ""
@@ -90,7 +88,7 @@ def _cache(ready: Ready) -> str:
         else:
             vectors = lanes[:, None] % 512 + np.arange(8, dtype=np.uint64) * np.uint64(64)
         words = vectors[:, :, None] * np.uint64(4) + np.arange(4, dtype=np.uint64)
-        wanted = noise.at(words, SEEDS[0]).sum(axis=1, dtype=np.uint32) * np.uint32(_ROUNDS)
+        wanted = noise_at(words, SEEDS[0]).sum(axis=1, dtype=np.uint32) * np.uint32(_ROUNDS)
         if not np.array_equal(_words(ready, group * row, row), wanted.ravel()):
             return f"the sums of group {group} are wrong"
     return ""
@@ -99,38 +97,38 @@ def _cache(ready: Ready) -> str:
 def _chain(ready: Ready) -> str:
     spec, threads = ready.spec, ready.spec.threads
     ready.load_operands(exact=False)
-    start, factors = (chains.numbers(spec.data, raw) for raw in chains.data(spec.data, 16 * threads, SEEDS[0]))
+    start, factors = (data.numbers(spec.data, raw) for raw in data.chains(spec.data, 16 * threads, SEEDS[0]))
     size = start.itemsize if spec.data != "bf16x2" else 2
     _run_small(ready)
     raw = ready.runtime.download(ready.memory.out, _GROUPS * 16 * threads * start.shape[1] * size)
-    found = chains.numbers(spec.data, raw).reshape(_GROUPS, 16, threads, -1)
+    results = data.numbers(spec.data, raw).reshape(_GROUPS, 16, threads, -1)
     start = start.reshape(16, threads, -1)
     steps = _ROUNDS * spec.count // 16
     for group, chain, lane in ((0, 0, 0), (0, 15, 1), (1, 7, threads - 1), (1, 8, threads // 2)):
         for part in range(start.shape[2]):
             factor, summand = factors[lane % 64, part].item(), factors[64 + lane % 64, part].item()
-            wanted = chains.run(spec.data, start[chain, lane, part].item(), factor, summand, steps)
-            if found[group, chain, lane, part] != wanted:
-                return f"chain {chain} of lane {lane} ends at {found[group, chain, lane, part]!r} instead of {wanted!r}"
+            wanted = data.run_chain(spec.data, start[chain, lane, part].item(), factor, summand, steps)
+            if (end := results[group, chain, lane, part]) != wanted:
+                return f"chain {chain} of lane {lane} ends at {end!r} instead of {wanted!r}"
     return ""
 
 
 def _sweep(ready: Ready) -> str:
     threads = ready.spec.threads
     ready.load_operands(exact=False)
-    factors = chains.numbers("f32", chains.data("f32", 16 * threads, SEEDS[0])[1]).ravel()
+    factors = data.numbers("f32", data.chains("f32", 16 * threads, SEEDS[0])[1]).ravel()
     ready.launch(2 * _GROUPS, _GROUPS, keep=True)
     settle(ready.runtime)
-    found = np.frombuffer(ready.runtime.download(ready.memory.out, _GROUPS * 64 * threads), np.uint32)
-    found = found.reshape(_GROUPS, 16, threads)
+    results = np.frombuffer(ready.runtime.download(ready.memory.out, _GROUPS * 64 * threads), np.uint32)
+    results = results.reshape(_GROUPS, 16, threads)
     for group, chain, lane in ((0, 0, 0), (1, 15, threads - 1), (1, 6, 77)):
         wanted = 0
         for tile in (group, group + _GROUPS):
             word = ((tile * 4 + chain // 4) * threads + lane) * 4 + chain % 4
-            start = noise.words(word, 1, SEEDS[0]).view(np.float32).item()
-            end = chains.run("f32", start, factors[lane % 64].item(), factors[64 + lane % 64].item(), ready.point)
+            start = noise(word, 1, SEEDS[0]).view(np.float32).item()
+            end = data.run_chain("f32", start, factors[lane % 64].item(), factors[64 + lane % 64].item(), ready.point)
             wanted ^= int(np.float32(end).view(np.uint32))
-        if found[group, chain, lane] != wanted:
+        if results[group, chain, lane] != wanted:
             return f"word {chain} of lane {lane} is wrong after {ready.point} multiply-adds"
     return ""
 
@@ -140,11 +138,11 @@ def _matrix(ready: Ready) -> str:
     given = ready.load_operands(exact=True)
     assert given is not None
     _run_small(ready)
-    size = {"f64": 8}.get(spec.data, 4) * given.products[0].size * spec.threads // spec.lanes * matrices.chains(spec)
+    size = {"f64": 8}.get(spec.data, 4) * given.products[0].size * spec.threads // spec.lanes * data.side_by_side(spec)
     raw = ready.runtime.download(ready.memory.out, _GROUPS * size)
     for group in range(_GROUPS):
-        if said := matrices.complaint(spec, given, raw[group * size : (group + 1) * size], _ROUNDS):
-            return f"{said} (group {group})"
+        if wrong := data.wrong_products(spec, given, raw[group * size : (group + 1) * size], _ROUNDS):
+            return f"{wrong} (group {group})"
     return ""
 
 

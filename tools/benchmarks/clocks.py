@@ -1,106 +1,48 @@
-"""Clocks of a device while kernels run."""
+"""Clocks and temperatures of a GPU while kernels run, from NVML or from the files of the amdgpu driver."""
 
 from __future__ import annotations
 
-import ctypes
 import statistics
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from .runtime import Device
+import pynvml
 
-_SM_CLOCK, _CORE_TEMPERATURE = 1, 0
-_TEXT = 96
-
-
-@dataclass(frozen=True)
-class Told:
-    """What NVML says of a GPU once and for all; None where it does not say."""
-
-    driver: str | None = None
-    partition: str | None = None
-
-
-def told(pci: str) -> Told:
-    """Driver version, and whether the GPU at a PCI address is split into instances (MIG)."""
-    library, handle = _library(), _handle(pci)
-    if library is None:
-        return Told()
-    text = ctypes.create_string_buffer(_TEXT)
-    driver = text.value.decode() if library.nvmlSystemGetDriverVersion(text, _TEXT) == 0 else None
-    now, later = ctypes.c_uint(), ctypes.c_uint()
-    if handle is None or library.nvmlDeviceGetMigMode(handle, ctypes.byref(now), ctypes.byref(later)):
-        return Told(driver)
-    return Told(driver, "MIG enabled" if now.value else "MIG disabled")
-
-
-def sampler(pci: str) -> Callable[[], tuple[float | None, float | None]] | None:
-    """A function that reads the SM clock in MHz and the temperature in °C now; None without NVML."""
-    library, handle = _library(), _handle(pci)
-    if library is None or handle is None:
-        return None
-    value = ctypes.c_uint()
-
-    def read() -> tuple[float | None, float | None]:
-        clock = None if library.nvmlDeviceGetClockInfo(handle, _SM_CLOCK, ctypes.byref(value)) else float(value.value)
-        if library.nvmlDeviceGetTemperature(handle, _CORE_TEMPERATURE, ctypes.byref(value)):
-            return clock, None
-        return clock, float(value.value)
-
-    return read
-
-
-@cache
-def _library() -> ctypes.CDLL | None:
-    try:
-        library = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
-        return None
-    return None if library.nvmlInit_v2() else library
-
-
-def _handle(pci: str) -> ctypes.c_void_p | None:
-    library, handle = _library(), ctypes.c_void_p()
-    if library is None or library.nvmlDeviceGetHandleByPciBusId_v2(pci.encode(), ctypes.byref(handle)):
-        return None
-    return handle
-
+from .runtime import OpenGpu
 
 Read = Callable[[], tuple[float | None, float | None]]
+"""Reads the clock in MHz and the temperature in °C now; None for what nothing tells."""
 _EVERY_S = 0.01
 
 
-def reader(device: Device, sysfs: Path = Path("/sys")) -> Read | None:
-    """A function that reads clock (MHz) and temperature (°C) of the device now, or None where nothing tells them."""
-    if not device.pci:
+def reader(gpu: OpenGpu, sysfs: Path = Path("/sys")) -> Read | None:
+    """A function that reads clock and temperature of the GPU, or None where nothing tells them."""
+    if not gpu.pci:
         return None
-    return sampler(device.pci) if device.vendor == "nvidia" else _amd(sysfs, device.pci)
+    return _nvidia(gpu.pci) if gpu.vendor == "nvidia" else _amd(sysfs, gpu.pci)
 
 
-@dataclass
 class Clocks:
     """Samples while its with block runs; without a reader there are none."""
 
-    read: Read | None
-    _clocks: list[float] = field(default_factory=list)
-    _degrees: list[float] = field(default_factory=list)
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    def __init__(self, read: Read | None) -> None:
+        self._read, self._over = read, threading.Event()
+        self._clocks: list[float] = []
+        self._degrees: list[float] = []
+        self._thread = threading.Thread(target=self._sample, daemon=True)
 
     def __enter__(self) -> Clocks:
-        if self.read is not None:
-            self._thread = threading.Thread(target=self._sample, daemon=True)
+        if self._read:
             self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
-        if self._thread is not None:
+        if self._read:
             self._thread.join(1.0)
 
     @property
@@ -114,14 +56,54 @@ class Clocks:
         return max(self._degrees, default=None)
 
     def _sample(self) -> None:
-        assert self.read is not None
-        while not self._over.is_set():
-            clock, degrees = self.read()
+        assert self._read is not None
+        while True:
+            clock, degrees = self._read()
             if clock is not None:
                 self._clocks.append(clock)
             if degrees is not None:
                 self._degrees.append(degrees)
-            time.sleep(_EVERY_S)
+            if self._over.wait(_EVERY_S):
+                return
+
+
+def driver_and_partition(pci: str) -> tuple[str | None, str | None]:
+    """The driver's version, and whether the NVIDIA GPU at a PCI address is split into instances (MIG)."""
+    handle = _handle(pci)
+    mig = _known(pynvml.nvmlDeviceGetMigMode, handle) if handle else None
+    partition = None if mig is None else "MIG enabled" if mig[0] else "MIG disabled"
+    return _known(pynvml.nvmlSystemGetDriverVersion), partition
+
+
+def _nvidia(pci: str) -> Read | None:
+    handle = _handle(pci)
+    if handle is None:
+        return None
+
+    def read() -> tuple[float | None, float | None]:
+        clock = _known(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
+        degrees = _known(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
+        return None if clock is None else float(clock), None if degrees is None else float(degrees)
+
+    return read
+
+
+@cache
+def _handle(pci: str) -> Any:
+    """NVML's handle of the GPU at a PCI address; None without the library or without such a GPU."""
+    try:
+        pynvml.nvmlInit()
+        return pynvml.nvmlDeviceGetHandleByPciBusId(pci)
+    except pynvml.NVMLError:
+        return None
+
+
+def _known(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What NVML answers, or None where this GPU or this driver does not say."""
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError:
+        return None
 
 
 def _amd(sysfs: Path, pci: str) -> Read | None:

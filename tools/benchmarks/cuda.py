@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from ...analysis.problems import MissingTool, NotFound
-from . import clocks as nvml
-from .runtime import Device, DeviceFailure
+from .clocks import driver_and_partition
+from .runtime import DeviceFailure, OpenGpu
 
 _FIX = 'Install the extra: pip install "rooflens[cuda]"'
 
@@ -76,8 +76,8 @@ class Cuda:
             size = _checked("nvrtcGetProgramLogSize", nvrtc.nvrtcGetProgramLogSize(program))
             log = b" " * size
             nvrtc.nvrtcGetProgramLog(program, log)
-            said = log.decode(errors="replace").strip("\0 \n")
-            raise DeviceFailure(f"NVRTC refuses a kernel for {target}", said[:600])
+            words = log.decode(errors="replace").strip("\0 \n")
+            raise DeviceFailure(f"NVRTC refuses a kernel for {target}", words[:600])
         size = _checked("nvrtcGetCUBINSize", nvrtc.nvrtcGetCUBINSize(program))
         code: bytes = b" " * size
         _checked("nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN(program, code))
@@ -128,7 +128,7 @@ class Cuda:
     def elapsed_ms(self, first: Any, last: Any) -> float:
         return float(_checked("cuEventElapsedTime", self._cu.cuEventElapsedTime(first, last)))
 
-    def _describe(self, index: int, handle: Any) -> Device:
+    def _describe(self, index: int, handle: Any) -> OpenGpu:
         cu = self._cu
         names = cu.CUdevice_attribute
 
@@ -144,8 +144,8 @@ class Cuda:
         place = "{:08x}:{:02x}:{:02x}.0".format(
             attribute("PCI_DOMAIN_ID"), attribute("PCI_BUS_ID"), attribute("PCI_DEVICE_ID")
         )
-        told = nvml.told(place)
-        return Device(
+        version, partition = driver_and_partition(place)
+        return OpenGpu(
             vendor="nvidia",
             index=index,
             name=name,
@@ -159,8 +159,8 @@ class Cuda:
             clock_max_mhz=attribute("CLOCK_RATE") / 1000 or None,
             memory_clock_mhz=attribute("MEMORY_CLOCK_RATE") / 1000 or None,
             memory_bus_bits=attribute("GLOBAL_MEMORY_BUS_WIDTH") or None,
-            partition=told.partition,
-            driver=told.driver,
+            partition=partition,
+            driver=version,
             runtime=f"CUDA {driver // 1000}.{driver % 1000 // 10}",
             compiler=f"NVRTC {nvrtc[1]}.{nvrtc[2]}",
             pci=place,

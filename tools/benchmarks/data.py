@@ -37,7 +37,7 @@ def values_of(name: str) -> Array:
     return values
 
 
-def operands(name: str, count: int, seed: int, *, exact: bool) -> tuple[Array, Array]:
+def random_numbers(name: str, count: int, seed: int, *, exact: bool) -> tuple[Array, Array]:
     """``count`` random numbers that are not zero: their codes (one per number) and their values.
 
     ``exact`` ones have products and sums without rounding; the others vary in every bit, as real data does.
@@ -89,7 +89,7 @@ _KINDS: dict[str, tuple[str, int]] = {
 """NumPy's type of one number, and how many stand in one operand of an instruction."""
 
 
-def data(kind: str, count: int, seed: int) -> tuple[bytes, bytes]:
+def chains(kind: str, count: int, seed: int) -> tuple[bytes, bytes]:
     """Starts of ``count`` chains, and multipliers and summands for 64 lanes: chains neither grow nor die out."""
     code, width = _KINDS[kind]
     rng = np.random.default_rng(seed)
@@ -109,13 +109,13 @@ def data(kind: str, count: int, seed: int) -> tuple[bytes, bytes]:
 def numbers(kind: str, raw: bytes) -> Array:
     """The numbers in bytes, as doubles or integers; one row per operand."""
     code, width = _KINDS[kind]
-    found = np.frombuffer(raw, f"<{code}").reshape(-1, width)
+    words = np.frombuffer(raw, f"<{code}").reshape(-1, width)
     if kind == "bf16x2":
-        return (found.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return found
+        return (words.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return words
 
 
-def run(kind: str, start: float, factor: float, summand: float, steps: int) -> float:
+def run_chain(kind: str, start: float, factor: float, summand: float, steps: int) -> float:
     """x = x * factor + summand, ``steps`` times."""
     step, x = _STEPS[kind], start
     for _ in range(steps):
@@ -175,24 +175,24 @@ class Operands:
     products: tuple[Array, ...]
 
 
-def of(spec: Spec, seed: int, *, exact: bool) -> Operands:
+def operands(spec: Spec, seed: int, *, exact: bool) -> Operands:
     """Random operands for a matrix kernel."""
     return {"mfma.cu": _mfma, "mma.cu": _mma, "wgmma.cu": _wgmma}[spec.source](spec, seed, exact)
 
 
-def chains(spec: Spec) -> int:
+def side_by_side(spec: Spec) -> int:
     """Products that a wave or warp group adds up side by side."""
     return _CHAINS[spec.source]
 
 
-def complaint(spec: Spec, given: Operands, out: bytes, rounds: int) -> str:
+def wrong_products(spec: Spec, given: Operands, out: bytes, rounds: int) -> str:
     """What is wrong with the results of one group, or an empty string.
 
     Which lane holds which element of a result is not looked at: all elements of a product must be there, in any order.
     """
     kind = np.int32 if spec.data == "i8" else np.float64 if spec.data == "f64" else np.float32
     results = np.frombuffer(out, kind)
-    number = chains(spec)
+    number = side_by_side(spec)
     times = rounds if spec.source == "wgmma.cu" else rounds * spec.count // number
     parts = spec.threads // spec.lanes
     results = results.reshape(number, -1, parts, spec.lanes)
@@ -211,7 +211,7 @@ def _mfma(spec: Spec, seed: int, exact: bool) -> Operands:
     unit = 32 if spec.data in ("f6", "f4") else 0
 
     def side(number: int) -> tuple[bytes, Array]:
-        codes, values = operands(spec.data, 64 * spec.elements, seed + number, exact=exact)
+        codes, values = random_numbers(spec.data, 64 * spec.elements, seed + number, exact=exact)
         lanes = values.reshape(blocks, m, spec.elements)
         return packed(spec.data, codes.reshape(64, -1), unit), lanes.transpose(1, 0, 2).reshape(m, k)
 
@@ -226,7 +226,7 @@ def _mma(spec: Spec, seed: int, exact: bool) -> Operands:
 
     def side(number: int, rows: int) -> tuple[bytes, Array]:
         halves, steps = rows // 8, k // (4 * e)
-        codes, values = operands(spec.data, rows * k, seed + number, exact=exact)
+        codes, values = random_numbers(spec.data, rows * k, seed + number, exact=exact)
         # By register (step along K, then half of the rows), lane (row, place along K), element.
         shape = (steps, halves, 8, 4, e)
         whole = values.reshape(shape).transpose(1, 2, 0, 3, 4).reshape(rows, k)
@@ -241,7 +241,7 @@ def _wgmma(spec: Spec, seed: int, exact: bool) -> Operands:
     m, n, k = spec.shape
 
     def side(number: int, rows: int) -> tuple[bytes, Array]:
-        codes, values = operands(spec.data, _WGMMA_DEPTH * rows * k, seed + number, exact=exact)
+        codes, values = random_numbers(spec.data, _WGMMA_DEPTH * rows * k, seed + number, exact=exact)
         # By tile, row / 8, half of K, row % 8, element.
         shape = (_WGMMA_DEPTH, rows // 8, 2, 8, k // 2)
         whole = values.reshape(shape).transpose(0, 1, 3, 2, 4).reshape(_WGMMA_DEPTH, rows, k)
@@ -252,12 +252,12 @@ def _wgmma(spec: Spec, seed: int, exact: bool) -> Operands:
     return Operands(b"".join(a for a, _ in sides), b, tuple(rows @ columns.T for _, rows in sides))
 
 
-def words(first: int, count: int, seed: int) -> Array:
+def noise(first: int, count: int, seed: int) -> Array:
     """Words ``first`` to ``first + count`` of a buffer filled with ``seed``, as unsigned 32-bit integers."""
-    return at(np.arange(first, first + count, dtype=np.uint64), seed)
+    return noise_at(np.arange(first, first + count, dtype=np.uint64), seed)
 
 
-def at(index: Array, seed: int) -> Array:
+def noise_at(index: Array, seed: int) -> Array:
     """The words at these indices (kernels/memory.h, noise)."""
     word: Array = (index.astype(np.uint64) + np.uint64(seed)).astype(np.uint32)
     word = (word ^ (word >> np.uint32(16))) * np.uint32(0x7FEB352D)

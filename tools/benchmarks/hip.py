@@ -18,9 +18,8 @@ from typing import Any
 
 from ...analysis.problems import MissingTool, NotFound
 from ..machine import amd as kfd
-from ..machine.model import Device as Listed
-from ..machine.model import Roots
-from .runtime import Device, DeviceFailure
+from ..machine.model import Device, Roots
+from .runtime import DeviceFailure, OpenGpu
 
 _LIMIT_S = 120.0
 _OPTIONS = ("-O3", "-fno-slp-vectorize")
@@ -42,17 +41,17 @@ class Code:
 def compile_for(arch: str, source: str, defines: Mapping[str, str]) -> Code:
     """Compile for a target such as gfx942; a hiprtc that is missing, aborts or refuses is no error if clang can.
 
-    Raises MissingTool with what each compiler said when none can.
+    Raises MissingTool with the refusal of each compiler when none can.
     """
-    said = []
+    refusals = []
     for compiler in (by_hiprtc, by_clang):
         try:
             return compiler(arch, source, defines)
         except MissingTool as problem:
-            said.append(problem.why)
+            refusals.append(problem.why)
     raise MissingTool(
         f"Kernels cannot be compiled for {arch}",
-        "; ".join(said),
+        "; ".join(refusals),
         "Install ROCm, or a clang that knows the target (Debian: apt-get install clang-22 lld-22)",
     )
 
@@ -86,7 +85,7 @@ def by_hiprtc(arch: str, source: str, defines: Mapping[str, str]) -> Code:
 def by_clang(arch: str, source: str, defines: Mapping[str, str]) -> Code:
     """Compile and link with the first clang that can; our kernels need no headers and no device library."""
     options = [*_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())]
-    said = []
+    failures = []
     for program in clangs():
         with tempfile.TemporaryDirectory(prefix="rooflens_") as folder:
             path, out = Path(folder, "kernel.hip"), Path(folder, "kernel.co")
@@ -95,12 +94,12 @@ def by_clang(arch: str, source: str, defines: Mapping[str, str]) -> Code:
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
             except (OSError, subprocess.TimeoutExpired) as error:
-                said.append(f"{program}: {error}")
+                failures.append(f"{program}: {error}")
                 continue
             if done.returncode == 0 and out.is_file():
                 return Code(out.read_bytes(), f"clang ({program})")
-            said.append(f"{program}: {_last(done.stderr)}")
-    raise MissingTool("No clang can compile", "; ".join(said) or "no clang was found")
+            failures.append(f"{program}: {_last(done.stderr)}")
+    raise MissingTool("No clang can compile", "; ".join(failures) or "no clang was found")
 
 
 def clangs() -> list[Path]:
@@ -221,7 +220,7 @@ class Hip:
     def elapsed_ms(self, first: Any, last: Any) -> float:
         return float(_checked("hipEventElapsedTime", self._hip.hipEventElapsedTime(first, last)))
 
-    def _describe(self, index: int) -> Device:
+    def _describe(self, index: int) -> OpenGpu:
         hip = self._hip
         names = hip.hipDeviceAttribute_t
 
@@ -240,7 +239,7 @@ class Hip:
             )
         free, total = _checked("hipMemGetInfo", hip.hipMemGetInfo())
         version = int(_checked("hipRuntimeGetVersion", hip.hipRuntimeGetVersion()))
-        return Device(
+        return OpenGpu(
             vendor="amd",
             index=index,
             name=name,
@@ -285,7 +284,7 @@ def _text(function: Any, index: int) -> str | None:
     return plain.strip("\0 ") or None
 
 
-def _listed(place: str | None, index: int) -> Listed | None:
+def _listed(place: str | None, index: int) -> Device | None:
     """What the kernel driver says of the device, found by its place on the bus."""
     listed = kfd.devices(Roots(), kfd.topology(Roots()))
     here = [d for d in listed if place and d.pci and d.pci.lower() == place.lower()]

@@ -11,7 +11,7 @@ from ...analysis.catalogue.work import family
 from ...analysis.rooflines.ceilings import of_workload
 from ...analysis.store import Manifest, Store
 from ...analysis.workload import Workload
-from .runtime import Device
+from .runtime import OpenGpu
 from .table import Spec, Unit
 
 Status = Literal["ok", "suspect", "impossible", "failed", "not_supported", "skipped"]
@@ -66,7 +66,7 @@ class Theory:
         return min(value, intensity * self.values["hbm.bw"])
 
 
-def theory(device: Device, clock_mhz: float | None = None) -> Theory:
+def theory(device: OpenGpu, clock_mhz: float | None = None) -> Theory:
     """What the facts of the target and the product allow; with ``clock_mhz``, at that clock of the compute units."""
     facts = device.facts
     if clock_mhz is not None:

@@ -25,32 +25,31 @@ Row = Mapping[str, Any]
 def ceilings(rows: Sequence[Row]) -> Table:
     """One row per ceiling; rates and times in the row's unit, rounded to five digits. The points of sweeps are told in
     words."""
-    told = [row for row in rows if row.get("intensity") is None]
+    single = [row for row in rows if row.get("intensity") is None]
     # Of a kernel that was only checked, "ok" says it all.
-    told = [row if row.get("value") or row.get("status") != "ok" else {**row, "reason": None} for row in told]
-    shown = [[_cell(row.get(name)) for name in _COLUMNS] for row in told]
-    return table(_COLUMNS, shown)
+    single = [row if row.get("value") or row.get("status") != "ok" else {**row, "reason": None} for row in single]
+    return table(_COLUMNS, [[_cell(row.get(name)) for name in _COLUMNS] for row in single])
 
 
 def notes(rows: Sequence[Row], mode: str) -> list[str]:
     """What the table does not say: sweeps, methods, what was wrong, and why theory may be missing."""
-    said = []
+    sentences = []
     if mode == "functional":
         right = sum(row.get("status") == "ok" for row in rows)
-        said.append(f"{right} of {len(rows)} kernels gave the right result; nothing was timed or stored.")
+        sentences.append(f"{right} of {len(rows)} kernels gave the right result; nothing was timed or stored.")
     for name in dict.fromkeys(row["ceiling"] for row in rows if row.get("intensity") is not None):
         points = [row for row in rows if row["ceiling"] == name and row.get("value")]
         if points:
             low, high = (pick(points, key=lambda r: r["intensity"]) for pick in (min, max))
-            said.append(
+            sentences.append(
                 f"{name}: {len(points)} points from {low['intensity']:g} FLOP/B ({low['value']:.4g} {low['unit']}) to "
                 f'{high["intensity"]:g} ({high["value"]:.4g}); plot(kind="roofline") draws them.'
             )
     doubtful = [row["ceiling"] for row in rows if row.get("status") == "impossible"]
     if doubtful:
-        said.append(f"Above theory, so not used as ceilings: {', '.join(dict.fromkeys(doubtful))}.")
+        sentences.append(f"Above theory, so not used as ceilings: {', '.join(dict.fromkeys(doubtful))}.")
     if mode != "functional" and any(str(row["ceiling"]).startswith("host.") for row in rows):
-        said.append(
+        sentences.append(
             "These are ceilings of this machine's processors (host), not of a GPU. Bytes are those that the program "
             "reads and writes (STREAM's count); the units per core and the clock are not known, so there is no "
             "theoretical figure to compare with."
@@ -58,8 +57,8 @@ def notes(rows: Sequence[Row], mode: str) -> list[str]:
     if mode != "functional":
         methods = list(dict.fromkeys(str(row["method"]) for row in rows if row.get("method") and row.get("value")))
         if 0 < len(methods) <= _METHODS:
-            said.append(f"Method: {'; '.join(methods)}.")
-    return said
+            sentences.append(f"Method: {'; '.join(methods)}.")
+    return sentences
 
 
 def next_calls() -> list[NextCall]:

@@ -11,10 +11,21 @@ from typing import Any, Literal
 from ...analysis.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem
 from . import checks, clocks, cuda, hip
 from . import table as sources
-from .judge import Outcome, Status, Theory, best_of_memory, compared, judged, theory
-from .measure import FULL, QUICK, Effort, best, launch_times, quantile
-from .plan import Memory, Ready, allocate, fill, kernel_name
-from .runtime import Device, Runtime
+from .judge import Outcome, Theory, best_of_memory, compared, judged, theory
+from .measure import (
+    FULL,
+    QUICK,
+    Effort,
+    Memory,
+    Ready,
+    allocate,
+    best,
+    fill,
+    kernel_name,
+    launch_times,
+    quantile,
+)
+from .runtime import OpenGpu, Runtime
 from .table import Build, Spec, build_of, chosen, compiled, variants
 
 Progress = Callable[[str, int, int, Outcome | None], None]
@@ -49,68 +60,67 @@ class Session:
         self._done: list[Outcome] = []
         self._until = time.monotonic() + scale.limit_s
         self._stop = ""
+        self._codes: dict[Build, bytes | Problem] = {}
         self._modules: dict[Build, Any] = {}
+        self._memory: Memory
+        self._launches: dict[str, tuple[float, ...]] = {}
 
     def outcomes(self) -> list[Outcome]:
         """Compile everything, then run every micro-benchmark."""
-        codes = compiled(self._runtime, {_FILL, *(build_of(v) for spec in self._specs for v in variants(spec))})
-        memory = allocate(self._runtime, self._size())
-        if isinstance(problem := codes[_FILL], Problem):
-            raise problem
-        filler = self._runtime.kernel(self._runtime.load(problem), "hbm_fill", 0)
-        fill(self._runtime, filler, memory, unroll=4)
-        launches: dict[str, tuple[float, ...]] = {}
+        builds = {_FILL, *(build_of(v) for spec in self._specs for v in variants(spec))}
+        self._codes = compiled(self._runtime, builds)
+        self._memory = allocate(self._runtime, self._size())
+        fill(self._runtime, self._kernel(_FILL, "hbm_fill"), self._memory, unroll=4)
         for spec in self._specs:
             for point in spec.points or (1,):
                 name = f"{spec.name}.{spec.work * point / 4:g}" if spec.points else spec.name
                 self._progress(name, len(self._done), self._total, None)
                 blank = _blank(name, spec, point)
-                outcome = self._skipped(blank) or self._one(spec, blank, codes, point, memory, launches)
+                outcome = self._skipped(blank) or self._one(spec, blank, point)
                 self._done.append(outcome)
                 self._progress(name, len(self._done), self._total, outcome)
-        found = compared(self._done)
-        top = best_of_memory(found)
-        return [*found, top] if top else found
+        outcomes = compared(self._done)
+        top = best_of_memory(outcomes)
+        return [*outcomes, top] if top else outcomes
 
-    def _one(
-        self, spec: Spec, blank: Outcome, codes: dict[Build, bytes | Problem], point: int, memory: Memory,
-        launches: dict[str, tuple[float, ...]],
-    ) -> Outcome:  # fmt: skip
+    def _one(self, spec: Spec, blank: Outcome, point: int) -> Outcome:
         """One micro-benchmark: the results of all variants checked, then the best one's rate measured and judged."""
         try:
-            ready = [self._ready(v, codes[build_of(v)], memory, point) for v in variants(spec)]
+            ready = [self._ready(variant, point) for variant in variants(spec)]
             for variant in ready:
-                if said := checks.complaint(variant, variant.grid(spec.groups[0])):
-                    return replace(blank, status="failed", check=said, reason=f"its results are wrong: {said}")
+                if wrong := checks.wrong_results(variant, variant.grid(spec.groups[0])):
+                    return replace(blank, status="failed", check=wrong, reason=f"its results are wrong: {wrong}")
             blank = replace(blank, check="results are right")
             if self._scale.effort is None:
                 return replace(blank, reason="only its results were checked; nothing was timed")
             if spec.kind == "launch":
-                if not launches:
-                    launches |= launch_times(self._runtime, ready[0], self._scale.launches)
-                return _of_launches(blank, launches[spec.name])
+                if not self._launches:
+                    self._launches = launch_times(self._runtime, ready[0], self._scale.launches)
+                return _of_launches(blank, self._launches[spec.name])
             return self._timed(ready, blank, self._scale.effort)
-        except LimitExceeded as problem:
-            self._stop = problem.what
-            return replace(blank, status="failed", reason=problem.text)
         except Problem as problem:
+            if isinstance(problem, LimitExceeded):
+                self._stop = problem.what
             return replace(blank, status="failed", reason=problem.text)
         except RuntimeError as error:
             # Bindings of a runtime raise it for a function that an older library does not have.
             return replace(blank, status="failed", reason=f"The GPU runtime failed: {error}")
 
-    def _ready(self, spec: Spec, code: bytes | Problem, memory: Memory, point: int) -> Ready:
-        """A variant with its kernel; raises the problem that its compiler had."""
-        if isinstance(code, Problem):
-            raise code
-        build = build_of(spec)
-        module = self._modules.get(build) or self._runtime.load(code)
-        self._modules[build] = module
-        kernel = self._runtime.kernel(module, kernel_name(spec, point), spec.shared_bytes)
-        return Ready(self._runtime, spec, kernel, memory, point)
+    def _ready(self, spec: Spec, point: int) -> Ready:
+        kernel = self._kernel(build_of(spec), kernel_name(spec, point), spec.shared_bytes)
+        return Ready(self._runtime, spec, kernel, self._memory, point)
+
+    def _kernel(self, build: Build, name: str, shared_bytes: int = 0) -> Any:
+        """A kernel of a build, whose module is loaded once; raises the problem that its compiler had."""
+        if build not in self._modules:
+            code = self._codes[build]
+            if isinstance(code, Problem):
+                raise code
+            self._modules[build] = self._runtime.load(code)
+        return self._runtime.kernel(self._modules[build], name, shared_bytes)
 
     def _timed(self, ready: list[Ready], blank: Outcome, effort: Effort) -> Outcome:
-        chosen_one, timing = best(ready, effort, self._read)
+        fastest, timing = best(ready, effort, self._read)
         median = timing.rate(0.5)
         sizes = f"{len(timing.samples)} launches of {timing.rounds} rounds, {timing.groups} groups"
         outcome = replace(
@@ -123,13 +133,13 @@ class Session:
             clock_mhz=timing.clock_mhz,
             temperature_c=timing.celsius,
             grid=timing.groups,
-            workgroup_size=chosen_one.spec.threads,
+            workgroup_size=fastest.spec.threads,
             work_per_launch=timing.work,
             method=f"{blank.method}, kernels {sources.version()}, {sizes}, median of device events",
             reason="" if timing.steady else "the median was still moving when the time for it was over",
         )
         sampled: Theory | None = theory(self._runtime.device, timing.clock_mhz) if timing.clock_mhz else None
-        return judged(outcome, chosen_one.spec, self._theory, sampled)
+        return judged(outcome, fastest.spec, self._theory, sampled)
 
     def _skipped(self, blank: Outcome) -> Outcome | None:
         """The outcome of what is not run at all, or None."""
@@ -149,11 +159,10 @@ class Session:
 
 
 def _blank(name: str, spec: Spec, point: int) -> Outcome:
-    status: Status = "ok"
     return Outcome(
         name,
         spec.unit,
-        status,
+        "ok",
         intensity=spec.work * point / 4 if spec.points else None,
         kernel=kernel_name(spec, point),
         workgroup_size=spec.threads,
@@ -163,8 +172,7 @@ def _blank(name: str, spec: Spec, point: int) -> Outcome:
 
 def _of_launches(blank: Outcome, samples: tuple[float, ...]) -> Outcome:
     """Times are what they are: there is no theory to hold them against."""
-    median = quantile(samples, 0.5)
-    low, high = quantile(samples, 0.05), quantile(samples, 0.95)
+    low, median, high = (quantile(samples, share) for share in (0.05, 0.5, 0.95))
     return replace(
         blank,
         value=median,
@@ -183,7 +191,7 @@ _OPEN: dict[str, tuple[Callable[[], int], Callable[[int], Runtime]]] = {
 }
 
 
-def describe(device: str | int | None = None) -> Device:
+def describe(device: str | int | None = None) -> OpenGpu:
     """The GPU that ``open_device`` would open."""
     return open_device(device).device
 
@@ -191,18 +199,18 @@ def describe(device: str | int | None = None) -> Device:
 def open_device(device: str | int | None = None) -> Runtime:
     """Open a GPU: a number (counted within the vendor, NVIDIA first), "amd", "nvidia:1", a UUID, or None for the first.
 
-    Raises MissingTool where no runtime works, with what each said, and NotFound where no GPU is meant.
+    Raises MissingTool where no runtime works, with why each does not, and NotFound where no GPU is meant.
     """
     word = "" if device is None else str(device).strip()
     named = re.fullmatch(r"(?:(amd|nvidia):?)?(\d+)?", word)
     vendors = [named[1]] if named and named[1] else list(_OPEN)
-    said, seen = [], []
+    answers, seen = [], []
     for vendor in vendors:
         count, opened = _OPEN[vendor]
         try:
             number = count()
         except MissingTool as problem:
-            said.append(f"{vendor}: {problem.why}. {problem.fix}")
+            answers.append(f"{vendor}: {problem.why}. {problem.fix}")
             continue
         if named and (index := int(named[2] or 0)) < number:
             return opened(index)
@@ -211,11 +219,11 @@ def open_device(device: str | int | None = None) -> Runtime:
             if runtime.device.uuid == word:
                 return runtime
             seen.append(runtime.device.uuid)
-        said.append(f"{vendor}: {number} GPUs")
+        answers.append(f"{vendor}: {number} GPUs")
     if seen or word:
         known = f"UUIDs: {', '.join(seen)}" if seen else ""
-        raise NotFound(f"There is no GPU {word!r} to measure", "; ".join(said), known)
-    raise MissingTool("There is no GPU to measure", "; ".join(said), "rooflens doctor says what this machine has")
+        raise NotFound(f"There is no GPU {word!r} to measure", "; ".join(answers), known)
+    raise MissingTool("There is no GPU to measure", "; ".join(answers), "rooflens doctor says what this machine has")
 
 
 Mode = Literal["full", "quick", "functional"]

@@ -18,8 +18,8 @@ class DeviceFailure(Problem):
 
 
 @dataclass(frozen=True)
-class Device:
-    """One GPU as its runtime describes it; a figure that the runtime does not tell is None."""
+class OpenGpu:
+    """One open GPU as its runtime describes it; a figure that the runtime does not tell is None."""
 
     vendor: str
     index: int
@@ -55,7 +55,7 @@ class Device:
 class Runtime(Protocol):
     """A GPU that is open. Every method raises DeviceFailure with the runtime's own word where a call fails."""
 
-    device: Device
+    device: OpenGpu
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
         """Machine code for the device; needs no context, so several may run at once in threads."""

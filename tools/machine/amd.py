@@ -51,38 +51,38 @@ def topology(roots: Roots) -> Topology:
     return Topology(nodes, hidden, bool(numbered))
 
 
-def devices(roots: Roots, found: Topology) -> list[Device]:
+def devices(roots: Roots, tree: Topology) -> list[Device]:
     """One device per GPU node; each partition of a card (CPX, DPX, ...) is a node of its own."""
     driver = _driver(roots)
-    return [_device(roots, index, number, values, driver) for index, (number, values) in enumerate(found.nodes)]
+    return [_device(roots, index, number, values, driver) for index, (number, values) in enumerate(tree.nodes)]
 
 
-def notes(roots: Roots, found: Topology, listed: list[Device]) -> list[str]:
+def notes(roots: Roots, tree: Topology, listed: list[Device]) -> list[str]:
     """What a reader of the device list should know about this machine's AMD GPUs."""
-    said = []
-    if found.hidden:
-        said.append(
-            f"{found.hidden} KFD nodes have empty files: a device cgroup (container, batch job) hides their GPUs here."
+    sentences = []
+    if tree.hidden:
+        sentences.append(
+            f"{tree.hidden} KFD nodes have empty files: a device cgroup (container, batch job) hides their GPUs here."
         )
     if listed and not there(roots.at("dev/kfd")):
-        said.append(
+        sentences.append(
             "/dev/kfd is missing although the driver lists AMD GPUs, as in a container started without it: nothing can "
             "run on or be profiled on them from here. Start the container with --device /dev/kfd --device /dev/dri."
         )
-    if found.present and not listed and not found.hidden and (bus := pci.on_bus(roots, "amd")):
-        said.append(f"AMD GPUs on the PCI bus that the driver does not list: {', '.join(bus[:8])}. See dmesg.")
-    if not found.present and (bus := pci.on_bus(roots, "amd")):
-        said.append(
+    if tree.present and not listed and not tree.hidden and (bus := pci.on_bus(roots, "amd")):
+        sentences.append(f"AMD GPUs on the PCI bus that the driver does not list: {', '.join(bus[:8])}. See dmesg.")
+    if not tree.present and (bus := pci.on_bus(roots, "amd")):
+        sentences.append(
             f"AMD GPUs on the PCI bus ({', '.join(bus[:8])}), but no KFD topology in sysfs: the amdgpu driver is "
             "not loaded, or /sys is not visible here."
         )
     cards = Counter(d.pci for d in listed if d.pci)
     if shared := {card: n for card, n in cards.items() if n > 1}:
         parts = ", ".join(f"{card} ({n})" for card, n in list(shared.items())[:8])
-        said.append(
+        sentences.append(
             f"Cards split into compute partitions, each a device of its own that shares the card's memory: {parts}."
         )
-    return said
+    return sentences
 
 
 def arch(gfx_target_version: int) -> str | None:

@@ -21,12 +21,12 @@ def read(path: Path) -> str | None:
 
 def properties(path: Path) -> dict[str, int]:
     """The whole numbers of a file of ``name value`` lines; empty where it cannot be read."""
-    found = {}
+    numbers = {}
     for line in (read(path) or "").splitlines():
         name, _, value = line.partition(" ")
         if value.strip().isdecimal():
-            found[name] = int(value)
-    return found
+            numbers[name] = int(value)
+    return numbers
 
 
 def whole(text: str | None) -> int | None:

@@ -1,184 +1,153 @@
-"""NVIDIA GPUs, asked of nvidia-smi; where that fails, named by the driver's files in /proc."""
+"""NVIDIA GPUs, asked of NVML in a child process; where that fails, named by the driver's files in /proc."""
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import pci
-from .files import clean, listing, read
-from .model import Device, Roots
-from .programs import Answer, ask, find
+import pydantic
 
-FIELDS = (
-    "index", "uuid", "name", "memory.total", "clocks.max.sm", "driver_version", "pci.bus_id", "mig.mode.current",
-    "compute_cap",
-)  # fmt: skip
-_PLACES = ("usr/bin", "usr/local/nvidia/bin", "usr/lib/wsl/lib", "opt/bin")
-_SMI_S, _DRIVER_S = 20.0, 15.0
-"""Seconds: without persistence mode the driver starts every GPU first, which takes seconds on a full node."""
+from . import pci
+from .files import clean, listing, read, there
+from .model import Device, Roots
+from .programs import Answer, ask
+
+_SIGNS = ("proc/driver/nvidia", "dev/nvidiactl", "usr/lib/wsl/lib/libnvidia-ml.so.1")
+"""Of a driver: its module is loaded, its device is given to this container, or it is that of Windows (WSL)."""
+_LIMIT_S = 30.0
+"""Without persistence mode the driver starts every GPU first, which takes seconds on a full node."""
+_UUID = re.compile(r"GPU-[0-9a-fA-F-]{36}")
+_LACKING = "figures that it would have told are missing."
+_NO_GPU = "Start the container with its GPUs (--gpus all), or ask the batch system for one."
+_ADVICE = {
+    "NVMLError_LibRmVersionMismatch": (
+        "The driver was updated while the old one is loaded: reboot, or reload the nvidia modules."
+    ),
+    "NVMLError_DriverNotLoaded": (
+        "The nvidia kernel module is not loaded: load it (modprobe nvidia), or run on a node with a GPU."
+    ),
+    "NVMLError_LibraryNotFound": "Install the driver's libraries; a container gets them with its GPUs (--gpus all).",
+    "ImportError": "Install it: pip install nvidia-ml-py.",
+}
+"""By the name of NVML's error."""
 
 
 @dataclass(frozen=True)
-class Found:
+class Gpus:
     """The GPUs, and one sentence for everything that went wrong."""
 
     devices: list[Device] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def devices(roots: Roots, timeout_s: float = _SMI_S) -> Found:
-    """Every GPU that nvidia-smi lists. Its absence, failure, silence or garbage is a note, never an error."""
-    programs = find("nvidia-smi", roots, _PLACES)
-    if not programs:
-        named = _from_proc(roots)
-        bus = [] if named else pci.on_bus(roots, "nvidia")
-        if not named and not bus:
-            return Found()
-        what = "the driver lists GPUs" if named else f"NVIDIA GPUs are on the PCI bus ({', '.join(bus[:8])})"
-        return Found(
-            named, [f"{what[0].upper()}{what[1:]}, but nvidia-smi is not installed. Install the driver's tools."]
-        )
-    answer, fields = _query(programs[0], timeout_s)
-    if answer.complaint or "no devices were found" in answer.out.lower():
-        return Found(_from_proc(roots), _failed(answer))
-    rows, strange = _rows(answer.out, fields)
-    listed = [_device(roots, row) for row in rows]
-    notes = []
-    if strange:
-        notes.append(
-            f"nvidia-smi answered with {strange} lines that describe no GPU, such as "
-            f"{_first_strange(answer.out, fields)!r}. Run it by hand; figures that it would have told may be missing."
-        )
-    if not listed and strange:
-        listed = _from_proc(roots)
-    if any(d.partition == "MIG enabled" for d in listed):
+class _Gpu(pydantic.BaseModel):
+    """One GPU as nvidia_child.py prints it."""
+
+    index: int
+    why: str = ""
+    """What is wrong with it; nothing else is known then."""
+    name: str | None = None
+    uuid: str | None = None
+    capability: tuple[int, int] | None = None
+    clock_max_mhz: int | None = None
+    memory_bytes: int | None = None
+    mig: bool | None = None
+    pci: str | None = None
+
+
+class _Nvml(pydantic.BaseModel):
+    """The first line of nvidia_child.py."""
+
+    driver: str | None = None
+    gpus: list[_Gpu] | None = None
+    failure: str = ""
+    why: str = ""
+
+
+_SMS = pydantic.TypeAdapter(dict[str, int])
+
+
+def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> Gpus:
+    """Every GPU that NVML lists. Its absence, failure, silence or garbage is a note, never an error.
+
+    On a machine without any sign of an NVIDIA GPU nothing is asked.
+    """
+    bus = pci.on_bus(roots, "nvidia")
+    if not bus and not any(there(roots.at(sign)) for sign in _SIGNS):
+        return Gpus()
+    # -P keeps the script's own folder out of the search for modules.
+    answer = ask([sys.executable, "-P", str(Path(__file__).with_name("nvidia_child.py"))], timeout_s)
+    nvml, sms = _parsed(answer)
+    if nvml is None:
+        return Gpus(_from_proc(roots), [_unanswered(answer)])
+    if nvml.gpus is None:
+        seen = f"; NVIDIA GPUs are on the PCI bus ({', '.join(bus[:8])})" if bus else ""
+        advice = _ADVICE.get(nvml.failure, f"Run nvidia-smi by hand; {_LACKING}")
+        said = clean(nvml.why, 200).rstrip(".")
+        return Gpus(_from_proc(roots), [f"NVIDIA's library NVML (pynvml) says: {said}{seen}. {advice}"])
+    if not nvml.gpus:
+        return Gpus(_from_proc(roots), [f"The NVIDIA driver has no GPU for this process. {_NO_GPU}"])
+    listed = [_device(roots, gpu, nvml.driver, sms.get(gpu.uuid or "")) for gpu in nvml.gpus if not gpu.why]
+    notes = [f"NVML says of GPU {gpu.index}: {clean(gpu.why, 200)}. See dmesg." for gpu in nvml.gpus if gpu.why]
+    if any(gpu.mig for gpu in nvml.gpus):
         notes.append(
             "A GPU is in MIG mode: programs see only its instances (nvidia-smi -L lists them), each with a part of its "
             "SMs and memory."
         )
-    return Found(_completed(listed) if rows else listed, notes)
+    return Gpus(listed or _from_proc(roots), notes)
 
 
-def _query(program: Path, timeout_s: float) -> tuple[Answer, list[str]]:
-    """nvidia-smi's answer and the fields asked for; fields that an old one does not know are left out."""
-    fields = list(FIELDS)
-    while True:
-        answer = ask([str(program), f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"], timeout_s)
-        unknown = re.search(r'Field "([\w.]+)" is not a valid field', answer.out + answer.err)
-        if answer.failure or not unknown or unknown[1] not in fields[3:]:
-            return answer, fields
-        fields.remove(unknown[1])
+def _parsed(answer: Answer) -> tuple[_Nvml | None, dict[str, int]]:
+    """NVML's line and the SMs by uuid. The second is empty where there is no libcuda, or the driver hangs."""
+    lines = [line for line in answer.out.splitlines() if line.startswith("{")]
+    nvml, sms = None, dict[str, int]()
+    with suppress(pydantic.ValidationError):
+        nvml = _Nvml.model_validate_json(lines[0] if lines else "")
+        sms = _SMS.validate_json(lines[1] if len(lines) > 1 else "{}")
+    return nvml if nvml and (nvml.gpus is not None or nvml.failure) else None, sms
 
 
-def _rows(text: str, fields: list[str]) -> tuple[list[dict[str, str]], int]:
-    """The rows that have every field and a GPU's uuid, and how many other lines there were."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    rows = [row for line in lines if (row := _row(line, fields))]
-    return rows, len(lines) - len(rows)
+def _unanswered(answer: Answer) -> str:
+    if answer.failure:
+        advice = f"The driver may hang: see dmesg for Xid messages; {_LACKING}"
+    else:
+        advice = f"Run nvidia-smi by hand; {_LACKING}"
+    said = answer.complaint or f"answered what cannot be read ({clean(answer.out, 100)!r})"
+    return f"NVIDIA's library NVML, asked in a process of its own, {said}. {advice}"
 
 
-def _row(line: str, fields: list[str]) -> dict[str, str] | None:
-    cells = [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
-    row = dict(zip(fields, cells, strict=False))
-    fits = len(cells) == len(fields) and row["index"].isdecimal() and re.fullmatch(r"GPU-[0-9a-fA-F-]{36}", row["uuid"])
-    return row if fits else None
-
-
-def _first_strange(text: str, fields: list[str]) -> str:
-    return clean(next((line for line in text.splitlines() if line.strip() and not _row(line, fields)), ""), 100)
-
-
-def _device(roots: Roots, row: dict[str, str]) -> Device:
-    where = pci.normalized(row.get("pci.bus_id", ""))
-    memory, mig = _number(row.get("memory.total")), row.get("mig.mode.current", "").lower()
+def _device(roots: Roots, gpu: _Gpu, driver: str | None = None, sms: int | None = None) -> Device:
+    where = pci.normalized(gpu.pci or "")
     return Device(
         vendor="nvidia",
-        index=int(row["index"]),
-        name=_text(row["name"]),
-        arch=_arch(row.get("compute_cap", "")),
-        uuid=row["uuid"],
-        clock_max_mhz=_number(row.get("clocks.max.sm")),
-        memory_bytes=memory * 1024 * 1024 if memory else None,
-        partition=f"MIG {mig}" if mig in ("enabled", "disabled") else None,
-        driver=_text(row.get("driver_version", "")),
+        index=gpu.index,
+        name=clean(gpu.name or "") or None,
+        arch=f"sm_{gpu.capability[0]}{gpu.capability[1]}" if gpu.capability else None,
+        uuid=gpu.uuid if gpu.uuid and _UUID.fullmatch(gpu.uuid) else None,
+        compute_units=sms or None,
+        clock_max_mhz=gpu.clock_max_mhz or None,
+        memory_bytes=gpu.memory_bytes or None,
+        partition=None if gpu.mig is None else "MIG enabled" if gpu.mig else "MIG disabled",
+        driver=clean(driver or "") or None,
         pci=where,
         numa_node=pci.numa_node(roots, where),
     )
 
 
-def _arch(capability: str) -> str | None:
-    """``9.0`` is sm_90."""
-    hit = re.fullmatch(r"(\d+)\.(\d+)", capability)
-    return f"sm_{hit[1]}{hit[2]}" if hit else None
-
-
-def _number(text: str | None) -> int | None:
-    """A positive figure; [N/A], [Not Supported], [Unknown Error], ERR! and 0 are none."""
-    return round(float(text)) or None if text and re.fullmatch(r"\d+(\.\d+)?", text) else None
-
-
-def _text(text: str) -> str | None:
-    return None if text.startswith("[") else clean(text) or None
-
-
-def _completed(listed: list[Device]) -> list[Device]:
-    """The devices with the number of their SMs, which only the CUDA driver tells: a child process asks it."""
-    answer = ask([sys.executable, "-I", str(Path(__file__).with_name("cuda_driver.py"))], _DRIVER_S)
-    try:
-        told = {item["uuid"]: item for item in json.loads(answer.out)}
-    except (ValueError, TypeError, KeyError):
-        # No libcuda, no access to the GPU, or a driver that hangs: the figures stay unknown.
-        return listed
-    known = {d.uuid: told[d.uuid] for d in listed if d.uuid in told}
-    return [
-        d.model_copy(
-            update={"compute_units": int(known[d.uuid]["sms"]), "arch": d.arch or _arch(known[d.uuid]["capability"])}
-        )
-        if d.uuid in known
-        else d
-        for d in listed
-    ]
-
-
 def _from_proc(roots: Roots) -> list[Device]:
-    """GPUs by name, uuid and location, as the loaded driver lists them without any program."""
-    found: list[Device] = []
-    for folder in listing(roots.at("proc/driver/nvidia/gpus")):
+    """GPUs by name, uuid and location, as the loaded driver lists them without any library."""
+    listed = []
+    for index, folder in enumerate(listing(roots.at("proc/driver/nvidia/gpus"))):
         pairs = (line.partition(":") for line in (read(folder / "information") or "").splitlines())
         facts = {key.strip(): value.strip() for key, _, value in pairs}
-        where = pci.normalized(facts.get("Bus Location", folder.name))
-        uuid = facts.get("GPU UUID", "")
-        found.append(
-            Device(
-                vendor="nvidia",
-                index=len(found),
-                name=_text(facts.get("Model", "")),
-                uuid=uuid if re.fullmatch(r"GPU-[0-9a-fA-F-]{36}", uuid) else None,
-                pci=where,
-                numa_node=pci.numa_node(roots, where),
-            )
+        gpu = _Gpu(
+            index=index,
+            name=facts.get("Model"),
+            uuid=facts.get("GPU UUID"),
+            pci=facts.get("Bus Location", folder.name),
         )
-    return found
-
-
-def _failed(answer: Answer) -> list[str]:
-    said, all_said = answer.complaint, (answer.out + answer.err).lower()
-    if "no devices were found" in all_said:
-        return [
-            "nvidia-smi is installed, but the driver has no GPU for this process. Start the container with its GPUs "
-            "(--gpus all), or ask the batch system for one."
-        ]
-    if "version mismatch" in all_said:
-        fix = "The driver was updated while the old one is loaded: reboot, or reload the nvidia modules."
-    elif "couldn't communicate" in all_said or "driver not loaded" in all_said:
-        fix = "The nvidia kernel module is not loaded: load it (modprobe nvidia), or run on a node with a GPU."
-    elif answer.failure:
-        fix = "The driver may hang: see dmesg for Xid messages; figures that it would have told are missing."
-    else:
-        fix = "Run it by hand; figures that it would have told are missing."
-    return [f"nvidia-smi {said}. {fix}"]
+        listed.append(_device(roots, gpu))
+    return listed

@@ -26,7 +26,7 @@ def known_address(roots: Roots, domain: int, location_id: int) -> str:
 
 
 def normalized(bus_id: str) -> str | None:
-    """nvidia-smi's ``00000000:41:00.0`` as the kernel writes it, ``0000:41:00.0``; None for anything else."""
+    """NVML's ``00000000:41:00.0`` as the kernel writes it, ``0000:41:00.0``; None for anything else."""
     hit = re.fullmatch(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])", bus_id.strip())
     return f"{int(hit[1], 16):04x}:{hit[2]}:{hit[3]}.{hit[4]}".lower() if hit else None
 

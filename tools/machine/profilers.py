@@ -45,14 +45,42 @@ PROGRAMS = (
 )
 
 
+def detect(program: Program, roots: Roots, timeout_s: float = _TIMEOUT_S) -> Profiler | None:
+    """One profiler with its version; ``usable`` is still open, or False where it fails. None: it is not installed."""
+    paths = find(program.name, roots, program.places)
+    if not paths:
+        return None
+    answer = ask([str(paths[0]), "--version"], timeout_s)
+    hit = re.search(program.version, answer.out + "\n" + answer.err, re.MULTILINE)
+    profiler = Profiler(
+        name=program.name,
+        vendor=program.vendor,
+        path=str(paths[0]),
+        version=clean(hit[1], 40) if hit else None,
+        release=_release(paths[0]) if program.places == _ROCM else None,
+        others=[str(path) for path in paths[1 : 1 + _OTHERS]],
+    )
+    if hit:
+        return profiler
+    complaint = f"{program.name} --version {answer.complaint or 'told no version'}"
+    if answer.failure or (program.must_answer and answer.code != 0):
+        return profiler.model_copy(
+            update={
+                "usable": False,
+                "why": complaint,
+                "fix": f"Run {paths[0]} --version by hand and mend its installation",
+            }
+        )
+    return profiler.model_copy(update={"why": complaint})
+
+
 def installed(roots: Roots, timeout_s: float = _TIMEOUT_S) -> list[Profiler]:
-    """Every profiler found, asked for its version all at once; ``usable`` is still open, or False where it failed."""
-    found = [(program, paths) for program in PROGRAMS if (paths := find(program.name, roots, program.places))]
+    """Every profiler that is installed, all asked for their versions at once."""
     with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
-        return list(pool.map(lambda item: _described(item[0], item[1], timeout_s), found))
+        return [p for p in pool.map(lambda program: detect(program, roots, timeout_s), PROGRAMS) if p]
 
 
-def judged(found: list[Profiler], verdicts: dict[Vendor, Verdict]) -> list[Profiler]:
+def judged(profilers: list[Profiler], verdicts: dict[Vendor, Verdict]) -> list[Profiler]:
     """The profilers with what this machine permits; those that lack but matter here are listed as missing.
 
     ``verdicts`` holds the vendors of which there is a device.
@@ -66,10 +94,11 @@ def judged(found: list[Profiler], verdicts: dict[Vendor, Verdict]) -> list[Profi
             fix=p.install,
         )
         for p in PROGRAMS
-        if p.install and p.vendor in verdicts and p.name not in {f.name for f in found}
+        if p.install and p.vendor in verdicts and p.name not in {other.name for other in profilers}
     ]
     order = [p.name for p in PROGRAMS]
-    return sorted([*(_judged(p, verdicts.get(p.vendor)) for p in found), *missing], key=lambda p: order.index(p.name))
+    permitted = [_judged(p, verdicts.get(p.vendor)) for p in profilers]
+    return sorted([*permitted, *missing], key=lambda p: order.index(p.name))
 
 
 def _judged(profiler: Profiler, verdict: Verdict | None) -> Profiler:
@@ -84,27 +113,6 @@ def _judged(profiler: Profiler, verdict: Verdict | None) -> Profiler:
     return profiler.model_copy(
         update={"usable": verdict.usable, "why": verdict.why or profiler.why, "fix": verdict.fix or profiler.fix}
     )
-
-
-def _described(program: Program, paths: list[Path], timeout_s: float) -> Profiler:
-    answer = ask([str(paths[0]), "--version"], timeout_s)
-    hit = re.search(program.version, answer.out + "\n" + answer.err, re.MULTILINE)
-    profiler = Profiler(
-        name=program.name,
-        vendor=program.vendor,
-        path=str(paths[0]),
-        version=clean(hit[1], 40) if hit else None,
-        release=_release(paths[0]) if program.places == _ROCM else None,
-        others=[str(path) for path in paths[1 : 1 + _OTHERS]],
-    )
-    if hit:
-        return profiler
-    said = f"{program.name} --version {answer.complaint or 'told no version'}"
-    if answer.failure or (program.must_answer and answer.code != 0):
-        return profiler.model_copy(
-            update={"usable": False, "why": said, "fix": f"Run {paths[0]} --version by hand and mend its installation"}
-        )
-    return profiler.model_copy(update={"why": said})
 
 
 def _release(path: Path) -> str | None:

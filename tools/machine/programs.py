@@ -52,12 +52,12 @@ def find(name: str, roots: Roots, places: tuple[str, ...] = ()) -> list[Path]:
         folders += sorted(roots.base.glob(place), key=lambda p: _natural(str(p)), reverse=True)
     if roots.site is not None:
         folders.append(roots.site / "_rocm_sdk_core" / "bin")
-    found: dict[Path, Path] = {}
+    copies: dict[Path, Path] = {}
     for folder in folders:
         path = folder / name
         if os.access(path, os.X_OK) and path.is_file():
-            found.setdefault(path.resolve(), path)
-    return list(found.values())
+            copies.setdefault(path.resolve(), path)
+    return list(copies.values())
 
 
 def ask(argv: list[str], timeout_s: float) -> Answer:

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 from rooflens.analysis.problems import MissingTool
-from rooflens.tools.benchmarks import data as noise
-from rooflens.tools.benchmarks.data import Array
-from rooflens.tools.benchmarks.runtime import Device, DeviceFailure
+from rooflens.tools.benchmarks.data import Array, noise
+from rooflens.tools.benchmarks.runtime import DeviceFailure, OpenGpu
 
-DEVICE = Device(
+DEVICE = OpenGpu(
     vendor="amd",
     index=0,
     name="AMD Instinct MI250X",
@@ -32,7 +31,7 @@ DEVICE = Device(
 class StandIn:
     """Rates by kernel in bytes or operations per nanosecond; what is not set takes a millisecond a launch."""
 
-    device: Device = DEVICE
+    device: OpenGpu = DEVICE
     gbs: Mapping[str, float] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
     """Kernels that leave their last vector out."""
@@ -103,7 +102,7 @@ class StandIn:
         return np.frombuffer(self.memory, np.uint32, count, address)
 
     def _hbm_fill(self, a: int, b: int, out: int, words: int, *more: int) -> None:
-        self._words(out, words)[:] = noise.words(0, words, more[-1])
+        self._words(out, words)[:] = noise(0, words, more[-1])
 
     def _hbm_copy(self, a: int, b: int, out: int, words: int, *more: int) -> None:
         self._words(out, words)[:] = self._words(a, words)

@@ -14,7 +14,7 @@ import pytest
 from rooflens.analysis.problems import MissingTool
 from rooflens.tools.benchmarks import table as sources
 from rooflens.tools.benchmarks.cuda import Cuda
-from rooflens.tools.benchmarks.plan import kernel_name
+from rooflens.tools.benchmarks.measure import kernel_name
 from rooflens.tools.benchmarks.table import Spec, build_of, ceilings, variants
 
 from .stand_in import DEVICE

@@ -9,7 +9,7 @@ import pytest
 from rooflens.analysis.problems import MissingTool
 from rooflens.tools.benchmarks import hip as compile_amd
 from rooflens.tools.benchmarks import table as sources
-from rooflens.tools.benchmarks.plan import kernel_name
+from rooflens.tools.benchmarks.measure import kernel_name
 from rooflens.tools.benchmarks.table import Spec, build_of, ceilings
 
 from .proof import complaints, hot_loop, objdump

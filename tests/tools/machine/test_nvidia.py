@@ -1,40 +1,62 @@
-"""NVIDIA GPUs from programs that stand in for nvidia-smi: good answers, old versions, failures, garbage, silence."""
+"""NVIDIA GPUs from modules that stand in for pynvml: good answers, old drivers, failures, garbage, silence."""
 
 from __future__ import annotations
 
+import ctypes
+import json
+import shutil
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rooflens.tools.machine import nvidia, programs
+from rooflens.tools.machine import nvidia, nvidia_child
 from rooflens.tools.machine.programs import Answer
 
 UUIDS = [f"GPU-0000000{i}-1111-2222-3333-444444444444" for i in range(8)]
-H200 = "0, {uuid}, NVIDIA H200, 143771, 1980, 580.159.04, 00000000:41:00.0, Disabled, 9.0"
+H200 = {
+    "name": "NVIDIA H200", "capability": [9, 0], "clock": 1980, "memory": 143771 << 20, "mig": 0,
+    "pci": "00000000:41:00.0",
+}  # fmt: skip
+NOT_SUPPORTED = "NVMLError_NotSupported: Not Supported"
+Nvml = Callable[..., None]
 
 
-def row(index: int = 0, **changes: str) -> str:
-    cells = dict(zip(nvidia.FIELDS, H200.format(uuid=UUIDS[index]).split(", "), strict=True))
-    return ", ".join({**cells, "index": str(index), **changes}.values())
+def gpu(index: int = 0, **changes: Any) -> dict[str, Any]:
+    return {**H200, "uuid": UUIDS[index], **changes}
 
 
-@pytest.fixture(autouse=True)
-def no_cuda_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine of the tests may have a GPU of its own: its driver is not asked unless a test wants it."""
-    real = programs.ask
+@pytest.fixture
+def nvml(machine: Any, monkeypatch: pytest.MonkeyPatch) -> Nvml:
+    """``nvml(gpus, driver, init)`` puts a pynvml that answers so in the child's way; ``code=`` a module of that text.
 
-    def without(argv: list[str], timeout_s: float) -> Answer:
-        return Answer(1) if "cuda_driver" in argv[-1] else real(argv, timeout_s)
+    The machine shows the driver, and its own CUDA driver knows none of these GPUs.
+    """
+    folder = machine.base / "modules"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    machine.write("proc/driver/nvidia/version", "made up")
 
-    monkeypatch.setattr(nvidia, "ask", without)
+    def put(*gpus: Any, driver: str = "580.159.04", init: str = "", code: str = "") -> None:
+        (folder / "gpus.json").write_text(json.dumps({"gpus": gpus, "driver": driver, "init": init}))
+        if code:
+            (folder / "pynvml.py").write_text(f"# stand-in written by a test\n{code}\n")
+        else:
+            shutil.copy(Path(__file__).with_name("fake_pynvml.py"), folder / "pynvml.py")
+
+    return put
 
 
-def test_a_gpu_with_every_field(machine: Any) -> None:
-    machine.program("nvidia-smi", f"echo '{row()}'")
+def test_a_gpu_with_every_field(machine: Any, nvml: Nvml) -> None:
+    nvml(gpu())
     machine.write("sys/bus/pci/devices/0000:41:00.0/numa_node", "1\n")
-    found = nvidia.devices(machine.roots)
-    (device,) = found.devices
-    assert found.notes == []
+    gpus = nvidia.devices(machine.roots)
+    (device,) = gpus.devices
+    assert gpus.notes == []
     assert device.model_dump(exclude_none=True) == {
         "vendor": "nvidia", "index": 0, "name": "NVIDIA H200", "arch": "sm_90", "supported": False, "uuid": UUIDS[0],
         "clock_max_mhz": 1980, "memory_bytes": 143771 * 1024 * 1024, "partition": "MIG disabled",
@@ -42,152 +64,198 @@ def test_a_gpu_with_every_field(machine: Any) -> None:
     }  # fmt: skip
 
 
-def test_it_is_asked_with_an_argument_list_and_no_shell(machine: Any) -> None:
-    machine.program("nvidia-smi", f'printf "%s\\n" "$@" > {machine.base}/arguments; echo "{row()}"')
-    nvidia.devices(machine.roots)
-    arguments = (machine.base / "arguments").read_text().splitlines()
-    assert arguments == [f"--query-gpu={','.join(nvidia.FIELDS)}", "--format=csv,noheader,nounits"]
+def test_several_gpus_and_mig(machine: Any, nvml: Nvml) -> None:
+    nvml(gpu(0), gpu(1, mig=1), gpu(2, capability=[10, 0]))
+    gpus = nvidia.devices(machine.roots)
+    assert [d.index for d in gpus.devices] == [0, 1, 2]
+    assert [d.partition for d in gpus.devices] == ["MIG disabled", "MIG enabled", "MIG disabled"]
+    assert gpus.devices[2].arch == "sm_100"
+    assert any("MIG mode" in note and "nvidia-smi -L" in note for note in gpus.notes)
 
 
-def test_several_gpus_and_mig(machine: Any) -> None:
-    rows = "\n".join([row(0), row(1, **{"mig.mode.current": "Enabled"}), row(2, compute_cap="10.0")])
-    machine.program("nvidia-smi", f"cat <<'END'\n{rows}\nEND")
-    found = nvidia.devices(machine.roots)
-    assert [d.index for d in found.devices] == [0, 1, 2]
-    assert [d.partition for d in found.devices] == ["MIG disabled", "MIG enabled", "MIG disabled"]
-    assert found.devices[2].arch == "sm_100"
-    assert any("MIG mode" in note and "nvidia-smi -L" in note for note in found.notes)
-
-
-@pytest.mark.parametrize("blank", ["[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "ERR!", "0", ""])
-def test_fields_without_a_figure_are_null(machine: Any, blank: str) -> None:
-    fields = dict.fromkeys(("memory.total", "clocks.max.sm", "mig.mode.current", "compute_cap", "pci.bus_id"), blank)
-    machine.program("nvidia-smi", f"echo '{row(**fields)}'")
+@pytest.mark.parametrize("blank", [NOT_SUPPORTED, "NVMLError_Unknown: Unknown Error", 0])
+def test_fields_without_a_figure_are_null(machine: Any, nvml: Nvml, blank: Any) -> None:
+    named = {"capability": NOT_SUPPORTED, "mig": NOT_SUPPORTED, "pci": NOT_SUPPORTED}
+    nvml(gpu(**named, memory=blank, clock=blank))
     (device,) = nvidia.devices(machine.roots).devices
     known = device.model_dump(exclude_none=True)
     assert set(known) == {"vendor", "index", "supported", "name", "uuid", "driver"}
 
 
-def test_an_old_nvidia_smi_is_asked_again_without_the_fields_it_lacks(machine: Any) -> None:
-    old = row().rsplit(", ", 2)[0]
-    machine.program(
-        "nvidia-smi",
-        'for f in compute_cap mig.mode.current; do case "$1" in *$f*)'
-        ' echo "Field \\"$f\\" is not a valid field to query."; exit 2;; esac; done\n'
-        f"echo '{old}'",
-    )
+def test_a_driver_that_tells_no_names_is_survived(machine: Any, nvml: Nvml) -> None:
+    nvml(gpu(name=NOT_SUPPORTED, uuid="not-a-uuid", pci="nowhere"), driver=NOT_SUPPORTED)
     (device,) = nvidia.devices(machine.roots).devices
-    assert (device.name, device.arch, device.partition, device.clock_max_mhz) == ("NVIDIA H200", None, None, 1980)
+    assert (device.name, device.uuid, device.pci, device.driver, device.arch) == (None, None, None, None, "sm_90")
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("failure", "told"),
     [
-        ("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18", "reboot"),
-        (
-            'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9',
-            "modprobe nvidia",
-        ),
-        ("echo 'No devices were found'; exit 6", "no GPU for this process"),
-        ("echo oops >&2; exit 3", "status 3: oops"),
-        ("exit 4", "status 4"),
-        ("kill -SEGV $$", "status -11"),
+        ("NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version mismatch.", "reboot"),
+        ("NVMLError_DriverNotLoaded: Driver Not Loaded", "modprobe nvidia"),
+        ("NVMLError_LibraryNotFound: NVML Shared Library Not Found", "Install the driver's libraries"),
+        ("NVMLError_Unknown: oops", "says: oops. Run nvidia-smi by hand"),
     ],
 )
-def test_a_failure_is_a_note_with_advice(machine: Any, script: str, told: str) -> None:
-    machine.program("nvidia-smi", script)
-    found = nvidia.devices(machine.roots)
-    assert found.devices == [] and told in found.notes[0]
+def test_a_failure_is_a_note_with_advice(machine: Any, nvml: Nvml, failure: str, told: str) -> None:
+    nvml(init=failure)
+    gpus = nvidia.devices(machine.roots)
+    assert gpus.devices == [] and told in gpus.notes[0] and ".." not in gpus.notes[0]
 
 
-def test_no_devices_found_with_a_clean_exit_is_no_gpu(machine: Any) -> None:
-    machine.program("nvidia-smi", "echo 'No devices were found'")
-    found = nvidia.devices(machine.roots)
-    assert found.devices == [] and "no GPU for this process" in found.notes[0]
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import sys; print('oops', file=sys.stderr); sys.exit(3)", "status 3: oops"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "status -11"),
+        ("raise ImportError('no pynvml here')", "pip install nvidia-ml-py"),
+    ],
+)
+def test_a_library_that_breaks_the_process_is_a_note(machine: Any, nvml: Nvml, code: str, told: str) -> None:
+    nvml(code=code)
+    gpus = nvidia.devices(machine.roots)
+    assert gpus.devices == [] and told in gpus.notes[0]
+
+
+def test_a_driver_without_a_gpu_for_us_is_told(machine: Any, nvml: Nvml) -> None:
+    nvml()
+    gpus = nvidia.devices(machine.roots)
+    assert gpus.devices == [] and "no GPU for this process" in gpus.notes[0]
+
+
+def test_a_gpu_of_another_job_is_not_listed(machine: Any, nvml: Nvml) -> None:
+    nvml("NVMLError_NoPermission: Insufficient Permissions", gpu(1))
+    gpus = nvidia.devices(machine.roots)
+    assert [d.index for d in gpus.devices] == [1] and gpus.notes == []
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "<html>\\nnot a table\\n</html>",
-        "0, not-a-uuid, x, 1, 1, 1, 1, 1, 1",
-        "\\001\\033[31m0,,,\\n",
-        'a, b\\n"unclosed, c',
-    ],
+    ["<html>\\nnot json\\n</html>", "{}", '{"gpus": 7}', '{"gpus": [{"name": "x"}]}', "{\\001\\033[31m", "[1]"],
 )
-def test_garbage_is_told_and_not_believed(machine: Any, text: str) -> None:
-    machine.program("nvidia-smi", f"printf '{text}'")
-    found = nvidia.devices(machine.roots)
-    assert found.devices == [] and "describe no GPU" in found.notes[0]
-    assert found.notes[0].isprintable()
+def test_garbage_is_told_and_not_believed(machine: Any, nvml: Nvml, text: str) -> None:
+    nvml(code=f"import os\nos.write(1, b'''{text}''')\nos._exit(0)")
+    gpus = nvidia.devices(machine.roots)
+    assert gpus.devices == [] and "cannot be read" in gpus.notes[0]
+    assert gpus.notes[0].isprintable()
 
 
-def test_one_broken_line_among_good_ones(machine: Any) -> None:
-    lost = "Unable to determine the device handle for GPU0000:42:00.0: Unknown Error"
-    machine.program("nvidia-smi", f"echo '{row()}'; echo '{lost}'")
-    found = nvidia.devices(machine.roots)
-    assert len(found.devices) == 1 and "Unable to determine" in found.notes[0]
+def test_what_a_library_prints_besides_is_passed_over(machine: Any, nvml: Nvml) -> None:
+    nvml(gpu())
+    module = machine.base / "modules/pynvml.py"
+    module.write_text(module.read_text() + "\nprint('a warning of the library')\n")
+    gpus = nvidia.devices(machine.roots)
+    assert len(gpus.devices) == 1 and gpus.notes == []
 
 
-@pytest.mark.parametrize("script", ["sleep 60", "trap '' TERM; sleep 60 & sleep 60", "echo 0; sleep 60"])
-def test_silence_ends_after_the_time_limit(machine: Any, script: str) -> None:
-    machine.program("nvidia-smi", script)
+def test_one_lost_gpu_among_good_ones(machine: Any, nvml: Nvml) -> None:
+    nvml(gpu(), "NVMLError_GpuIsLost: GPU is lost")
+    gpus = nvidia.devices(machine.roots)
+    assert len(gpus.devices) == 1 and "GPU 1: GPU is lost" in gpus.notes[0]
+
+
+@pytest.mark.parametrize("wait", ["time.sleep(60)", "signal.signal(15, signal.SIG_IGN); time.sleep(60)"])
+def test_silence_ends_after_the_time_limit(machine: Any, nvml: Nvml, wait: str) -> None:
+    nvml(code=f"import signal, time\n{wait}")
     start = time.monotonic()
-    found = nvidia.devices(machine.roots, timeout_s=0.5)
+    gpus = nvidia.devices(machine.roots, timeout_s=0.5)
     assert time.monotonic() - start < 4
-    assert found.devices == [] and "did not answer within 0.5 s" in found.notes[0]
+    assert gpus.devices == [] and "did not answer within 0.5 s" in gpus.notes[0]
 
 
-def test_endless_output_is_cut_off(machine: Any) -> None:
-    machine.program("nvidia-smi", "yes 'a line of garbage'")
+def test_endless_output_is_cut_off(machine: Any, nvml: Nvml) -> None:
+    nvml(code="while True: print('a line of garbage')")
     start = time.monotonic()
-    found = nvidia.devices(machine.roots)
-    assert time.monotonic() - start < 10 and "more than it should" in found.notes[0]
+    gpus = nvidia.devices(machine.roots)
+    assert time.monotonic() - start < 10 and "more than it should" in gpus.notes[0]
 
 
-def test_not_an_executable_format(machine: Any) -> None:
-    (machine.bin / "nvidia-smi").write_bytes(b"\x7fELF nonsense")
-    (machine.bin / "nvidia-smi").chmod(0o755)
-    found = nvidia.devices(machine.roots)
-    assert found.devices == [] and "cannot be started" in found.notes[0]
+def test_absent(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvidia, "ask", lambda *_: pytest.fail("nothing is asked without a sign of a GPU"))
+    assert nvidia.devices(machine.roots) == nvidia.Gpus()
 
 
-def test_absent(machine: Any) -> None:
-    assert nvidia.devices(machine.roots) == nvidia.Found()
-
-
-def test_the_drivers_own_files_name_the_gpus_when_nvidia_smi_fails(machine: Any) -> None:
-    machine.program("nvidia-smi", "exit 255")
+def test_the_drivers_own_files_name_the_gpus_when_nvml_fails(machine: Any, nvml: Nvml) -> None:
+    nvml(init="NVMLError_Unknown: Unknown Error")
     machine.write(
         "proc/driver/nvidia/gpus/0000:41:00.0/information",
         f"Model: \t\t NVIDIA H200\nIRQ:   \t\t 100\nGPU UUID: \t {UUIDS[0]}\nBus Location: \t 0000:41:00.0\n",
     )
-    found = nvidia.devices(machine.roots)
-    (device,) = found.devices
+    gpus = nvidia.devices(machine.roots)
+    (device,) = gpus.devices
     assert (device.name, device.uuid, device.pci, device.arch) == ("NVIDIA H200", UUIDS[0], "0000:41:00.0", None)
-    assert "status 255" in found.notes[0]
+    assert "Unknown Error" in gpus.notes[0]
 
 
-def test_gpus_without_nvidia_smi_are_told(machine: Any) -> None:
+def test_gpus_without_their_library_are_told(machine: Any, nvml: Nvml) -> None:
+    nvml(init="NVMLError_LibraryNotFound: NVML Shared Library Not Found")
+    shutil.rmtree(machine.base / "proc")
     machine.write("sys/bus/pci/devices/0000:41:00.0/vendor", "0x10de\n")
     machine.write("sys/bus/pci/devices/0000:41:00.0/class", "0x030200\n")
-    found = nvidia.devices(machine.roots)
-    assert found.devices == [] and "0000:41:00.0" in found.notes[0] and "not installed" in found.notes[0]
+    gpus = nvidia.devices(machine.roots)
+    assert gpus.devices == [] and "0000:41:00.0" in gpus.notes[0] and "Not Found" in gpus.notes[0]
 
 
 @pytest.mark.parametrize(
-    ("answer", "units"),
-    [
-        (f'[{{"uuid": "{UUIDS[0]}", "sms": 132, "capability": "9.0"}}]', 132),
-        ("[]", None), ("", None), ("no json", None), ('[{"sms": 1}]', None), ("7", None),
-    ],
-)  # fmt: skip
+    ("line", "units"),
+    [(f'{{"{UUIDS[0]}": 132}}', 132), ("{}", None), ("", None), ("no json", None), ('{"sms": "many"}', None)],
+)
 def test_the_sm_count_comes_from_the_cuda_driver(
-    machine: Any, monkeypatch: pytest.MonkeyPatch, answer: str, units: int | None
+    machine: Any, nvml: Nvml, monkeypatch: pytest.MonkeyPatch, line: str, units: int | None
 ) -> None:
-    machine.program("nvidia-smi", f"echo '{row(compute_cap='[N/A]')}'")
-    real = programs.ask
-    stand_in = Answer(0, answer)
-    monkeypatch.setattr(nvidia, "ask", lambda argv, s: stand_in if "cuda_driver" in argv[-1] else real(argv, s))
-    (device,) = nvidia.devices(machine.roots).devices
-    assert (device.compute_units, device.arch) == (units, "sm_90" if units else None)
+    first = json.dumps({"driver": "580.1", "gpus": [{"index": 0, "uuid": UUIDS[0], "name": "NVIDIA H200"}]})
+    monkeypatch.setattr(nvidia, "ask", lambda argv, s: Answer(None, f"{first}\n{line}", failure="did not end"))
+    gpus = nvidia.devices(machine.roots)
+    assert [(d.compute_units, d.name) for d in gpus.devices] == [(units, "NVIDIA H200")] and gpus.notes == []
+
+
+def test_the_cuda_driver_is_asked_for_the_sms_of_each_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = bytes.fromhex(UUIDS[3].removeprefix("GPU-").replace("-", ""))
+
+    def fill(place: Any, value: int) -> int:
+        place._obj.value = value
+        return 0
+
+    cuda = SimpleNamespace(
+        cuInit=lambda flags: 0,
+        cuDeviceGetCount=lambda place: fill(place, 1),
+        cuDeviceGet=lambda place, index: fill(place, index),
+        cuDeviceGetUuid=lambda buffer, device: ctypes.memmove(buffer, raw, 16) and 0,
+        cuDeviceGetAttribute=lambda place, which, device: fill(place, {16: 132}[which]),
+    )
+    monkeypatch.setattr(nvidia_child.ctypes, "CDLL", lambda name: cuda)
+    assert nvidia_child.multiprocessors() == {UUIDS[3]: 132}
+    cuda.cuInit = lambda flags: 100
+    assert nvidia_child.multiprocessors() == {}
+
+
+_CLOCKS = """
+from dataclasses import replace
+from rooflens.tests.tools.benchmarks.stand_in import DEVICE
+from rooflens.tools.benchmarks.clocks import driver_and_partition, reader
+for place in ("00000000:41:00.0", "00000000:42:00.0"):
+    read = reader(replace(DEVICE, vendor="nvidia", pci=place))
+    print(driver_and_partition(place), read and read())
+"""
+
+
+def test_pynvml_itself_reads_a_made_up_library(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    source, library = Path(__file__).with_name("fake_nvml.c"), machine.base / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(machine.base))
+    machine.write("dev/nvidiactl", "")
+    gpus = nvidia.devices(machine.roots)
+    (device,) = gpus.devices
+    assert gpus.notes == [] and device.model_dump(exclude_none=True) == {
+        "vendor": "nvidia", "index": 0, "name": "NVIDIA H200", "arch": "sm_90", "supported": False, "uuid": UUIDS[0],
+        "clock_max_mhz": 1980, "memory_bytes": 143771 * 1024 * 1024, "partition": "MIG disabled",
+        "driver": "580.159.04", "pci": "0000:41:00.0",
+    }  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", _CLOCKS], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "('580.159.04', 'MIG disabled') (1755.0, 41.0)",
+        "('580.159.04', None) None",
+    ]
