@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from . import measured_ceilings as peaks
-from .database import sql_name, sql_path
+from .database import connect, sql_name, sql_path
+from .problems import StoreProblem
 from .store import TABLES, Manifest, Store
 
 _PASS_TIME = "duration_ns@"
@@ -70,11 +71,33 @@ def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] 
     return found
 
 
-def pass_times(store: Store, manifests: Iterable[Manifest]) -> str | None:
-    """Trusted SQL that lists the columns ``duration_ns@PASS`` of the table counters; manifests do not name them."""
-    if files := _files(store, manifests, "counters"):
-        return f"SELECT DISTINCT name FROM parquet_schema({files}) WHERE starts_with(name, '{_PASS_TIME}') ORDER BY 1"
-    return None
+_times_of: dict[str, list[str]] = {}
+"""The columns ``duration_ns@PASS`` of files that were looked at; files never change."""
+
+
+def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
+    """The columns ``duration_ns@PASS`` of the table counters, sorted; manifests do not name them."""
+    files = [str(path) for m in manifests if (path := store.file(m, "counters"))]
+    if new := [file for file in files if file not in _times_of]:
+        import duckdb
+
+        listed = ", ".join(sql_path(Path(file)) for file in new)
+        with connect() as con:
+            try:
+                rows = con.execute(f"SELECT DISTINCT file_name, name FROM parquet_schema([{listed}])").fetchall()
+            except duckdb.Error as error:
+                raise unreadable() from error
+        _times_of.update({file: [] for file in new})
+        for file, name in rows:
+            if name.startswith(_PASS_TIME):
+                _times_of[file].append(name)
+    return sorted({name for file in files for name in _times_of[file]})
+
+
+def unreadable() -> StoreProblem:
+    """A file of the store that was there a moment ago cannot be read."""
+    why = "A workload was removed or damaged meanwhile"
+    return StoreProblem("A table of the store could not be read", why, "Call list_workloads to see which are left")
 
 
 def relation(store: Store, manifests: Sequence[Manifest], table: str, names: Sequence[str] | None = None) -> str | None:
@@ -106,14 +129,14 @@ def relation(store: Store, manifests: Sequence[Manifest], table: str, names: Seq
     )
 
 
-def manifest_rows(table: str, manifests: Iterable[Manifest]) -> list[list[Any]]:
-    """The rows of ``workloads`` or ``facts``, which live in the manifests, in the order of the schema."""
+def manifest_rows(table: str, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
+    """The rows of ``workloads`` or ``facts``, which live in the manifests, by column."""
     if table == "facts":
-        return [[m.id, fact, value] for m in manifests for fact, value in m.facts.items()]
+        return [{"workload": m.id, "fact": fact, "value": value} for m in manifests for fact, value in m.facts.items()]
     rows = []
     for m in manifests:
         derived = {"workload": m.id, "created": iso(m.created_ns), "tags": ",".join(m.tags)}
-        rows.append([derived.get(name, getattr(m, name, None)) for name in schema()["workloads"].columns])
+        rows.append({name: derived.get(name, getattr(m, name, None)) for name in schema()["workloads"].columns})
     return rows
 
 

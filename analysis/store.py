@@ -6,7 +6,8 @@ Layout, relative to the store's root::
     tmp/<uuid>/                      a draft being written; swept when its owner is dead
     workload=<id>/manifest.json      what was profiled, with the size of every file
     workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, ceilings, kernel_stats
-    peak/<device>/<time>.parquet     ceilings that run_peak_benchmarks measured (peaks.py)
+    peak/<device>/<time>.parquet     ceilings that run_peak_benchmarks measured (measured_ceilings.py)
+    derived/<digest>/<id>/<table>    what is computed from a workload once (tools/sql/sources.py); may go at any time
     runs/<run_id>/                   what profiling and benchmarks are doing (tools/runner); readable by the owner alone
 
 Many processes may share a store: no lock, no server. A folder is either complete or absent.
@@ -25,6 +26,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,8 +41,9 @@ if TYPE_CHECKING:
 LAYOUT = 1
 TABLES = ("passes", "dispatches", "counters", "counter_instances", "ceilings", "kernel_stats")
 _PREFIX = "workload="
-_KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots"}
+_KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived"}
 _DRAFT_LIFETIME_S = 86_400
+_DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = re.compile(r"[0-9a-z]{1,64}")
 
@@ -118,7 +121,7 @@ class Store:
                 broken.append(f"{entry.name}: not a part of a store, ignored.")
                 continue
             try:
-                found.append(_read_manifest(Path(entry.path)))
+                found.append(_read_manifest(entry.path))
             except StoreProblem as problem:
                 broken.append(f"{entry.name}: {problem.text}")
         return sorted(found, key=lambda m: (m.created_ns, m.id)), broken
@@ -131,7 +134,7 @@ class Store:
         direct = self.root / f"{_PREFIX}{reference}"
         if _ID.fullmatch(reference) and direct.is_dir():
             try:
-                return _read_manifest(direct)
+                return _read_manifest(str(direct))
             except StoreProblem as problem:
                 what = f"Workload {reference} is damaged: {problem.what}"
                 raise StoreProblem(what, problem.why, problem.fix) from problem
@@ -162,6 +165,10 @@ class Store:
         """The Parquet file of one table of a workload, or None where the workload has no such table."""
         name = f"{table}.parquet"
         return self.root / f"{_PREFIX}{manifest.id}" / name if name in manifest.files else None
+
+    def derived(self, digest: str) -> Path:
+        """Where files computed from workloads by the code and catalogue of ``digest`` are kept, if any are."""
+        return self.root / "derived" / digest
 
     @property
     def runs(self) -> Path:
@@ -223,6 +230,26 @@ class Store:
                     raise
                 _fsync(self.root)
                 return done
+
+    def keep(self, draft: Path, target: Path) -> None:
+        """Move a complete file of a draft to its place in the store, in one step; it replaces one of that name."""
+        with _disk(self.root):
+            _fsync(draft)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft.rename(target)
+
+    def sweep_derived(self, digest: str) -> None:
+        """Remove derived files of workloads that are gone, and those of other digests that nobody used for a week."""
+        for folder in self.root.glob("derived/*"):
+            try:
+                if folder.name == digest:
+                    gone = [f for f in folder.iterdir() if not (self.root / f"{_PREFIX}{f.name}").is_dir()]
+                else:
+                    gone = [folder] if time.time() - folder.stat().st_mtime > _DERIVED_LIFETIME_S else []
+            except OSError:  # another process sweeps as well
+                continue
+            for unused in gone:
+                shutil.rmtree(unused, ignore_errors=True)
 
     def discard_drafts(self, pid: int) -> None:
         """Remove what a process of this machine was writing when it was killed."""
@@ -294,30 +321,34 @@ def write_atomically(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def _read_manifest(folder: Path) -> Manifest:
-    path = folder / "manifest.json"
+def _read_manifest(folder: str) -> Manifest:
+    """The manifest of a workload whose files all have their size; StoreProblem for any other folder."""
+    again = "Import the profile again"
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise StoreProblem("no manifest.json", "the folder is not a complete workload", "Delete it") from None
+        with os.scandir(folder) as entries:
+            files = {entry.name: entry.stat() for entry in entries}
+        if "manifest.json" not in files:
+            raise StoreProblem("no manifest.json", "the folder is not a complete workload", "Delete it")
+        state = files["manifest.json"]
+        manifest = _parsed(f"{folder}/manifest.json", (state.st_mtime_ns, state.st_ino, state.st_size))
     except (OSError, pydantic.ValidationError) as error:
-        raise StoreProblem(
-            "manifest.json cannot be read", str(error).splitlines()[0], "Import the profile again"
-        ) from error
+        raise StoreProblem("manifest.json cannot be read", str(error).splitlines()[0], again) from error
     if manifest.layout > LAYOUT:
         raise StoreProblem(f"layout {manifest.layout} is newer than this rooflens knows", fix="Update rooflens")
-    if manifest.id != folder.name.removeprefix(_PREFIX):
-        raise StoreProblem("the manifest belongs to another workload", fix="Import the profile again")
+    if not folder.endswith(f"/{_PREFIX}{manifest.id}"):
+        raise StoreProblem("the manifest belongs to another workload", fix=again)
     for name, size in manifest.files.items():
-        try:
-            actual = (folder / name).stat().st_size
-        except OSError:
-            raise StoreProblem(f"{name} is missing", fix="Import the profile again") from None
-        if actual != size:
-            raise StoreProblem(
-                f"{name} is truncated or changed ({actual} of {size} bytes)", fix="Import the profile again"
-            )
+        if name not in files:
+            raise StoreProblem(f"{name} is missing", fix=again)
+        if (actual := files[name].st_size) != size:
+            raise StoreProblem(f"{name} is truncated or changed ({actual} of {size} bytes)", fix=again)
     return manifest
+
+
+@lru_cache(maxsize=10_000)
+def _parsed(path: str, _state: tuple[int, ...]) -> Manifest:
+    """A manifest, parsed once as long as its file stays the same: a store of a thousand is listed at every call."""
+    return Manifest.model_validate_json(Path(path).read_bytes())
 
 
 def new_id(now_ns: int) -> str:

@@ -12,8 +12,9 @@ from ..analysis.store import Manifest, Store
 from .results import Result, Table
 from .sql import errors as sql_errors
 from .sql.errors import Asked
-from .sql.references import References, plan, references, result_units, rows_needed
+from .sql.references import References, references, result_units, rows_needed
 from .sql.sandbox import Sandbox, WorkerLost
+from .sql.sources import Offer, plan
 
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
@@ -59,24 +60,25 @@ def query_counters(
 
 def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float) -> QueryResult:
     """The two exchanges with the worker: the parse tree for the data, the data for the rows."""
-    with Sandbox(sql, timeout_s, pass_times(store, manifests)) as box:
+    tables = {name: columns(name, manifests) for name in schema()}
+    with Sandbox(sql, timeout_s) as box:
         parsed = box.receive()
-        known = {name: columns(name, manifests, parsed.get("probed", ())) for name in schema()}
-        _raise(parsed, Asked(sql, known))
+        _raise(parsed, Asked(sql, tables))
         tree, explain = parsed["tree"], parsed["explain"]
-        found = references(tree, known)
-        _refuse(found)
+        named = references(tree, tables)
+        _refuse(named)
+        if named.may_list_columns:
+            tables["counters"] = columns("counters", manifests, pass_times(store, manifests))
         with box.pause():
-            planned = plan(
-                store, manifests, known, found, box.folder, None if explain else rows_needed(tree, found, limit)
-            )
+            first = None if explain else rows_needed(tree, named, limit)
+            planned = plan(Offer(store, manifests, tables), named, box.folder, first)
         cell = _EXPLAIN_CELL_BYTES if explain else CELL_BYTES
         box.send({**asdict(planned), "limit": limit, "cell_bytes": cell, "total_bytes": TOTAL_BYTES})
         answer = box.receive()
-        _raise(answer, Asked(sql, known, found.tables))
+        _raise(answer, Asked(sql, tables, named.tables))
         total = len(answer["rows"]) if answer["complete"] else _total(box)
     names, rows = answer["columns"], answer["rows"]
-    stored = {name: {c.lower(): facts.unit for c, facts in known[name].items()} for name in found.tables}
+    stored = {name: {c.lower(): column.unit for c, column in tables[name].items()} for name in named.tables}
     units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
     table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
     notes = [f"The table {name} has no rows here." for name in planned.empty]
@@ -109,10 +111,10 @@ def _selected(store: Store, workload: str | None) -> tuple[list[Manifest], list[
     return manifests, [*notes, "The store has no workloads; every table is empty."] if empty else notes
 
 
-def _refuse(found: References) -> None:
-    if found.writes:
+def _refuse(named: References) -> None:
+    if named.writes:
         raise sql_errors.refused("statement")
-    for name in sorted(found.table_functions - _TABLE_FUNCTIONS | found.functions & _SCALARS_REFUSED):
+    for name in sorted(named.table_functions - _TABLE_FUNCTIONS | named.functions & _SCALARS_REFUSED):
         raise sql_errors.not_available(name, _TABLE_FUNCTIONS)
 
 

@@ -98,8 +98,10 @@ def test_a_table_without_files_has_no_relation(tmp_path: Path) -> None:
 def test_times_of_passes_are_found_in_the_files(tmp_path: Path) -> None:
     store = Store(tmp_path)
     made = add(store, "a", {"SQ_WAVES": 7, "duration_ns@P2": 3})
-    assert rows(pass_times(store, [made])) == [("duration_ns@P2",)]
-    assert pass_times(store, []) is None
+    other = add(store, "b", {"SQ_WAVES": 7, "duration_ns@P1": 3})
+    assert pass_times(store, [made]) == ["duration_ns@P2"]
+    assert pass_times(store, [made, other]) == ["duration_ns@P1", "duration_ns@P2"]
+    assert pass_times(store, []) == []
 
 
 @pytest.mark.parametrize("folder", ["it's", "with space", "a*b", "q?", "[x]", "key=value", "workload=other"])
@@ -111,11 +113,11 @@ def test_any_path_of_the_store_can_be_read(tmp_path: Path, folder: str) -> None:
 
 def test_manifests_give_the_rows_of_workloads_and_facts(tmp_path: Path) -> None:
     made = add(Store(tmp_path), "a", {"SQ_WAVES": 7})
-    (row,) = manifest_rows("workloads", [made])
-    shown = dict(zip(schema()["workloads"].columns, row, strict=True))
+    (shown,) = manifest_rows("workloads", [made])
+    assert list(shown) == list(schema()["workloads"].columns)
     assert (shown["workload"], shown["name"], shown["tags"]) == (made.id, "a", "x,y")
     assert shown["created"].endswith("Z") and "T" in shown["created"]
-    assert manifest_rows("facts", [made]) == [[made.id, "cu", 304.0]]
+    assert manifest_rows("facts", [made]) == [{"workload": made.id, "fact": "cu", "value": 304.0}]
 
 
 def test_the_rendered_schema_is_short_and_names_every_column() -> None:

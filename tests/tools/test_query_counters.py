@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,20 @@ import pytest
 from rooflens.analysis.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.schema import schema
 from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.workload import Workload
 from rooflens.tools import query_counters as query
 from rooflens.tools.query_counters import QueryResult, query_counters
-from rooflens.tools.sql import references
-from rooflens.tools.sql import tables as providers
+from rooflens.tools.sql import references, tables
+from rooflens.tools.sql.tables import Derived, Row
 
 
 def rows(store: Store, sql: str, **more: Any) -> list[list[Any]]:
     return query_counters(store, sql, **more).table.rows
+
+
+def offer_metrics(patch: pytest.MonkeyPatch, metric_rows: Callable[[Workload], list[Row]]) -> None:
+    """Let every workload have the rows given as its metrics."""
+    patch.setitem(tables.DERIVED, "metrics", Derived(lambda _: True, metric_rows))
 
 
 def text_of(result: QueryResult) -> str:
@@ -69,7 +76,7 @@ def test_counters_of_different_workloads_unite_with_null(store: Store, workload:
 def test_all_tables_exist_and_are_described_even_when_empty(
     store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(providers.PROVIDERS, "metrics")
+    offer_metrics(monkeypatch, lambda _: [])
     assert [name for (name,) in rows(store, "SHOW TABLES")] == sorted(schema())
     for table in schema():
         query_counters(store, f"SELECT count(*) FROM {table}")
@@ -121,29 +128,29 @@ def test_a_workload_that_vanishes_meanwhile_is_a_store_problem(
 def test_a_provider_is_asked_only_when_its_table_is_named(
     store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
+    asked: list[str] = []
 
-    def metrics(_: Store, manifests: list[Manifest]) -> tuple[list[str], list[list[Any]]]:
-        asked.append([m.id for m in manifests])
-        return ["workload", "kernel", "metric", "value", "n"], [[workload.id, "k", "l2.hit_rate_pct", math.nan, 3]]
+    def metrics(opened: Workload) -> list[Row]:
+        asked.append(opened.id)
+        return [{"workload": opened.id, "kernel": "k", "metric": "l2.hit_rate_pct", "value": math.nan, "n": 3}]
 
-    monkeypatch.setitem(providers.PROVIDERS, "metrics", metrics)
+    offer_metrics(monkeypatch, metrics)
     rows(store, "SELECT 'metrics' FROM dispatches")
     rows(store, "WITH metrics AS (SELECT 1 AS x) SELECT x FROM metrics")
     rows(store, "DESCRIBE metrics")
     assert asked == []
     found = query_counters(store, "SELECT metric, value, n, reason FROM metrics")
-    assert found.table.rows == [["l2.hit_rate_pct", None, 3, None]] and asked == [[workload.id]]
+    assert found.table.rows == [["l2.hit_rate_pct", None, 3, None]] and asked == [workload.id]
 
 
 def test_the_time_of_a_provider_does_not_count(
     store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(*_: Any) -> tuple[list[str], list[list[Any]]]:
+    def slow(_: Workload) -> list[Row]:
         time.sleep(1.2)
-        return ["metric"], [["m"]]
+        return [{"metric": "m"}]
 
-    monkeypatch.setitem(providers.PROVIDERS, "metrics", slow)
+    offer_metrics(monkeypatch, slow)
     assert rows(store, "SELECT metric FROM metrics", timeout_s=1) == [["m"]]
 
 

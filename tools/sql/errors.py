@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...analysis.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem, StoreProblem, near
+from ...analysis.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem, near
+from ...analysis.schema import unreadable
 from .sandbox import ADDRESS_SPACE_BYTES, MEMORY_BYTES
 
 _READS = "Write one SELECT (or WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES, EXPLAIN)"
@@ -98,8 +99,7 @@ def problem(error: Mapping[str, Any], asked: Asked) -> Problem:
     if kind == "InterruptException":
         return LimitExceeded("The query took too long and was stopped", "", f"{_LESS}, or raise timeout_s")
     if phase == "load" or (phase == "parse" and kind != "ParserException"):
-        why = "A workload was removed or damaged meanwhile"
-        return StoreProblem("A table of the store could not be read", why, "Call list_workloads to see which are left")
+        return unreadable()
     told = _told(error["message"])
     text = " ".join(str(told.get("exception_message", "")).split("Candidate bindings")[0].split())[:600]
     name, table_missing = str(told.get("name", "")), told.get("type") == "Table"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from ...analysis import schema
 from ...analysis.database import sql_literal, sql_name
 from ...analysis.problems import BadInput, StoreProblem
 from ...analysis.store import Manifest, Store
-from .tables import PROVIDERS
+from .sources import source
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,11 +31,11 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
     if not manifests:
         raise BadInput("There is nothing to export", f"the store {store.root} is empty")
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
-    con, rows = duckdb.connect(), dict[str, int]()
+    con, counts = duckdb.connect(), dict[str, int]()
     try:
         con.execute(f"ATTACH {sql_literal(str(draft))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
         for table in schema.schema():
-            rows[table] = _export_table(con, store, manifests, table)
+            counts[table] = _export_table(con, store, manifests, table)
         con.execute("DETACH out")
         draft.replace(target)
     except (duckdb.IOException, OSError) as error:
@@ -45,33 +46,18 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
         con.close()
         draft.unlink(missing_ok=True)
         draft.with_name(draft.name + ".wal").unlink(missing_ok=True)
-    return rows
+    return counts
 
 
 def _export_table(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manifest], table: str) -> int:
-    listing = schema.pass_times(store, manifests) if table == "counters" else None
-    more = [row[0] for row in con.execute(listing).fetchall()] if listing else []
-    columns = schema.columns(table, manifests, more)
+    columns = schema.columns(table, manifests, schema.pass_times(store, manifests) if table == "counters" else ())
     typed = ", ".join(f"{sql_name(name)} {column.type}" for name, column in columns.items())
     con.execute(f"CREATE TABLE out.{table} ({typed})")
     for name, column in columns.items():
         unit = f" [{column.unit}]" if column.unit else ""
         con.execute(f"COMMENT ON COLUMN out.{table}.{sql_name(name)} IS {sql_literal(column.description + unit)}")
-    if relation := schema.relation(store, manifests, table, list(columns)):
-        con.execute(f"INSERT INTO out.{table} BY NAME {relation}")
-    elif rows := _rows(store, manifests, table):
-        import pandas
-
-        # Row by row, the metrics of a hundred kernels would take minutes.
-        frame = pandas.DataFrame(rows, columns=list(columns), dtype=object)
-        con.register("frame", frame)
-        con.execute(f"INSERT INTO out.{table} SELECT * FROM frame")
-        con.unregister("frame")
-    found = con.execute(f"SELECT count(*) FROM out.{table}").fetchone()
-    return int(found[0]) if found else 0
-
-
-def _rows(store: Store, manifests: list[Manifest], table: str) -> list[list[object]]:
-    if table in ("workloads", "facts"):
-        return schema.manifest_rows(table, manifests)
-    return PROVIDERS[table](store, manifests)[1] if table in PROVIDERS else []
+    with tempfile.TemporaryDirectory(prefix="rooflens-export-") as folder:
+        if rows := source(store, manifests, table, list(columns), Path(folder)):
+            con.execute(f"INSERT INTO out.{table} BY NAME {rows}")
+    count = con.execute(f"SELECT count(*) FROM out.{table}").fetchone()
+    return int(count[0]) if count else 0

@@ -1,21 +1,10 @@
-"""What one SQL text names: tables, columns, units, and the plan of what has to be read for it."""
+"""What one SQL text names: tables, columns, workloads, functions, and the units of its result."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-from ...analysis.database import sql_literal, sql_name
-from ...analysis.problems import LimitExceeded
-from ...analysis.schema import Column, manifest_rows, relation, schema
-from ...analysis.store import Manifest, Store
-from .errors import too_wide
-from .sandbox import MEMORY_BYTES
-from .tables import PROVIDERS
 
 Node = dict[str, Any]
 _QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
@@ -36,6 +25,15 @@ class References:
     """Tables that are neither ours nor defined by the query itself, such as those of information_schema."""
     writes: bool = False
     """Whether a data-modifying statement hides inside."""
+    workloads: dict[str, set[str] | None] = field(default_factory=dict)
+    """Table -> the workloads whose rows can count, as WHERE workload = '...' says; None: those of all."""
+
+    @property
+    def may_list_columns(self) -> bool:
+        """Whether the answer may depend on which columns the table counters has."""
+        if self.foreign or self.table_functions or not self.tables:
+            return True
+        return not self.words.isdisjoint({"counters", "show_ref"}) or any("duration_ns@" in w for w in self.words)
 
 
 def references(root: Node, known: Mapping[str, Any]) -> References:
@@ -65,8 +63,12 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
         names = {str(node["table_name"]).lower() for node in own} - defined
         found.foreign |= names - known.keys()
         found.tables |= names & known.keys()
+        only = _workloads(query, inside)
         for node in own:
             name = str(node["table_name"]).lower()
+            ids = only.get(str(node.get("alias") or name).lower())
+            before = found.workloads.get(name, set())
+            found.workloads[name] = None if ids is None or before is None else before | ids
             aliases.setdefault(str(node.get("alias") or name).lower(), set()).add(name)
             if node.get("column_name_alias"):
                 found.whole.add(name)
@@ -81,6 +83,58 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
         found.whole |= aliases.get(name, set())
     found.whole &= found.tables
     return found
+
+
+_ALL_ROWS_COUNT = {"ASOF", "POSITIONAL", "DEPENDENT"}
+_JOINS = {"INNER", "LEFT", "RIGHT", "OUTER", "FULL"}
+
+
+def _workloads(query: Node, inside: list[Node]) -> dict[str, set[str]]:
+    """Alias of a table -> the workloads to which the WHERE clause of one SELECT restricts its rows.
+
+    Only equality with texts counts, and only where a row of another workload can neither be seen nor decide which
+    others are.
+    """
+    own = [node for node in inside if node.get("type") == "BASE_TABLE"]
+    joins = [node for node in inside if node.get("type") == "JOIN"]
+    if any("sample" in node or node.get("column_name_alias") for node in (query, *own)) or any(
+        node.get("ref_type") in _ALL_ROWS_COUNT or node.get("join_type") not in _JOINS for node in joins
+    ):
+        return {}
+    names = [str(node.get("alias") or node["table_name"]).lower() for node in own]
+    only: dict[str, set[str]] = {}
+    pending = [query.get("where_clause") or {}]
+    while pending:
+        condition = pending.pop()
+        if condition.get("type") == "CONJUNCTION_AND":
+            pending += condition["children"]
+            continue
+        sides = condition.get("children") or [condition.get("left") or {}, condition.get("right") or {}]
+        columns = [side["column_names"] for side in sides if side.get("type") == "COLUMN_REF"]
+        texts = {text for side in sides if (text := _text(side)) is not None}
+        equality = condition.get("type") in ("COMPARE_EQUAL", "COMPARE_IN")
+        if not (
+            equality and len(columns) == 1 and columns[0][-1].lower() == "workload" and len(texts) + 1 == len(sides)
+        ):
+            continue
+        for name in names if len(columns[0]) == 1 else [str(columns[0][-2]).lower()]:
+            only[name] = only[name] & texts if name in only else texts
+    return only
+
+
+def _text(node: Node) -> str | None:
+    """The value of a text constant, in the form of either DuckDB version."""
+    if node.get("type") != "VALUE_CONSTANT":
+        return None
+    literal, value = node.get("literal") or {}, node.get("value") or {}
+    if literal.get("kind") == "STRING":
+        return str(literal.get("text", ""))
+    return str(value["value"]) if (value.get("type") or {}).get("id") == "VARCHAR" and "value" in value else None
+
+
+def rows_needed(root: Node, found: References, limit: int) -> tuple[str, int, bool] | None:
+    """``row_limit`` for a query that shows the first ``limit`` rows, where nothing else in it forbids that."""
+    return row_limit(root, limit + 1) if len(found.tables) == 1 and not found.foreign else None
 
 
 def row_limit(root: Node, limit: int) -> tuple[str, int, bool] | None:
@@ -260,94 +314,3 @@ def _unit(item: Node, sources: Mapping[str, str | None]) -> str | None:
         else:
             return None
     return None
-
-
-_WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2}
-"""Bytes of a value in memory, roughly."""
-
-
-@dataclass
-class Plan:
-    """Trusted SQL for the worker: ``load`` fills the tables, ``count`` counts the rows where not all are copied."""
-
-    load: list[str] = field(default_factory=list)
-    count: str | None = None
-    empty: list[str] = field(default_factory=list)
-    """Tables of the query that have no rows anywhere."""
-
-
-def plan(
-    store: Store,
-    manifests: list[Manifest],
-    tables: Mapping[str, Mapping[str, Column]],
-    found: References,
-    folder: Path,
-    first: tuple[str, int, bool] | None,
-) -> Plan:
-    """Create every one of ``tables``, and fill those columns that the query can use.
-
-    ``folder`` takes the rows of computed tables; ``first`` is what ``rows_needed`` said.
-    """
-    made = Plan()
-    for table, columns in tables.items():
-        names = list(columns)
-        if table in found.tables and table not in found.whole and not found.foreign:
-            names = [name for name in names if name.lower() in found.words] or names[:1]
-        typed = ", ".join(f"{sql_name(name)} {columns[name].type}" for name in names)
-        made.load.append(f"CREATE TABLE {table} ({typed})")
-        if table not in found.tables:
-            continue
-        if computed := _computed(store, manifests, table):
-            _write_rows(computed, folder / f"{table}.jsonl")
-            made.load.append(f"INSERT INTO {table} {_read_rows(table, columns, names)}")
-        elif source := relation(store, manifests, table, names):
-            limit = ""
-            if first:
-                limit = f" LIMIT {first[1]}"
-                made.count = f"SELECT count(*) FROM ({source})" if first[2] else None
-            else:
-                _check_size(table, manifests, [columns[name].type for name in names])
-            made.load.append(f"INSERT INTO {table} {source}{limit}")
-        else:
-            made.empty.append(table)
-    return made
-
-
-def rows_needed(tree: Node, found: References, limit: int) -> tuple[str, int, bool] | None:
-    """``row_limit`` for a query that shows the first ``limit`` rows, where nothing else in it forbids that."""
-    return row_limit(tree, limit + 1) if len(found.tables) == 1 and not found.foreign else None
-
-
-def _computed(
-    store: Store, manifests: list[Manifest], table: str
-) -> tuple[Sequence[str], Sequence[Sequence[Any]]] | None:
-    """Columns and rows of a table that is not kept in files; computed only when a query names it."""
-    if table in ("workloads", "facts"):
-        return list(schema()[table].columns), manifest_rows(table, manifests)
-    return PROVIDERS[table](store, manifests) if table in PROVIDERS else None
-
-
-def _write_rows(given: tuple[Sequence[str], Sequence[Sequence[Any]]], path: Path) -> None:
-    names, rows = given
-    try:
-        with path.open("w", encoding="utf-8") as out:
-            for row in rows:
-                finite = (None if isinstance(value, float) and not math.isfinite(value) else value for value in row)
-                out.write(json.dumps(dict(zip(names, finite, strict=True))) + "\n")
-    except OSError as error:
-        what = f"The rows of {path.stem} cannot be handed over"
-        raise LimitExceeded(what, error.strerror or "", "Free space in the temporary folder") from error
-
-
-def _read_rows(table: str, columns: Mapping[str, Column], names: list[str]) -> str:
-    """SQL for the worker, which starts in the folder of the file."""
-    types = ", ".join(f"{sql_literal(name)}: {sql_literal(columns[name].type)}" for name in names)
-    picks = ", ".join(map(sql_name, names))
-    return f"SELECT {picks} FROM read_json('{table}.jsonl', format = 'newline_delimited', columns = {{{types}}})"
-
-
-def _check_size(table: str, manifests: list[Manifest], types: list[str]) -> None:
-    """Refuse at once what would fill the memory after seconds of copying."""
-    rows = sum(m.dispatches for m in manifests) if table in ("dispatches", "counters") else 0
-    if rows * sum(_WIDTH[kind] for kind in types) > 0.8 * MEMORY_BYTES:
-        raise too_wide(table, rows, len(types))

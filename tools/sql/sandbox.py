@@ -44,15 +44,14 @@ class Sandbox:
     """One worker process for one query, as a context; leaving it kills the process and removes its folder.
 
     ``timeout_s`` is wall-clock time from the start; ``pause`` stops that clock while the parent itself works.
-    ``probe`` is trusted SQL whose first column the worker reports along with the parse tree.
     """
 
     _process: subprocess.Popen[bytes]
     _folder: tempfile.TemporaryDirectory[str]
     _received: bytearray
 
-    def __init__(self, sql: str, timeout_s: float, probe: str | None = None) -> None:
-        self.sql, self.timeout_s, self.probe = sql, timeout_s, probe
+    def __init__(self, sql: str, timeout_s: float) -> None:
+        self.sql, self.timeout_s = sql, timeout_s
 
     def __enter__(self) -> Sandbox:
         self._deadline = time.monotonic() + self.timeout_s
@@ -151,7 +150,7 @@ class Sandbox:
                 raise MissingTool(what, error.strerror or "", "Set TMPDIR to a folder that can be written") from error
             undo.pop_all()
         self.send({
-            "sql": self.sql, "probe": self.probe, "timeout_s": self.timeout_s, "parent": os.getpid(),
+            "sql": self.sql, "timeout_s": self.timeout_s, "parent": os.getpid(),
             "duckdb": str(Path(duckdb.origin).parent.parent),
             "memory_bytes": MEMORY_BYTES, "address_space_bytes": ADDRESS_SPACE_BYTES,
         })  # fmt: skip

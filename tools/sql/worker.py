@@ -2,8 +2,8 @@
 
 Run as a file by a fresh interpreter; it imports the standard library and duckdb only. One JSON object a line:
 
-    in   sql, duckdb (folder), memory_bytes, address_space_bytes, timeout_s, parent, probe (trusted SQL or null)
-    out  tree, explain, probed                                       or error
+    in   sql, duckdb (folder), memory_bytes, address_space_bytes, timeout_s, parent
+    out  tree, explain                                               or error
     in   load (trusted SQL statements), count (trusted SQL or null), limit, cell_bytes, total_bytes
     out  columns, rows, complete, cut_cells, cut_bytes, not_finite, big_integers     or error
     out  total_rows                                                  when complete is false
@@ -63,8 +63,7 @@ def main() -> None:
     try:
         con = _connect(duckdb, job)
         sql, explain, tree = _gate(duckdb, con, job["sql"])
-        probed = [row[0] for row in con.execute(job["probe"]).fetchall()] if job["probe"] else []
-        _print({"tree": tree, "explain": bool(explain), "probed": probed})
+        _print({"tree": tree, "explain": bool(explain)})
         phase, plan = "load", json.loads(sys.stdin.readline())
         for statement in plan["load"]:
             con.execute(statement)

@@ -1,0 +1,294 @@
+"""Derived tables: computed once a workload, by many processes, on full and read-only disks, and never stale."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from rooflens.analysis import measured_ceilings
+from rooflens.analysis.schema import columns, schema
+from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.workload import Workload
+from rooflens.tools.query_counters import query_counters
+from rooflens.tools.sql import references, sources, tables
+from rooflens.tools.sql.export import export_db
+from rooflens.tools.sql.tables import DERIVED, Derived, Row
+
+ALL = "SELECT * FROM metrics ORDER BY ALL"
+FINDINGS = "SELECT * FROM findings ORDER BY ALL"
+
+
+@pytest.fixture
+def twins(samples: Store, tmp_path: Path) -> Store:
+    """A store of its own with the two samples."""
+    shutil.copytree(samples.root, tmp_path / "twins", ignore=shutil.ignore_patterns("derived", "tmp"))
+    return Store(tmp_path / "twins")
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Every computation of a derived table, as (table, workload)."""
+    calls: list[tuple[str, str]] = []
+
+    def counted(table: str, kind: Derived) -> Derived:
+        def rows(workload: Workload) -> list[Row]:
+            calls.append((table, workload.id))
+            return kind.rows(workload)
+
+        return replace(kind, rows=rows)
+
+    for table, kind in list(DERIVED.items()):
+        monkeypatch.setitem(tables.DERIVED, table, counted(table, kind))
+    return calls
+
+
+def rows(store: Store, sql: str, **more: Any) -> list[list[Any]]:
+    return query_counters(store, sql, limit=10_000, **more).table.rows
+
+
+def ids(store: Store) -> list[str]:
+    return [m.id for m in store.scan()[0]]
+
+
+def kept(store: Store) -> list[str]:
+    return sorted(p.name for p in store.root.glob("derived/*/*/*"))
+
+
+@pytest.mark.parametrize("table", ["metrics", "findings"])
+def test_a_second_query_computes_nothing_and_answers_the_same(
+    twins: Store, computed: list[tuple[str, str]], table: str
+) -> None:
+    first = rows(twins, f"SELECT * FROM {table} ORDER BY ALL")
+    assert first and sorted(computed) == [(table, workload) for workload in ids(twins)]
+    assert rows(twins, f"SELECT * FROM {table} ORDER BY ALL") == first
+    assert len(computed) == 2 and len(kept(twins)) == 2 and twins.scan()[1] == []
+
+
+@pytest.mark.parametrize("table", ["metrics", "findings"])
+def test_kept_rows_are_those_that_the_analysis_gives(twins: Store, table: str) -> None:
+    names = list(schema()[table].columns)
+    for manifest in twins.scan()[0]:
+        with Workload(twins, manifest) as workload:
+            fresh = [[row.get(name) for name in names] for row in DERIVED[table].rows(workload)]
+        for _ in range(2):
+            assert rows(twins, f"SELECT * FROM {table}", workload=manifest.id) == fresh
+
+
+def test_another_catalogue_or_code_computes_anew(
+    twins: Store, computed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = rows(twins, ALL)
+    monkeypatch.setattr(sources, "digest", lambda: "0123456789abcdef")
+    assert rows(twins, ALL) == first and len(computed) == 4
+    assert {p.name for p in twins.root.glob("derived/*")} > {"0123456789abcdef"}
+
+
+def test_the_digest_follows_code_data_and_the_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py", "sql/tables.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x = 1")
+    monkeypatch.setattr(measured_ceilings, "__file__", str(tmp_path / "analysis" / "measured_ceilings.py"))
+    monkeypatch.setattr(sources, "__file__", str(tmp_path / "sql" / "sources.py"))
+    seen = {sources.digest.__wrapped__()}
+    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py", "sql/tables.py"):
+        (tmp_path / name).write_text("x = 2")
+        seen.add(sources.digest.__wrapped__())
+    monkeypatch.setattr("duckdb.__version__", "9.9")
+    seen.add(sources.digest.__wrapped__())
+    assert len(seen) == 5
+
+
+def test_ceilings_measured_later_count_in_findings_and_not_in_metrics(
+    twins: Store, computed: list[tuple[str, str]]
+) -> None:
+    rows(twins, FINDINGS + " LIMIT 1")
+    rows(twins, ALL)
+    row = {"vendor": "amd", "device_uuid": "u", "device": "d", "ceiling": "hbm", "value": 1.0, "unit": "GB/s"}
+    measured_ceilings.save(twins, [row | {"status": "ok", "measured_at": "2026-01-01T00:00:00Z"}])
+    computed.clear()
+    rows(twins, FINDINGS)
+    rows(twins, ALL)
+    assert [table for table, _ in computed] == ["findings", "findings"]
+    assert len(kept(twins)) == 4, "findings by older ceilings are gone"
+
+
+def test_only_the_workloads_that_a_query_names_are_computed(twins: Store, computed: list[tuple[str, str]]) -> None:
+    one, other = ids(twins)
+    assert {row[0] for row in rows(twins, f"SELECT workload FROM metrics WHERE workload = '{one}'")} == {one}
+    assert computed == [("metrics", one)]
+    assert rows(twins, "SELECT count(*) FROM findings", workload=other) != [[0]]
+    assert computed[1:] == [("findings", other)]
+
+
+def test_deleted_workloads_and_unused_digests_are_swept(twins: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows(twins, ALL)
+    gone, left = ids(twins)
+    old, recent = twins.derived("old") / left, twins.derived("recent") / left
+    for folder in (old, recent):
+        folder.mkdir(parents=True)
+    os.utime(old.parent, (1, 1))
+    shutil.rmtree(twins.root / f"workload={gone}")
+    assert {row[0] for row in rows(twins, ALL)} == {left}
+    rows(twins, FINDINGS)
+    assert recent.is_dir() and not old.exists() and not list(twins.root.glob(f"derived/*/{gone}"))
+    assert list(twins.root.glob(f"derived/*/{left}"))
+
+
+def test_a_digest_in_use_stays_young(twins: Store) -> None:
+    rows(twins, ALL)
+    home = twins.derived(sources.digest())
+    os.utime(home, (1, 1))
+    rows(twins, ALL)
+    assert time.time() - home.stat().st_mtime < 600
+
+
+# -- disks ---------------------------------------------------------------------------------------
+
+
+def test_a_server_that_only_reads_computes_without_keeping(twins: Store, computed: list[tuple[str, str]]) -> None:
+    reading = Store(twins.root, read_only=True)
+    first = rows(reading, ALL)
+    assert first == rows(reading, ALL) and len(computed) == 4
+    assert not (twins.root / "derived").exists()
+    assert rows(twins, ALL) == first
+    computed.clear()
+    assert rows(reading, ALL) == first and computed == [], "what others kept is read"
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts an empty file system in memory with the options given, or mounts it again with others."""
+    mount, folder = shutil.which("mount"), tmp_path / "disk"
+    if os.geteuid() != 0 or mount is None:
+        pytest.skip("needs root to mount a file system")
+    folder.mkdir()
+
+    def make(options: str) -> Path:
+        command = [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("this system does not let root mount a file system")
+        return folder
+
+    yield make
+    if folder.is_mount():
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_computes_without_keeping(twins: Store, mounted: Callable[[str], Path]) -> None:
+    disk = mounted("size=1m")
+    full = Store(shutil.copytree(twins.root, disk, dirs_exist_ok=True))
+    block = disk / "tmp"
+    block.mkdir(exist_ok=True)
+    with (block / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
+        while True:
+            filler.write(b"x" * 4096)
+    assert rows(full, ALL) == rows(twins, ALL)
+    assert not kept(full) and not list(full.root.rglob("*.jsonl"))
+
+
+def test_a_read_only_disk_computes_without_keeping(twins: Store, mounted: Callable[[str], Path]) -> None:
+    disk = mounted("size=8m")
+    store = Store(shutil.copytree(twins.root, disk, dirs_exist_ok=True))
+    mounted("remount,ro")
+    assert rows(store, ALL) == rows(twins, ALL) and not kept(store)
+
+
+# -- processes -----------------------------------------------------------------------------------
+
+READ = """
+import sys
+from rooflens.analysis.store import Store
+from rooflens.tools.query_counters import query_counters
+for _ in range(3):
+    print(query_counters(Store(sys.argv[1]), sys.argv[2], limit=10_000, timeout_s=60).table.model_dump_json())
+"""
+
+
+def test_two_processes_that_compute_at_once_get_the_same_rows(twins: Store) -> None:
+    command = [sys.executable, "-c", READ, str(twins.root), ALL]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    answers = [process.communicate(timeout=120) for process in both]
+    assert [trouble for _, trouble in answers] == ["", ""]
+    assert len({line for lines, _ in answers for line in lines.splitlines()}) == 1
+    assert kept(twins) == ["metrics.parquet"] * 2 and not list((twins.root / "tmp").iterdir())
+
+
+def test_an_export_uses_what_is_kept(twins: Store, computed: list[tuple[str, str]], tmp_path: Path) -> None:
+    count = len(rows(twins, ALL))
+    computed.clear()
+    assert export_db(twins, tmp_path / "out.duckdb")["metrics"] == count
+    assert {table for table, _ in computed} == {"findings"}
+
+
+# -- what WHERE says about workloads -----------------------------------------------------------------
+
+RESTRICTED = {
+    "SELECT * FROM metrics WHERE workload = 'a'": {"a"},
+    "SELECT * FROM metrics WHERE 'a' = metrics.Workload AND value > 1 AND (n = 1 OR n = 2)": {"a"},
+    "SELECT * FROM metrics WHERE workload IN ('a', 'b') AND workload = 'b'": {"b"},
+    "SELECT * FROM metrics m JOIN facts f USING (workload) WHERE workload = 'a'": {"a"},
+    "SELECT * FROM metrics m LEFT JOIN facts f ON true WHERE m.workload = 'a'": {"a"},
+    "SELECT * FROM metrics m, facts f WHERE m.workload = 'a'": {"a"},
+    "WITH m AS (SELECT * FROM metrics WHERE workload = 'a') SELECT * FROM m": {"a"},
+    "SELECT 1 FROM metrics WHERE workload = 'a' UNION ALL SELECT 1 FROM metrics WHERE workload = 'b'": {"a", "b"},
+    "SELECT (SELECT max(value) FROM metrics WHERE workload = 'a')": {"a"},
+}
+OPEN = [
+    "SELECT * FROM metrics",
+    "SELECT * FROM metrics WHERE workload = 'a' OR n = 1",
+    "SELECT * FROM metrics WHERE NOT workload = 'a'",
+    "SELECT * FROM metrics WHERE workload <> 'a'",
+    "SELECT * FROM metrics WHERE workload NOT IN ('a')",
+    "SELECT * FROM metrics WHERE workload = kernel",
+    "SELECT * FROM metrics WHERE workload IN ('a', kernel)",
+    "SELECT * FROM metrics WHERE workload = 'a' || 'b'",
+    "SELECT * FROM metrics m JOIN facts f ON true WHERE f.workload = 'a'",
+    "SELECT * FROM facts ANTI JOIN metrics ON facts.value = metrics.value WHERE workload = 'a'",
+    "SELECT * FROM facts f ASOF JOIN metrics m ON f.value >= m.value WHERE m.workload = 'a'",
+    "SELECT * FROM facts POSITIONAL JOIN metrics m WHERE m.workload = 'a'",
+    "SELECT * FROM metrics m(kernel, workload) WHERE workload = 'a'",
+    "SELECT * FROM metrics TABLESAMPLE 10% WHERE workload = 'a'",
+    "SELECT * FROM metrics WHERE workload = 'a' USING SAMPLE 10%",
+    "SELECT 1 FROM metrics WHERE workload = 'a' UNION ALL SELECT 1 FROM metrics",
+    "SELECT * FROM (SELECT * FROM metrics) m WHERE workload = 'a'",
+    "SELECT * FROM facts WHERE workload = 'a' AND value IN (SELECT value FROM metrics)",
+]
+
+
+def restricted_to(sql: str) -> set[str] | None:
+    options = "skip_null := true, skip_empty := true, skip_default := true"
+    answer = duckdb.execute(f"SELECT json_serialize_sql($1, {options})", [sql]).fetchall()[0][0]
+    known = {name: columns(name) for name in schema()}
+    return references.references(json.loads(answer)["statements"][0]["node"], known).workloads["metrics"]
+
+
+@pytest.mark.parametrize("sql", RESTRICTED)
+def test_a_condition_on_workload_restricts_what_is_read(sql: str) -> None:
+    assert restricted_to(sql) == RESTRICTED[sql]
+
+
+@pytest.mark.parametrize("sql", OPEN)
+def test_a_condition_that_does_not_bind_every_row_restricts_nothing(sql: str) -> None:
+    assert restricted_to(sql) is None
+
+
+def test_a_restricted_query_keeps_columns_and_rows(store: Store, workload: Manifest, make_workload: Any) -> None:
+    other = make_workload("second", {"OTHER": "i", "duration_ns@P2": "i"}, dispatches=7)
+    alone = query_counters(store, f"SELECT * FROM counters WHERE workload = '{other.id}' ORDER BY dispatch_id").table
+    filtered = query_counters(
+        store, f"SELECT * FROM (SELECT * FROM counters) WHERE workload = '{other.id}' ORDER BY dispatch_id"
+    ).table
+    assert alone == filtered and len(alone.rows) == 7 and {"SQ_WAVES", "duration_ns@P2"} <= set(alone.columns)
+    nobody = query_counters(store, "SELECT * FROM counters WHERE workload = 'nobody'")
+    assert nobody.table.rows == [] and nobody.notes == [] and nobody.table.columns == alone.columns

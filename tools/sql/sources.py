@@ -1,0 +1,193 @@
+"""How the rows of every SQL table are read: from files of workloads, from derived files, or from rows written out.
+
+What follows from a workload alone is computed once and kept as ``<store>/derived/<digest>/<id>/<table>.parquet``. The
+digest covers all code and data that computes, so another version reads files of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from ...analysis import measured_ceilings
+from ...analysis.database import connect, sql_literal, sql_name, sql_path
+from ...analysis.problems import LimitExceeded, NotAllowed, StoreProblem
+from ...analysis.schema import Column, manifest_rows, relation, schema
+from ...analysis.store import TABLES, Manifest, Store, write_table
+from ...analysis.workload import Workload
+from .errors import too_wide
+from .references import References
+from .sandbox import MEMORY_BYTES
+from .tables import DERIVED, Row, log_rows
+
+_WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2}
+"""Bytes of a value in memory, roughly."""
+
+
+@dataclass
+class Plan:
+    """Trusted SQL for the worker: ``load`` fills the tables, ``count`` counts the rows where not all are copied."""
+
+    load: list[str] = field(default_factory=list)
+    count: str | None = None
+    empty: list[str] = field(default_factory=list)
+    """Tables of the query that have no rows anywhere."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a query may read: the tables of some workloads, with all their columns."""
+
+    store: Store
+    manifests: list[Manifest]
+    tables: Mapping[str, Mapping[str, Column]]
+
+
+def plan(offer: Offer, named: References, folder: Path, first: tuple[str, int, bool] | None) -> Plan:
+    """Create every table, and fill those columns that the query can use with the rows that it can use.
+
+    ``folder`` takes the rows of tables that are in no file; ``first`` is what ``rows_needed`` returned.
+    """
+    planned = Plan()
+    for table, columns in offer.tables.items():
+        names = list(columns)
+        if table in named.tables and table not in named.whole and not named.foreign:
+            names = [name for name in names if name.lower() in named.words] or names[:1]
+        typed = ", ".join(f"{sql_name(name)} {columns[name].type}" for name in names)
+        planned.load.append(f"CREATE TABLE {table} ({typed})")
+        if table not in named.tables:
+            continue
+        only = named.workloads.get(table)
+        manifests = offer.manifests if only is None else [m for m in offer.manifests if m.id in only]
+        rows = source(offer.store, manifests, table, names, folder)
+        if table in TABLES and rows is None and not any(offer.store.file(m, table) for m in offer.manifests):
+            planned.empty.append(table)
+        if rows is None:
+            continue
+        limit = ""
+        if first:
+            limit = f" LIMIT {first[1]}"
+            planned.count = f"SELECT count(*) FROM ({rows})" if first[2] else None
+        else:
+            _check_size(table, manifests, [columns[name].type for name in names])
+        planned.load.append(f"INSERT INTO {table} {rows}{limit}")
+    return planned
+
+
+def source(store: Store, manifests: Sequence[Manifest], table: str, names: Sequence[str], folder: Path) -> str | None:
+    """Trusted SQL that reads the columns ``names`` of a table of some workloads; None where there is nothing to read.
+
+    ``folder`` takes what has to be written for that and cannot be kept in the store.
+    """
+    picks = ", ".join(map(sql_name, names))
+    if table in TABLES:
+        return relation(store, manifests, table, names)
+    if table in DERIVED:
+        files = derived_files(store, manifests, table, folder)
+        return f"SELECT {picks} FROM read_parquet([{', '.join(map(sql_path, files))}])" if files else None
+    rows = log_rows(store, manifests) if table == "log" else manifest_rows(table, manifests)
+    return f"SELECT {picks} FROM {_written(rows, table, folder)}" if rows else None
+
+
+# -- derived files ---------------------------------------------------------------------------------
+
+
+def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare: Path) -> list[Path]:
+    """The Parquet files of a derived table, one a workload that has it; those that are missing are computed now.
+
+    In a store that cannot be written they go to ``spare``. Several processes may write the same file: each renames
+    a complete one into its place.
+    """
+    kind, home = DERIVED[table], store.derived(digest())
+    name = f"{table}-{_measured(store)}.parquet" if kind.measured else f"{table}.parquet"
+    files, computed = [], False
+    for manifest in manifests:
+        if not kind.exists(manifest):
+            continue
+        path = home / manifest.id / name
+        if not path.exists():
+            with Workload(store, manifest) as workload:
+                path, computed = _keep(store, kind.rows(workload), table, path, spare), True
+        files.append(path)
+    if computed and not store.read_only:
+        store.sweep_derived(home.name)
+    elif files:
+        _mark_used(home)
+    return files
+
+
+def _keep(store: Store, rows: list[Row], table: str, target: Path, spare: Path) -> Path:
+    """Where the rows of one workload were written: ``target``, or a file in ``spare``."""
+    select = f"SELECT * FROM {_written(rows, table, spare)}"
+    with connect() as con:
+        try:
+            with store.draft() as folder:
+                write_table(con, select, folder / target.name)
+                store.keep(folder / target.name, target)
+        except (StoreProblem, NotAllowed):
+            target = spare / f"{target.parent.name}-{table}.parquet"
+            write_table(con, select, target)
+            return target
+    for older in target.parent.glob(f"{table}-*.parquet"):
+        if older != target:
+            older.unlink(missing_ok=True)
+    return target
+
+
+@cache
+def digest() -> str:
+    """What derived files depend on beside their workload: all code and data of the analysis, and DuckDB's version."""
+    import duckdb
+
+    analysis, known = Path(measured_ceilings.__file__).parent, hashlib.sha256(duckdb.__version__.encode())
+    inputs = [p for p in analysis.rglob("*") if p.suffix in (".py", ".toml")]
+    for path in [*sorted(inputs), Path(__file__).with_name("tables.py")]:
+        known.update(path.name.encode() + b"\0" + path.read_bytes())
+    return known.hexdigest()[:16]
+
+
+def _measured(store: Store) -> str:
+    """A name for the state of the measured ceilings, on which verdicts depend."""
+    names = ",".join(path.name for path in measured_ceilings.files(store))
+    return hashlib.sha256(names.encode()).hexdigest()[:8]
+
+
+def _mark_used(home: Path) -> None:
+    """The time of the folder tells ``Store.sweep_derived`` whether anyone still needs it."""
+    with contextlib.suppress(OSError):  # read-only: nobody sweeps there either
+        os.utime(home)
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _written(rows: Iterable[Row], table: str, folder: Path) -> str:
+    """Write rows as lines of JSON and return the SQL that reads them with the types of the schema."""
+    path = folder / f"{table}.jsonl"
+    try:
+        with path.open("w", encoding="utf-8") as out:
+            for row in rows:
+                out.write(json.dumps({name: _finite(value) for name, value in row.items()}) + "\n")
+    except OSError as error:
+        what = f"The rows of {table} cannot be handed over"
+        raise LimitExceeded(what, error.strerror or "", "Free space in the temporary folder") from error
+    types = ", ".join(f"{sql_literal(n)}: {sql_literal(c.type)}" for n, c in schema()[table].columns.items())
+    return f"read_json({sql_path(path)}, format = 'newline_delimited', columns = {{{types}}})"
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> None:
+    """Refuse at once what would fill the memory after seconds of copying."""
+    rows = sum(m.dispatches for m in manifests) if table in ("dispatches", "counters") else 0
+    if rows * sum(_WIDTH[kind] for kind in types) > 0.8 * MEMORY_BYTES:
+        raise too_wide(table, rows, len(types))
