@@ -26,7 +26,6 @@ from .results import NextCall, Result, Table, table
 PROFILED = {"launches": None, "time_pct": "%", "achieved_waves_per_cu": "waves", "achieved_pct": "%"}
 _ACHIEVED = "occupancy.waves"
 _FEW_GROUPS = 2
-_UNIFIED = ("gfx90a", "gfx942", "gfx950")
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,9 @@ def _subject(arch: str, row: Any, dynamic: int, achieved: dict[str, dict[str, fl
 
 
 def _repeated(arch: str, row: Any) -> bool:
-    """Whether the AGPRs of a row are only its VGPRs again, as profilers write on gfx908."""
-    return bool(arch == "gfx908" and row[2] and row[2] == row[1])
+    """Whether the AGPRs of a row are only its VGPRs again, as profilers write where AGPRs have a file of their own."""
+    target = targets.described(arch)
+    return bool(target and target.agprs == "separate" and row[2] and row[2] == row[1])
 
 
 def _launches(store: Store, manifest: Manifest, kernel: str | None) -> tuple[list[Any], int]:
@@ -159,18 +159,21 @@ def _achieved(store: Store, manifest: Manifest, kernel: str | None) -> tuple[dic
 def _about_registers(arch: str, rows: list[Any], dynamic: int, format: str) -> list[str]:
     """What the profile's columns leave open."""
     notes = []
-    if arch.startswith("gfx") and not dynamic:
+    if (target := targets.described(arch)) is None:
+        return notes
+    if target.vendor == "amd" and not dynamic:
         which = "CSV files of rocprofv3 from ROCm 7.0 on" if format == "rocprofv3" else "Profiler CSV files"
         notes.append(f"{which} hold static LDS only; give dynamic_lds_bytes where the launch adds LDS.")
-    if any(row[2] is None for row in rows) and arch in _UNIFIED:
+    if any(row[2] is None for row in rows) and target.agprs == "unified":
         notes.append("The profile has no column of accumulation registers; with any, occupancy may be lower.")
-    if arch == "gfx950" and (halved := sum(bool(row[1] and not row[2]) for row in rows)):
+    halved = sum(bool(row[1] and not row[2]) for row in rows)
+    if halved and any(defect.halves_registers for defect in target.defect):
         notes.append(
             f"{halved} of {len(rows)} rows state no AGPRs: profilers of ROCm SDK 1.0 report half of the registers "
-            "on gfx950. If this profile is one of theirs, vgprs must be doubled; the code object tells."
+            f"on {arch}. If this profile is one of theirs, vgprs must be doubled; the code object tells."
         )
     if any(_repeated(arch, row) for row in rows):
-        notes.append("Profilers repeat vgprs as agprs on gfx908, where they do not add up: such agprs are taken as 0.")
+        notes.append(f"Profilers repeat vgprs as agprs on {arch}, where they do not add up: such agprs are taken as 0.")
     return notes
 
 
