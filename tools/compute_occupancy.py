@@ -158,7 +158,7 @@ def _achieved(store: Store, manifest: Manifest, kernel: str | None) -> tuple[dic
 
 def _about_registers(arch: str, rows: list[Any], dynamic: int, format: str) -> list[str]:
     """What the profile's columns leave open."""
-    notes = []
+    notes: list[str] = []
     if (target := targets.described(arch)) is None:
         return notes
     if target.vendor == "amd" and not dynamic:

@@ -201,7 +201,8 @@ def as_on(entry: Mapping[str, Any], target: str) -> dict[str, Any]:
 
 def absent(target: str, event: str) -> str | None:
     """Why a target cannot count an event, as far as AMD's definitions tell, or None."""
-    stated = (entry for name in _lineage(target) for entry in gpu(name).absent)
+    lineage = _lineage(target) if target in targets() else ()
+    stated = (entry for name in lineage for entry in gpu(name).absent)
     return next((entry.why for entry in stated if re.fullmatch(entry.events, event)), None)
 
 
