@@ -156,8 +156,11 @@ def _hints(done: Manifest) -> list[str]:
         )
     if done.counters and done.vendor != "cpu":
         hints.append("Collecting counters runs one kernel at a time: overlap of kernels is not in the durations.")
-    if done.arch == "gfx908" and done.dispatches:
-        hints.append("On gfx908 profilers report agpr equal to vgpr; the accumulation registers are not additional.")
+    target = targets.described(done.arch)
+    if target and target.agprs == "separate" and done.dispatches:
+        hints.append(
+            f"On {done.arch} profilers report agpr equal to vgpr; the accumulation registers are not additional."
+        )
     if done.dispatches and done.vendor == "amd" and done.format != "rocprofv3":
         hints.append("lds_bytes of profiler CSV files is static LDS only; dynamic LDS is not in it.")
     return hints

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ..analysis.catalogue import targets
 from ..analysis.engine import evaluation as engine
 from ..analysis.occupancy import Occupancy
 from ..analysis.occupancy import occupancy as occupancy_of
@@ -38,7 +39,7 @@ def occupancy_scene(store: Store, manifest: Manifest, kernel: str | None) -> tup
             return None
 
     found = occupancy_of(row["gpu"], **base)
-    wave = "warp" if row["gpu"].startswith("sm_") else "wave"
+    wave = "warp" if targets.gpu(row["gpu"]).vendor == "nvidia" else "wave"
     notes = [n for n in result.notes if n.startswith(("Measured", "Achieved", "The profile has no column"))]
     scene = occupancy.Scene(
         title=f"Occupancy on {row['gpu']}: {manifest.name}",

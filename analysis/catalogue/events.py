@@ -11,9 +11,9 @@ How counters are written in formulas and in plans:
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
-from pathlib import Path
+
+from . import targets
 
 EVERY = "[*]"
 _BLOCK = re.compile(r"[A-Z]+(?=_)")
@@ -27,8 +27,8 @@ _NAME = re.compile(r"[A-Z0-9_]+[A-Z0-9](_(sum|avr|min|max)|\[(\d+|\*)\])?")
 
 def block_of(counter: str) -> str | None:
     """The hardware block in whose registers a counter is counted, or None for what is no hardware counter."""
-    found = _BLOCK.match(counter) if _NAME.fullmatch(counter) else None
-    return _REGISTERS_OF.get(found[0], found[0]) if found else None
+    block = _BLOCK.match(counter) if _NAME.fullmatch(counter) else None
+    return _REGISTERS_OF.get(block[0], block[0]) if block else None
 
 
 def level_of(counter: str) -> str | None:
@@ -64,13 +64,6 @@ def in_total(counter: str) -> str:
 def absent(target: str, counter: str) -> str | None:
     """Why a target cannot count what a counter needs, as far as AMD's definitions tell, or None."""
     for event in events_of(counter):
-        for gpus, pattern, why in _absent():
-            if target in gpus and re.fullmatch(pattern, event):
-                return f"{target} has no counter {event}: {why}"
+        if why := targets.absent(target, event):
+            return f"{target} has no counter {event}: {why}"
     return None
-
-
-@cache
-def _absent() -> tuple[tuple[list[str], str, str], ...]:
-    entries = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["absent"]
-    return tuple((entry["gpus"], entry["events"], entry["why"]) for entry in entries)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from ..database import connect, sql_literal
 from ..problems import BadInput
 
-_known: dict[str, frozenset[str]] = {}
+_references: dict[str, frozenset[str]] = {}
 _trees: dict[str, Any] = {}
 
 
@@ -19,15 +20,25 @@ def references(formulas: Iterable[str]) -> dict[str, frozenset[str]]:
     Raises BadInput with DuckDB's message for an expression that does not parse.
     """
     wanted = list(dict.fromkeys(formulas))
-    new = [f for f in wanted if f not in _known]
+    new = [f for f in wanted if f not in _references]
     for formula, node in trees(new).items():
-        _known[formula] = frozenset(path[-1] for path in _columns(node))
-    return {f: _known[f] for f in wanted}
+        _references[formula] = frozenset(path[-1] for path in _columns(node))
+    return {f: _references[f] for f in wanted}
 
 
 def paths(formula: str) -> list[str]:
     """The names that an expression reads, whole (``hbm.bw_gbs``), in the order in which they occur."""
-    return list(dict.fromkeys(".".join(path) for path in _columns(trees([formula])[formula])))
+    return list(_paths(formula))
+
+
+@cache
+def _paths(formula: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(".".join(path) for path in _columns(trees([formula])[formula])))
+
+
+def first_usable(expressions: Iterable[str], usable: Callable[[str], bool]) -> str | None:
+    """Of several expressions for one quantity the first whose every name is usable; None where there is none."""
+    return next((e for e in expressions if all(map(usable, _paths(e)))), None)
 
 
 def thresholds(formula: str) -> dict[str, str]:
@@ -93,5 +104,5 @@ def _number(node: Any) -> str | None:
     """A whole number as releases of DuckDB write it: as text, or as a value."""
     if node.get("class") != "CONSTANT":
         return None
-    found = node.get("literal", {}).get("text") or node.get("value", {}).get("value")
-    return str(found) if found is not None else None
+    number = node.get("literal", {}).get("text") or node.get("value", {}).get("value")
+    return str(number) if number is not None else None

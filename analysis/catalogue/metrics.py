@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..problems import BadArgument, near
+from . import files, targets
+from .files import Strict
 from .formula import references
-from .targets import Fact as Fact
-from .targets import Gpu as Gpu
-from .targets import OccupancyFacts as OccupancyFacts
-from .targets import Strict, gpu
-from .targets import targets as targets
+from .targets import Gpu, as_on, changes, gpu, holds
 
-_FILES = Path(__file__).parent / "metrics"
 # Launch columns of the table dispatches that formulas may name.
 LAUNCH = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratch_bytes")
 
@@ -29,10 +24,11 @@ def alternatives(target: str) -> dict[str, tuple[str, ...]]:
     Of several expressions for one quantity the first counts whose inputs a workload has; profiling asks for the
     counters of the first.
     """
-    found: dict[str, str | list[str]] = {}
+    stated: dict[str, str | list[str]] = {}
     for document in of_family(target):
-        found |= document.get("terms", {}) | document.get("on", {}).get(target, {}).get("terms", {})
-    return {name: (stated,) if isinstance(stated, str) else tuple(stated) for name, stated in found.items()}
+        for part in (document, *changes(document, target)):
+            stated |= part.get("terms", {})
+    return {name: (terms,) if isinstance(terms, str) else tuple(terms) for name, terms in stated.items()}
 
 
 @cache
@@ -52,7 +48,7 @@ class Normal(Strict):
 def normalizations(target: str) -> dict[str, Normal]:
     """The divisors of normalised metrics on a target, by their names."""
     stated = {n: v for d in of_family(target) for n, v in d.get("normalization", {}).items()}
-    return {name: Normal.model_validate(value) for name, value in stated.items()}
+    return {name: files.checked(Normal, value, f"The normalization {name}") for name, value in stated.items()}
 
 
 @cache
@@ -70,10 +66,11 @@ def is_counter(target: str, name: str) -> bool:
 @cache
 def renames(target: str) -> dict[str, str]:
     """Counter prefixes of the formulas -> their spelling on this target (TCC_EA_ became TCC_EA0_)."""
-    found: dict[str, str] = {}
+    stated: dict[str, str] = {}
     for document in of_family(target):
-        found |= document.get("on", {}).get(target, {}).get("rename", {})
-    return found
+        for change in changes(document, target):
+            stated |= change.get("rename", {})
+    return stated
 
 
 def spelling(target: str, counter: str) -> str:
@@ -84,19 +81,12 @@ def spelling(target: str, counter: str) -> str:
     return counter
 
 
-@cache
-def _documents() -> tuple[dict[str, Any], ...]:
-    files = sorted(_FILES.glob("*.toml"))
-    return tuple(tomllib.loads(f.read_text(encoding="utf-8")) for f in files if f.stem != "presets")
-
-
 def of_family(target: str) -> list[dict[str, Any]]:
     """The files of metrics/ that hold for a target."""
-    family = gpu(target).family
-    return [d for d in _documents() if d["family"] == family and target in d.get("gpus", [target])]
+    every = (d for d in files.documents("metrics").values() if "family" in d)
+    return [d for d in every if d["family"] == gpu(target).family and holds(d.get("gpus"), target)]
 
 
-_HERE = Path(__file__).parent
 Better = Literal["higher", "lower", "none"]
 SUBSYSTEMS = (
     "dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric",
@@ -143,22 +133,19 @@ class Metric(Strict):
     source: str
 
 
-_VENDORS = ("amd", "nvidia", "cpu")
-
-
 @cache
 def with_metrics() -> tuple[str, ...]:
     """The targets whose counters the catalogue has metrics for, those of one vendor together."""
-    known = (t for t in targets() if metrics(t))
-    return tuple(sorted(known, key=lambda t: _VENDORS.index(gpu(t).vendor)))
+    vendors = get_args(Gpu.model_fields["vendor"].annotation)
+    return tuple(sorted(filter(metrics, targets.targets()), key=lambda t: vendors.index(gpu(t).vendor)))
 
 
 def families() -> dict[str, list[str]]:
     """The families of targets that share formulas -> their targets with metrics."""
-    found: dict[str, list[str]] = {}
+    members: dict[str, list[str]] = {}
     for target in with_metrics():
-        found.setdefault(gpu(target).family, []).append(target)
-    return found
+        members.setdefault(gpu(target).family, []).append(target)
+    return members
 
 
 @cache
@@ -166,11 +153,11 @@ def metrics(target: str) -> tuple[Metric, ...]:
     """Every metric of a target, ordered by rocprof-compute id, which counts a table's metrics from 0."""
     tables = [t for d in of_family(target) for t in d.get("table", [])]
     entries = {m["name"]: (t, m) for t in tables for m in t["metric"]}
-    found = []
+    on_target = []
     for table in tables:
-        here = [m for m in table["metric"] if target in m.get("gpus", [target])]
-        found += [_metric(table, m, target, index, entries) for index, m in enumerate(here)]
-    return tuple(sorted(found, key=lambda m: [int(part) for part in m.id.split(".")]))
+        here = [m for m in table["metric"] if holds(m.get("gpus"), target)]
+        on_target += [_metric(table, m, target, index, entries) for index, m in enumerate(here)]
+    return tuple(sorted(on_target, key=lambda m: [int(part) for part in m.id.split(".")]))
 
 
 @cache
@@ -181,11 +168,12 @@ def by_name(target: str) -> dict[str, Metric]:
 
 @cache
 def presets() -> dict[str, list[str]]:
-    """Named selections of metrics."""
-    data: dict[str, list[str]] = tomllib.loads((_HERE / "metrics" / "presets.toml").read_text(encoding="utf-8"))[
-        "presets"
-    ]
-    return data
+    """Named selections of metrics; several files may add to one."""
+    selections: dict[str, list[str]] = {}
+    for document in files.documents("metrics").values():
+        for name, wanted in document.get("presets", {}).items():
+            selections[name] = [*selections.get(name, []), *wanted]
+    return selections
 
 
 def select(target: str, wanted: Iterable[str]) -> list[Metric]:
@@ -205,16 +193,16 @@ def select(target: str, wanted: Iterable[str]) -> list[Metric]:
 
 def variants(target: str | None = None, family: str | None = None) -> dict[str, dict[str, Metric]]:
     """Metric name -> the metric as it stands on each target that has it (or on one target or family only)."""
-    found: dict[str, dict[str, Metric]] = {}
+    by_target: dict[str, dict[str, Metric]] = {}
     for here in [gpu(target).target] if target else families()[family] if family else with_metrics():
         for metric in metrics(here):
-            found.setdefault(metric.name, {})[here] = metric
-    return found
+            by_target.setdefault(metric.name, {})[here] = metric
+    return by_target
 
 
 def known_targets(name: str) -> list[str]:
     """The targets on which a metric of this name exists."""
-    return [t for t in targets() if name in by_name(t)]
+    return [t for t in targets.targets() if name in by_name(t)]
 
 
 @cache
@@ -234,15 +222,15 @@ def counters(target: str, metric: Metric) -> list[str]:
 
 def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
     """The same that any formulas read, such as those of the rooflines."""
-    known, found, pending = terms(target), set[str](), list(formulas)
+    named, read, pending = terms(target), set[str](), list(formulas)
     references(pending)
     while pending:
         for name in references([formula := pending.pop()])[formula]:
-            if name in known:
-                pending.append(known[name])
+            if name in named:
+                pending.append(named[name])
             elif is_counter(target, name):
-                found.add(spelling(target, name))
-    return sorted(found)
+                read.add(spelling(target, name))
+    return sorted(read)
 
 
 def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) -> list[Metric]:
@@ -298,12 +286,10 @@ def _metric(
         "table_title": table["title"],
         "panel": int(table["id"].split(".")[0]),
     }
-    return Metric.model_validate({"better": "none"} | fields | place)
+    return files.checked(Metric, {"better": "none"} | fields | place, f"The metric {entry.get('name')}")
 
 
 def _stated(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[str, Any]:
     inherited = ("chart",) if "of" in entry else ("subsystem", "source", "chart", "per")
     defaults = {k: table[k] for k in inherited if k in table}
-    stated = {k: v for k, v in entry.items() if k not in ("gpus", "on", "of")}
-    changes: dict[str, Any] = entry.get("on", {}).get(target, {})
-    return defaults | stated | changes
+    return defaults | {k: v for k, v in as_on(entry, target).items() if k != "of"}

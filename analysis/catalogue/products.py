@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
-import pydantic
-
 from ..problems import NotFound, near
-from . import targets
+from . import files, targets
+from .files import Strict
 from .targets import Fact
 
-_HERE = Path(__file__).parent / "products"
 
-
-class Product(pydantic.BaseModel):
+class Product(Strict):
     """One product, as one device of it shows itself to software."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     key: str
     title: str
@@ -43,8 +36,8 @@ class Product(pydantic.BaseModel):
 def products() -> dict[str, Product]:
     """Every product by its key, the stem of its file."""
     return {
-        p.stem: Product.model_validate({"key": p.stem, **tomllib.loads(p.read_text(encoding="utf-8"))})
-        for p in sorted(_HERE.glob("*.toml"))
+        key: files.checked(Product, {"key": key, **document}, f"The product of {key}.toml")
+        for key, document in files.documents("products").items()
     }
 
 

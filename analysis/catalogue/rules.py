@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from pathlib import Path
 from string import Formatter
-from typing import Any, Literal
+from typing import Literal
 
-from . import metrics as catalog
-from . import targets
+from . import files, metrics, targets
+from .files import Strict
 from .formula import paths, trees
-from .targets import Strict
 
-_HERE = Path(__file__).parent / "rules"
 PEAK, FACT = "pct_of_peak.", "fact."
 Kind = Literal["cause", "limit", "wait", "sign"]
 KINDS: tuple[Kind, ...] = ("cause", "limit", "wait", "sign")
@@ -51,30 +47,31 @@ class Rule(Strict):
     falsify: str
 
     @property
+    def expressions(self) -> list[str]:
+        """Everything that is SQL in it."""
+        return [self.when, self.severity, *self.supports, *self.against, self.bound or "0"]
+
+    @property
     def claimed(self) -> list[str]:
         """The names whose figures the claim shows."""
         return [name for _, name, _, _ in Formatter().parse(self.claim) if name]
 
 
 class Signal(Strict):
-    """A quantity that the rules share; per family the expressions that give it, best first."""
+    """A quantity that the rules share; ``on.<family>`` are the expressions that give it, best first."""
 
     name: str
     unit: str
     title: str
-    nvidia: list[str] = []
-    cdna: list[str] = []
+    on: dict[str, list[str]]
 
 
 @cache
 def stated() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
     """Everything in rules/*.toml."""
-    signals: list[Signal] = []
-    rules: list[Rule] = []
-    for path in sorted(_HERE.glob("*.toml")):
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        signals += [Signal.model_validate(entry) for entry in data.get("signal", [])]
-        rules += [Rule.model_validate(entry) for entry in data.get("rule", [])]
+    documents = files.documents("rules").values()
+    signals = [files.checked(Signal, e, f"The signal {e.get('name')}") for d in documents for e in d.get("signal", [])]
+    rules = [files.checked(Rule, e, f"The rule {e.get('id')}") for d in documents for e in d.get("rule", [])]
     return tuple(signals), tuple(rules)
 
 
@@ -82,24 +79,23 @@ def stated() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
 def signals(target: str) -> dict[str, tuple[str, ...]]:
     """Signal -> its expressions on a target, best first; those with a metric that the target lacks are left out."""
     family = targets.gpu(target).family
-    chosen = {s.name: list(getattr(s, family, [])) for s in stated()[0]}
-    trees([e for expressions in chosen.values() for e in expressions])
-    kept = {name: tuple(e for e in found if _known(target, paths(e))) for name, found in chosen.items()}
-    return {name: found for name, found in kept.items() if found}
+    stated_here = {s.name: s.on.get(family, []) for s in stated()[0]}
+    trees([e for expressions in stated_here.values() for e in expressions])
+    known = {name: tuple(e for e in every if _known(target, paths(e))) for name, every in stated_here.items()}
+    return {name: expressions for name, expressions in known.items() if expressions}
 
 
 @cache
 def rules(target: str) -> tuple[Rule, ...]:
     """The rules that a target's metrics can decide; conditions beside the point on this target are left out of them."""
-    here = [r for r in stated()[1] if r.gpus is None or target in r.gpus]
-    trees([e for r in here for e in (r.when, r.severity, *r.supports, *r.against, r.bound or "0")])
-    found = []
+    here = [r for r in stated()[1] if targets.holds(r.gpus, target)]
+    trees([e for r in here for e in r.expressions])
+    decidable = []
     for rule in here:
-        if not usable(target, rule.when) or not usable(target, rule.severity):
-            continue
-        kept = {k: [e for e in getattr(rule, k) if usable(target, e)] for k in ("supports", "against")}
-        found.append(rule.model_copy(update=kept))
-    return tuple(found)
+        if usable(target, rule.when) and usable(target, rule.severity):
+            conditions = {k: [e for e in getattr(rule, k) if usable(target, e)] for k in ("supports", "against")}
+            decidable.append(rule.model_copy(update=conditions))
+    return tuple(decidable)
 
 
 def usable(target: str, expression: str) -> bool:
@@ -110,34 +106,27 @@ def usable(target: str, expression: str) -> bool:
 
 def metrics_of(target: str, expression: str) -> list[str]:
     """The metrics that an expression comes down to, in order, by the first expression of each signal."""
-    known, found = signals(target), dict[str, None]()
-    for name in paths(expression):
-        for inner in paths(known[name][0]) if name in known else [name]:
-            if not inner.startswith(FACT):
-                found[inner.removeprefix(PEAK)] = None
-    return list(found)
+    known = signals(target)
+    names = (inner for name in paths(expression) for inner in (paths(known[name][0]) if name in known else [name]))
+    return list(dict.fromkeys(name.removeprefix(PEAK) for name in names if not name.startswith(FACT)))
 
 
 def all_metrics(target: str) -> list[str]:
     """Every metric that a rule of a target can read."""
-    found = dict[str, None]()
-    for name in (n for s in signals(target).values() for e in s for n in paths(e)):
-        found[name] = None
+    names = [n for s in signals(target).values() for e in s for n in paths(e)]
     for rule in rules(target):
-        expressions = (rule.when, rule.severity, *rule.supports, *rule.against, rule.bound or "0")
-        for name in (*(n for e in expressions for n in paths(e)), *rule.claimed):
-            found[name] = None
-    known = catalog.by_name(target)
-    return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in found) if m in known]
+        names += [n for e in rule.expressions for n in paths(e)] + rule.claimed
+    here = metrics.by_name(target)
+    return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in names) if m in here]
 
 
 def _known(target: str, names: list[str]) -> bool:
-    metrics = catalog.by_name(target)
+    here = metrics.by_name(target)
     for name in names:
         if name.startswith(PEAK):
-            metric = metrics.get(name.removeprefix(PEAK))
+            metric = here.get(name.removeprefix(PEAK))
             if metric is None or not metric.peak:
                 return False
-        elif not name.startswith(FACT) and name not in metrics:
+        elif not name.startswith(FACT) and name not in here:
             return False
     return True

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
-from typing import Literal
-
-import pydantic
+from typing import Any, Literal
 
 from ..problems import NotFound, near
-
-_HERE = Path(__file__).parent
-
-
-class Strict(pydantic.BaseModel):
-    """A frozen model that refuses fields it does not know: a misspelt key in a data file is an error."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+from . import files
+from .files import Strict
 
 
 class Fact(Strict):
@@ -67,10 +59,38 @@ class OccupancyFacts(Strict):
     lds_block_bytes: Fact
     lds_reserved_bytes: Fact | None = None
     """Taken for every work-group besides what it asks for."""
-    registers_halved_by: str | None = None
-    """Profilers that state half of a kernel's VGPRs on this target."""
     cu_mode_workgroup_slots: Fact | None = None
     """There where code can also be built for one compute unit of the two (RDNA), or for waves of 64."""
+
+
+class Die(Strict):
+    """One compute die (XCD)."""
+
+    l2_channels: Fact
+    compute_units: Fact | None = None
+    """Those in use, where products have several dies."""
+
+
+class Defect(Strict):
+    """What profilers of some releases of ROCm write wrongly on a target."""
+
+    code: str
+    text: str
+    since: str = ""
+    before: str
+    halves_registers: bool = False
+
+    def concerns(self, release: tuple[int, ...]) -> bool:
+        """Whether a release has it; one that is not known, (), counts as old."""
+        return _numbers(self.since) <= release < _numbers(self.before)
+
+
+class Absent(Strict):
+    """Events, as a regular expression, that the hardware of a target does not have."""
+
+    events: str
+    why: str
+    source: str
 
 
 class Gpu(Strict):
@@ -82,21 +102,109 @@ class Gpu(Strict):
     title: str
     products: list[str]
     validated_on_hardware: bool
+    like: str | None = None
+    """A target of the same family whose counters and formulas hold here too, where nothing is stated for this one."""
+    also: list[str] = []
+    """Further names that profilers and compilers use for it."""
+    benchmarks: bool = False
+    """Whether the micro-benchmarks are proven on it: by running, or by their disassembly."""
+    compile_as: str | None = None
+    """What compilers call it, where that is not its name."""
+    elf_machine: int | None = None
+    """EF_AMDGPU_MACH of the ELF flags of a code object."""
+    pci_names: dict[str, str] = {}
+    """Products by PCI device id, written as in 0x74A1."""
+    hbm_channel_bits: Fact | None = None
+    die: Die | None = None
     facts: dict[str, Fact] = {}
     counter_limits: dict[str, int] = {}
     """Counters that one pass can hold, per hardware block."""
+    without_integrals: dict[str, str] = {}
+    """Profilers that cannot add up level counters over time -> why."""
+    absent: list[Absent] = []
+    defect: list[Defect] = []
     occupancy: OccupancyFacts | None = None
+
+    @property
+    def chiplets(self) -> bool:
+        """Whether its products have several compute dies."""
+        return self.die is not None and self.die.compute_units is not None
+
+    def l2_channels(self, dies: float) -> float:
+        """L2 channels of a device with so many dies; 0 where that is not known."""
+        if self.die is None:
+            return 0.0
+        return self.die.l2_channels.value * (dies if self.chiplets else 1)
+
+    @property
+    def agprs(self) -> str:
+        """How accumulation registers count: none, separate or unified; empty where that is not known."""
+        return self.occupancy.agprs.value if self.occupancy else ""
 
 
 def targets() -> list[str]:
     """The GPU targets with a file in gpus/."""
-    return sorted(p.stem for p in (_HERE / "gpus").glob("*.toml"))
+    return list(files.paths("gpus"))
 
 
 @cache
 def gpu(target: str) -> Gpu:
     """The facts of one target; NotFound with near names for an unknown one."""
-    path = _HERE / "gpus" / f"{target}.toml"
     if target not in targets():
         raise NotFound(f"Unknown GPU target {target!r}", near(target, targets()), f"Known: {', '.join(targets())}")
-    return Gpu.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    path = files.paths("gpus")[target]
+    return files.checked(Gpu, files.load(path), f"The GPU target of {path.name}")
+
+
+@cache
+def described(name: str | None) -> Gpu | None:
+    """The target that a profiler or compiler calls ``name``; None for one without a file."""
+    known = map(gpu, targets())
+    return gpu(name) if name in targets() else next((g for g in known if name in g.also), None)
+
+
+def product_name(device_id: int) -> str | None:
+    """The product with a PCI device id, where a target lists it."""
+    names = {int(number, 16): name for target in targets() for number, name in gpu(target).pci_names.items()}
+    return names.get(device_id)
+
+
+@cache
+def _lineage(target: str) -> tuple[str, ...]:
+    """A target, the one that it is like, the one that that is like, ..."""
+    names = [target]
+    while (like := gpu(names[-1]).like) and like not in names:
+        names.append(like)
+    return tuple(names)
+
+
+def holds(gpus: Iterable[str] | None, target: str) -> bool:
+    """Whether what a data file states for ``gpus`` (None: for all) holds on a target."""
+    return gpus is None or not set(_lineage(target)).isdisjoint(gpus)
+
+
+def changes(entry: Mapping[str, Any], target: str) -> Iterator[dict[str, Any]]:
+    """What ``on.<vendor>`` and then ``on.<target>`` of an entry change; what a target is like comes before itself."""
+    stated = entry.get("on", {})
+    for name in (gpu(target).vendor, *reversed(_lineage(target))):
+        if name in stated:
+            yield stated[name]
+
+
+def as_on(entry: Mapping[str, Any], target: str) -> dict[str, Any]:
+    """An entry of a data file as it stands on a target: with its changes, without the keys ``on`` and ``gpus``."""
+    plain = {key: value for key, value in entry.items() if key not in ("on", "gpus")}
+    for change in changes(entry, target):
+        plain |= change
+    return plain
+
+
+def absent(target: str, event: str) -> str | None:
+    """Why a target cannot count an event, as far as AMD's definitions tell, or None."""
+    lineage = _lineage(target) if target in targets() else ()
+    stated = (entry for name in lineage for entry in gpu(name).absent)
+    return next((entry.why for entry in stated if re.fullmatch(entry.events, event)), None)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split(".") if part)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from pathlib import Path
-from typing import Any, Literal
-
-import pydantic
+from typing import Literal
 
 from ..problems import NotFound
-from . import targets
-from .targets import Fact
+from . import files, targets
+from .files import Strict
+from .targets import Fact, as_on, holds
 
-_HERE = Path(__file__).parent / "work"
 Kind = Literal["flop", "iop", "inst"]
 LevelName = Literal["hbm", "l2", "vl1d", "lds"]
 LEVELS: tuple[LevelName, ...] = ("hbm", "l2", "vl1d", "lds")
 
 
-class _Entry(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
-
+class _Entry(Strict):
     name: str
     gpus: list[str] | None = None
     """Targets whose counters can count it; None for all of the family."""
@@ -102,10 +96,8 @@ class Busy(_Entry):
     cycles: str
 
 
-class Words(pydantic.BaseModel):
+class Words(Strict):
     """What a vendor calls things, for sentences."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     wave: str = "wave"
     lookup: str = "lookup"
@@ -117,10 +109,8 @@ class Words(pydantic.BaseModel):
     """What the instructions of the instruction roofline are."""
 
 
-class Family(pydantic.BaseModel):
+class Family(Strict):
     """All formulas of a family of targets, as they stand on one of them."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     family: str
     words: Words = Words()
@@ -140,7 +130,7 @@ class Family(pydantic.BaseModel):
 
     def operations(self, target: str, *kinds: Kind) -> list[Operation]:
         """The operations of these kinds that a target's counters can count."""
-        return [o for o in self.operation if o.kind in kinds and (o.gpus is None or target in o.gpus)]
+        return [o for o in self.operation if o.kind in kinds and holds(o.gpus, target)]
 
 
 @cache
@@ -149,31 +139,28 @@ def family(name: str, target: str) -> Family:
 
     Raises NotFound for a family without rooflines.
     """
-    path = _HERE / f"{name}.toml"
-    if not path.is_file():
+    if name not in files.paths("work"):
         raise NotFound(
             f"There are no roofline formulas for {target}",
             "its counters tell neither bytes nor floating-point operations",
             "compute_metrics works",
         )
-    data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    document = dict(files.documents("work")[name])
     for key in ("level", "operation", "busy"):
-        data[key] = [
-            {k: v for k, v in entry.items() if k != "on"} | entry.get("on", {}).get(target, {})
-            for entry in data.get(key, [])
-        ]
-    return Family.model_validate(data)
+        entries = document.get(key, [])
+        document[key] = [as_on(e, target) | {"gpus": e.get("gpus")} for e in entries]
+    return files.checked(Family, document, f"The work file {name}.toml")
 
 
 def formulas(target: str) -> dict[str, str]:
     """Every quantity that the rooflines of a target use: operations by name; per level the bytes by its name, and
     ``.transactions``, ``.least``, ``.most``; ``.busy`` and ``.cycles`` of units; instruction counts."""
-    known = family(targets.gpu(target).family, target)
-    found = {o.name: o.count for o in known.operations(target, "flop", "iop", "inst")}
-    for level in known.level:
+    stated = family(targets.gpu(target).family, target)
+    quantities = {o.name: o.count for o in stated.operations(target, "flop", "iop", "inst")}
+    for level in stated.level:
         parts = {"": level.bytes, ".transactions": level.transactions, ".least": level.least, ".most": level.most}
-        found |= {f"{level.name}{part}": formula for part, formula in parts.items() if formula}
-    for unit in known.busy:
-        if unit.gpus is None or target in unit.gpus:
-            found |= {f"{unit.name}.busy": unit.busy, f"{unit.name}.cycles": unit.cycles}
-    return found | known.extra
+        quantities |= {f"{level.name}{part}": formula for part, formula in parts.items() if formula}
+    for unit in stated.busy:
+        if holds(unit.gpus, target):
+            quantities |= {f"{unit.name}.busy": unit.busy, f"{unit.name}.cycles": unit.cycles}
+    return quantities | stated.extra

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..catalogue import metrics as catalog
 from ..catalogue import targets, work
+from ..catalogue.formula import first_usable
 from ..catalogue.work import Family, Operation
 from ..engine.compile import Scope
 from ..engine.sums import KernelWork, Page, collect
@@ -107,13 +108,9 @@ def expressions(workloads: Sequence[Workload]) -> dict[str, str]:
         return {}
     stated = {name: [formula] for name, formula in (work.formulas(target) if family(target) else {}).items()}
     scopes = [Scope(workload, has_instances=False) for workload in workloads]
-    found = {}
-    for name, formulas in (stated | known(target).stated).items():
-        for formula in formulas:
-            if not any(scope.resolve([formula])[0] for scope in scopes):
-                found[name] = formula
-                break
-    return found
+    quantities = (stated | known(target).stated).items()
+    usable = {q: first_usable(formulas, lambda n: all(s.has(n) for s in scopes)) for q, formulas in quantities}
+    return {quantity: formula for quantity, formula in usable.items() if formula}
 
 
 def collected(workload: Workload, names: Sequence[str], formulas: Mapping[str, str]) -> dict[str, KernelWork]:

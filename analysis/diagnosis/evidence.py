@@ -8,7 +8,7 @@ from hashlib import md5
 
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
-from ..catalogue.formula import paths, thresholds
+from ..catalogue.formula import first_usable, paths, thresholds
 from ..database import sql_literal
 from ..engine.evaluation import Status
 from .figures import Subject, structures
@@ -84,10 +84,10 @@ def _met(value: float | None, threshold: str | None) -> bool | None:
 
 def _expression(target: str, subject: Subject, name: str) -> str:
     """What a name stands for: itself, or the expression of a signal whose figures this kernel has."""
-    found = rules.signals(target).get(name)
-    if found is None:
+    expressions = rules.signals(target).get(name)
+    if expressions is None:
         return name
-    return next((e for e in found if all(subject.values.get(n) is not None for n in paths(e))), found[0])
+    return first_usable(expressions, lambda n: subject.values.get(n) is not None) or expressions[0]
 
 
 def _unit(target: str, name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..catalogue import metrics as catalog
-from ..catalogue.formula import references
+from ..catalogue.formula import first_usable, references
 from ..catalogue.metrics import LAUNCH, Metric
 from ..database import sql_literal, sql_name
 from ..notes import Reason
@@ -68,6 +68,10 @@ class Scope:
             self.terms |= needs.terms
         return _joined(needs.missing), needs.timed
 
+    def has(self, name: str) -> bool:
+        """Whether the workload has everything that a name comes down to."""
+        return not self._of_name(name).missing
+
     def _of_formulas(self, formulas: list[str]) -> _Needs:
         total = _Needs()
         for name in {n for names in references(formulas).values() for n in names}:
@@ -81,14 +85,11 @@ class Scope:
 
     def _of_term(self, name: str) -> _Needs:
         """What a term needs by the first of its expressions that lacks nothing, else by its first."""
-        first: _Needs | None = None
-        for formula in self._alternatives[name]:
-            needs = self._of_formulas([formula])
-            needs.terms = needs.terms | {name: formula}
-            if not needs.missing:
-                return needs
-            first = first or needs
-        return first or _Needs()
+        stated = self._alternatives[name]
+        formula = first_usable(stated, self.has) or stated[0]
+        needs = self._of_formulas([formula])
+        needs.terms[name] = formula
+        return needs
 
     def _of_input(self, name: str) -> _Needs:
         if name == "duration_ns":
@@ -126,9 +127,8 @@ class Scope:
 
     def named_columns(self) -> dict[str, str]:
         """Counter -> select item under the name the formulas use, plus duration."""
-        found = {c: f"{self.column(c)} AS {sql_name(c)}" for c in sorted(self.counters)}
-        found["duration_ns"] = "w.duration_ns"
-        return found
+        items = {c: f"{self.column(c)} AS {sql_name(c)}" for c in sorted(self.counters)}
+        return items | {"duration_ns": "w.duration_ns"}
 
     def with_constants(self, columns: str) -> str:
         """The relation ``columns`` plus facts and terms; DuckDB resolves a later alias against an earlier one."""

@@ -43,8 +43,8 @@ class Aggregate:
 
     def value(self, metric: Metric, aggregation: Aggregation) -> float | None:
         """The aggregate asked for; None where sums overflowed."""
-        found = self.mean if aggregation == "mean" or metric.rule == "mean" else self.ratio
-        return found if found is not None and math.isfinite(found) else None
+        value = self.mean if aggregation == "mean" or metric.rule == "mean" else self.ratio
+        return value if value is not None and math.isfinite(value) else None
 
 
 NOTHING = Aggregate()
@@ -54,23 +54,26 @@ def run(con: duckdb.DuckDBPyConnection, query: Query) -> dict[Key, Aggregate]:
     """Execute a compiled query; empty where nothing could be compiled."""
     if not query.sql:
         return {}
-    found = {(kernel, pair, ch): Aggregate(*rest) for kernel, pair, ch, *rest in con.execute(query.sql).fetchall()}
     users: dict[int, list[int]] = {}
     for metric, pair in enumerate(query.pairs):
         if pair is not None:
             users.setdefault(pair, []).append(metric)
-    return {(kernel, metric, ch): a for (kernel, pair, ch), a in found.items() for metric in users[pair]}
+    return {
+        (kernel, metric, channel): Aggregate(*values)
+        for kernel, pair, channel, *values in con.execute(query.sql).fetchall()
+        for metric in users[pair]
+    }
 
 
 def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | Reason]:
     """Peaks by metric name: a number, or the device fact that is unknown."""
     formulas = {m.name: m.peak for m in query.metrics if m.peak}
     needs = references(formulas.values())
-    found: dict[str, float | Reason] = {}
+    limits: dict[str, float | Reason] = {}
     ready: dict[str, str] = {}
     for name, formula in formulas.items():
         if unknown := sorted(needs[formula] - query.facts.keys()):
-            found[name] = Reason("no_fact", f"no peak: {', '.join(unknown)} unknown")
+            limits[name] = Reason("no_fact", f"no peak: {', '.join(unknown)} unknown")
         else:
             ready[name] = formula
     if ready:
@@ -79,29 +82,29 @@ def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | Rea
         given = _given({name: query.facts[name] for name in used})
         items = ", ".join(f"({f})::DOUBLE" for f in distinct)
         values = dict(zip(distinct, con.execute(f"SELECT {items} FROM (SELECT {given})").fetchone() or (), strict=True))
-        found |= {n: float(v) for n, f in ready.items() if (v := values[f]) is not None and math.isfinite(v)}
-    return found
+        limits |= {n: float(v) for n, f in ready.items() if (v := values[f]) is not None and math.isfinite(v)}
+    return limits
 
 
 def finish(
     con: duckdb.DuckDBPyConnection, query: Query, aggregates: dict[Key, Aggregate], aggregation: Aggregation
 ) -> dict[Key, float | None]:
     """Apply ``finish`` expressions to the aggregates of the metrics that have one, those first that others use."""
-    found: dict[Key, float | None] = {}
+    finished: dict[Key, float | None] = {}
     place = {m.name: i for i, m in enumerate(query.metrics)}
     wanted = [key for key in aggregates if query.metrics[key[1]].finish]
     for key in sorted(wanted, key=lambda k: bool(query.metrics[k[1]].uses)):
         metric = query.metrics[key[1]]
         value = aggregates[key].value(metric, aggregation)
-        others = {name: found.get((key[0], place[used], key[2])) for name, used in metric.uses.items()}
+        others = {name: finished.get((key[0], place[used], key[2])) for name, used in metric.uses.items()}
         known = {name: v for name, v in others.items() if v}
         if value is None or len(known) < len(others):
             continue
         inputs = {**query.facts, **known, "value": value}
         given = _given({name: inputs[name] for name in references([metric.finish or "0"])[metric.finish or "0"]})
         answer = con.execute(f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {given})").fetchone()
-        found[key] = answer[0] if answer else None
-    return found
+        finished[key] = answer[0] if answer else None
+    return finished
 
 
 def _given(values: dict[str, float]) -> str:
@@ -228,17 +231,17 @@ def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> 
     normal = _normal(workload.arch, view.normalization)
     grouping = Grouping(selection, normal.den, view.by_kernel, view.quartiles)
     plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(workload.arch))
-    made = []
+    evaluated = []
     for measured_in, together in _by_pass(workload, plain).items():
         query = dispatch_query(workload, together, grouping, measured_in)
-        made += _evaluate(workload, query, normal.word, view.aggregation)
+        evaluated += _evaluate(workload, query, normal.word, view.aggregation)
     if channels := [m for m in chosen if m.per == "l2_channel"]:
         query = channel_query(workload, channels, grouping)
-        made += _asked_channels(_evaluate(workload, query, normal.word, view.aggregation), wanted)
+        evaluated += _asked_channels(_evaluate(workload, query, normal.word, view.aggregation), wanted)
     order = {m.name: i for i, m in enumerate(chosen)}
     ranks = {k: i for i, k in enumerate(selection.kernels)}
     return sorted(
-        (f for f in made if f.metric.name in order),
+        (f for f in evaluated if f.metric.name in order),
         key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)),
     )
 
@@ -293,7 +296,7 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
     aggregates = run(workload.cursor, query)
     finished = finish(workload.cursor, query, aggregates, aggregation)
     limits = peaks(workload.cursor, query)
-    made = []
+    judged = []
     for i, (metric, missing) in enumerate(zip(query.metrics, query.missing, strict=True)):
         for key in [(kernel, i, channel) for kernel in query.groups for channel in query.channels]:
             aggregate = aggregates.get(key)
@@ -302,8 +305,8 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
                 value = float(round(value))
             bare = _figure(metric, key, value, aggregate)
             unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
-            made.append(_judged(replace(bare, unit=unit), aggregate, missing, limits.get(metric.name)))
-    return made
+            judged.append(_judged(replace(bare, unit=unit), aggregate, missing, limits.get(metric.name)))
+    return judged
 
 
 def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None) -> Figure:

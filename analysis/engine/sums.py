@@ -85,8 +85,8 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: Page) -> Collec
     )
     groups: dict[tuple[str, int | None], list[tuple[int, dict[str, float]]]] = {}
     for kernel, dispatch, _, n, *totals in rows:
-        found = {name: float(v) for name, v in zip(ready, totals, strict=True) if v is not None}
-        groups.setdefault((kernel, dispatch), []).append((n, found))
+        amounts = {name: float(v) for name, v in zip(ready, totals, strict=True) if v is not None}
+        groups.setdefault((kernel, dispatch), []).append((n, amounts))
     done = [KernelWork(k, d, sum(n for n, _ in parts), parts) for (k, d), parts in groups.items()]
     rank = {kernel: i for i, kernel in enumerate(page.selection.kernels)}
     done.sort(key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel], g.dispatch or 0))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from ..catalogue.metrics import by_name, with_metrics
-from ..catalogue.targets import gpu, targets
+from ..catalogue.targets import described
 from ..engine import Figure, View, figures
 from ..notes import Note
 from ..workload import Workload
@@ -87,12 +86,14 @@ def _sound(figure: Figure) -> bool:
 
 def repeats_vgprs(arch: str, row: LaunchConfiguration) -> bool:
     """Whether the AGPRs of a row are only its VGPRs again, as profilers write where the two files are separate."""
-    return _facts(arch, "agprs") == "separate" and bool(row.agprs) and row.agprs == row.vgprs
+    target = described(arch)
+    separate = target is not None and target.agprs == "separate"
+    return separate and bool(row.agprs) and row.agprs == row.vgprs
 
 
 def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration], dynamic_lds_bytes: int) -> list[Note]:
     """What the columns of a profile leave open about registers, LDS and the grid of its first kernel."""
-    notes = []
+    notes, target = [], described(arch)
     if workload.manifest.vendor == "amd" and not dynamic_lds_bytes:
         csv = (
             "CSV files of rocprofv3 from ROCm 7.0 on"
@@ -101,13 +102,13 @@ def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration]
         )
         text = f"{csv} hold static LDS only; give dynamic_lds_bytes where the launch adds LDS."
         notes.append(Note("static_lds_only", text))
-    if any(row.agprs is None for row in rows) and _facts(arch, "agprs") == "unified":
+    if any(row.agprs is None for row in rows) and target and target.agprs == "unified":
         text = "The profile has no column of accumulation registers; with any, occupancy may be lower."
         notes.append(Note("no_agprs", text))
     halved = sum(bool(row.vgprs and not row.agprs) for row in rows)
-    if halved and (by := _facts(arch, "registers_halved_by")):
+    if halved and target and any(defect.halves_registers for defect in target.defect):
         text = (
-            f"{halved} of {len(rows)} rows state no AGPRs: profilers of {by} report half of the registers "
+            f"{halved} of {len(rows)} rows state no AGPRs: profilers of ROCm SDK 1.0 report half of the registers "
             f"on {arch}. If this profile is one of theirs, vgprs must be doubled; the code object tells."
         )
         notes.append(Note("halved_registers", text))
@@ -126,11 +127,3 @@ def _small_grid(workload: Workload, first: LaunchConfiguration) -> list[Note]:
         return []
     text = f"The grid of the first kernel has only {per_cu:.2g} work-groups per CU: too few to keep it filled."
     return [Note("small_grid", text)]
-
-
-def _facts(arch: str, name: Literal["agprs", "registers_halved_by"]) -> str | None:
-    """One fact of a target's registers; None where the target or its occupancy is not known."""
-    facts = gpu(arch).occupancy if arch in targets() else None
-    if facts is None:
-        return None
-    return facts.agprs.value if name == "agprs" else facts.registers_halved_by

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..catalogue import targets
 from ..occupancy import Occupancy
 from .style import (
     AFTER,
@@ -62,7 +63,7 @@ class Scene:
 def sweeps(found: Occupancy, of: Callable[..., Occupancy | None]) -> list[Sweep]:
     """The three sweeps around a launch; ``of(vgprs=64)`` is the occupancy with that changed, None where impossible."""
     rule, launch = found.rule, found.launch
-    nvidia = rule.agprs == "none" and found.gpu.startswith("sm_")
+    nvidia = targets.gpu(found.gpu).vendor == "nvidia"
     register, lane = ("registers", "thread") if nvidia else ("VGPRs", "work-item")
     group, memory = ("block", "shared memory") if nvidia else ("work-group", "LDS")
     extra = f" (+ {launch.agprs} AGPRs)" if launch.agprs else ""
@@ -176,7 +177,7 @@ def _names(limiters: Sequence[str], gpu: str) -> str:
         "sgprs": "scalar registers",
         "lds": "LDS",
     }
-    if gpu.startswith("sm_"):
+    if targets.gpu(gpu).vendor == "nvidia":
         words |= {
             "wave_slots": "warp slots",
             "workgroup_slots": "block slots",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from ...analysis.catalogue.targets import described
 from ...analysis.problems import MissingTool, NotFound
 from .clocks import driver_and_partition
 from .runtime import DeviceFailure, OpenGpu
@@ -69,7 +70,8 @@ class Cuda:
             program = _checked("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
         except RuntimeError as error:
             raise MissingTool("Kernels cannot be compiled", f"NVRTC cannot be loaded ({error})", _FIX) from error
-        target = {"sm_90": "sm_90a"}.get(self.device.arch, self.device.arch)
+        known = described(self.device.arch)
+        target = (known and known.compile_as) or self.device.arch
         options = [f"--gpu-architecture={target}", "--disable-warnings", *(f"-D{k}={v}" for k, v in defines.items())]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         if int(status):

@@ -6,22 +6,19 @@ import hashlib
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pydantic
 
-from ...analysis.catalogue import targets
+from ...analysis.catalogue import files, targets
 from ...analysis.problems import NotFound, Problem, near
 from .runtime import Runtime
 
 _HERE = Path(__file__).parent
-TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90")
-"""The targets that kernels are written for; those of AMD are proven by their disassembly, sm_90 by running."""
 Kind = Literal["stream", "tiles", "loop", "sweep", "launch"]
 Unit = Literal["GB/s", "GFLOP/s", "GIOP/s", "GIPS", "us"]
 
@@ -83,13 +80,12 @@ class Spec(pydantic.BaseModel):
 @cache
 def ceilings(target: str) -> tuple[Spec, ...]:
     """The micro-benchmarks of a target, in the order in which they are run. Raises NotFound for other targets."""
-    vendor = targets.gpu(target).vendor
-    if target not in TARGETS:
-        raise NotFound(
-            f"There are no micro-benchmarks for {target}", "its kernels would have to be written", ", ".join(TARGETS)
-        )
-    table = tomllib.loads((_HERE / "peaks.toml").read_text(encoding="utf-8"))["peak"]
-    return tuple(_on(entry, vendor, target) for entry in table if target in entry.get("gpus", [target]))
+    if not targets.gpu(target).benchmarks:
+        proven = ", ".join(name for name in targets.targets() if targets.gpu(name).benchmarks)
+        raise NotFound(f"There are no micro-benchmarks for {target}", "its kernels would have to be written", proven)
+    table = files.load(_HERE / "peaks.toml")["peak"]
+    entries = (entry for entry in table if targets.holds(entry.get("gpus"), target))
+    return tuple(Spec.model_validate(targets.as_on(entry, target)) for entry in entries)
 
 
 def chosen(target: str, wanted: list[str] | None) -> tuple[Spec, ...]:
@@ -124,13 +120,6 @@ def _variant(spec: Spec, macros: dict[str, str]) -> Spec:
     scale = int(defines.get("UNROLL", "1")) / int(spec.defines.get("UNROLL", "1"))
     threads = int(macros.get("THREADS", spec.threads))
     return spec.model_copy(update={"defines": defines, "threads": threads, "count": round(spec.count * scale)})
-
-
-def _on(entry: dict[str, Any], vendor: str, target: str) -> Spec:
-    """An entry with what the vendor and then the target change."""
-    changes = entry.get("on", {})
-    plain = {key: value for key, value in entry.items() if key not in ("on", "gpus")}
-    return Spec.model_validate(plain | changes.get(vendor, {}) | changes.get(target, {}))
 
 
 _KERNELS = Path(__file__).parent / "kernels"

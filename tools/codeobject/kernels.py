@@ -23,9 +23,6 @@ _METADATA_NOTE, _OLD_METADATA_NOTE = 32, 10
 _NUMBER_LIMIT = 1 << 32
 _CONTAINER_LIMIT = 64
 _KEY_LIMIT = 256
-_MACHINES = {0x2F: "gfx906", 0x30: "gfx908", 0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950", 0x36: "gfx1030",
-             0x41: "gfx1100", 0x4E: "gfx1201"}  # fmt: skip
-"""EF_AMDGPU_MACH of the ELF flags, for code objects V3, which do not name their target."""
 _INTEGERS = (
     ".vgpr_count", ".agpr_count", ".sgpr_count", ".vgpr_spill_count", ".sgpr_spill_count", ".group_segment_fixed_size",
     ".private_segment_fixed_size", ".max_flat_workgroup_size", ".wavefront_size", ".workgroup_processor_mode",
@@ -89,7 +86,7 @@ def _kernels(elf: Elf, budget: Budget) -> list[CodeKernel]:
             named, kernels = _unpacked(content, budget)
         except (ValueError, msgpack.UnpackException, RecursionError) as error:
             raise _damaged(plain_text(str(error))) from error
-        target = named or _MACHINES.get(elf.flags & 0xFF, f"unknown (machine {elf.flags & 0xFF:#x})")
+        target = named or _machine(elf.flags & 0xFF)
         found += [_kernel(entries, target) for entries in kernels]
     return found
 
@@ -162,9 +159,15 @@ def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
     )
 
 
+def _machine(number: int) -> str:
+    """The target by the flags of the ELF header, for code objects V3, which do not name it."""
+    machines = {targets.gpu(name).elf_machine: name for name in targets.targets()}
+    return machines.get(number, f"unknown (machine {number:#x})")
+
+
 def _unified(gpu: str) -> bool:
-    facts = targets.gpu(gpu).occupancy if gpu in targets.targets() else None
-    return gpu == "gfx9-4-generic" or (facts is not None and facts.agprs.value == "unified")
+    target = targets.described(gpu)
+    return target is not None and target.agprs == "unified"
 
 
 def _damaged(why: str) -> BadInput:

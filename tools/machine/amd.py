@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from ...analysis.catalogue import targets
 from . import pci
 from .files import clean, listing, properties, read, there
 from .model import Device, Roots
 
 _LOCAL_HEAPS = (1, 2)
 """KFD heap types of the GPU's own memory: visible to the host, and not."""
-_PRODUCTS = {
-    0x7388: "MI100", 0x738C: "MI100", 0x738E: "MI100",
-    0x7408: "MI250X", 0x740C: "MI250X/MI250", 0x740F: "MI210",
-    0x74A0: "MI300A", 0x74A1: "MI300X", 0x74A2: "MI308X", 0x74A5: "MI325X", 0x74A9: "MI300X HF",
-    0x74B5: "MI300X VF", 0x74B9: "MI325X VF", 0x74BD: "MI300X HF",
-    0x75A0: "MI350X", 0x75A3: "MI355X", 0x75B0: "MI350X VF", 0x75B3: "MI355X VF",
-}  # fmt: skip
-"""AMD Instinct products by PCI device id (pci.ids); the topology's own ``name`` is a code name on most kernels."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +112,7 @@ def _device(roots: Roots, index: int, number: int, values: dict[str, int], drive
 def _name(roots: Roots, where: str | None, device_id: int) -> str | None:
     if stated := clean(pci.attribute(roots, where, "product_name") or ""):
         return stated
-    product = _PRODUCTS.get(device_id)
+    product = targets.product_name(device_id)
     return f"AMD Instinct {product}" if product else None
 
 

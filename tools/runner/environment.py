@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 _PASSED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
     "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
-    "XDG_DATA_HOME", "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROOFLENS_CATALOGUE",
 })  # fmt: skip
 _PASSED_PREFIXES = (
     "LC_", "PYTHON",

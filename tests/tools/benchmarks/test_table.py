@@ -7,8 +7,9 @@ from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.work import family
 from rooflens.analysis.problems import NotFound
 from rooflens.tools.benchmarks import table as sources
-from rooflens.tools.benchmarks.table import TARGETS, ceilings, chosen, variants
+from rooflens.tools.benchmarks.table import ceilings, chosen, variants
 
+TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90")
 _DERIVED = {"infinity_cache.bw", "hbm.bw", "valu.issue", "valu.f16", "valu.i64"}
 """Ceilings that follow from others, or that no kernel here measures."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.catalogue.targets import described
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest
 from ..tables.csvfile import read_headers, stage
@@ -29,7 +30,6 @@ _FACTS = {
     "Max Waves Per CU": "max_waves_per_cu",
     "Max Clock Freq. (MHz)": "max_sclk",
 }
-_CUS_PER_XCD = {"gfx942": 38, "gfx950": 32}
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,10 @@ def _rocminfo_agent(section: str) -> Agent | None:
         return None
     numbers = {fact: _number(fields.get(key, "")) for key, fact in _FACTS.items()}
     facts = {fact: number for fact, number in numbers.items() if number > 0}
-    per_xcd = _CUS_PER_XCD.get(arch[0])
-    if per_xcd and facts.get("cu_per_gpu", 0) % per_xcd == 0 and "cu_per_gpu" in facts:
-        facts["num_xcd"] = facts["cu_per_gpu"] / per_xcd
+    target = described(arch[0])
+    per_xcd = target.die.compute_units if target and target.die else None
+    if per_xcd and "cu_per_gpu" in facts and facts["cu_per_gpu"] % per_xcd.value == 0:
+        facts["num_xcd"] = facts["cu_per_gpu"] / per_xcd.value
     return Agent(int(_number(fields.get("Node", ""))), arch[0], fields.get("Marketing Name") or None, facts)
 
 

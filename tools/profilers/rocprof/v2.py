@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ....analysis.catalogue.targets import described
 from ....analysis.problems import BadArgument, Problem
 from ..failures import explained
 from ..request import Replay, Request, Step, left_out_notes
@@ -80,5 +81,5 @@ def _step(request: Request, program: str, out: str, name: str, counters: tuple[s
         argv.append("--kernel-trace")
     argv += ["-d", f"{out}/{name}"]
     # Without it the XCDs of an MI300 share one row, and counters of one channel cannot be told apart.
-    env = {"ROCPROFILER_INDIVIDUAL_XCC_MODE": "1"} if request.target.startswith("gfx94") else {}
+    env = {"ROCPROFILER_INDIVIDUAL_XCC_MODE": "1"} if (known := described(request.target)) and known.chiplets else {}
     return Step(name, (*argv, *request.command), counters, files, env, unset=("ROCP_", "ROCPROFILER_"))

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.catalogue.targets import described
 from ....analysis.problems import BadInput
 from ....analysis.store import Manifest, write_table
 from ..tables.csvfile import stage, widen
@@ -46,7 +47,6 @@ _TEXTS = {  # field of the manifest -> its names in sysinfo.csv
     "version": ("version",),
 }
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}")
-_CHIPLET_CHANNELS = 16
 _HBM_BYTES_PER_CLOCK = 32
 _WHOLE = 1e-6
 
@@ -84,8 +84,9 @@ def facts_of(info: dict[str, str], notes: list[str]) -> dict[str, float]:
         if value > 0:
             facts[fact] = value
     if "num_xcd" not in facts:
-        chiplets = (arch_of(info) or "").startswith(("gfx94", "gfx95"))
-        facts["num_xcd"] = max(1.0, facts.get("total_l2_chan", 0) // _CHIPLET_CHANNELS) if chiplets else 1.0
+        target = described(arch_of(info))
+        channels = target.die.l2_channels.value if target and target.die and target.chiplets else None
+        facts["num_xcd"] = max(1.0, facts.get("total_l2_chan", 0) // channels) if channels else 1.0
     if "num_hbm_channels" not in facts and "max_mclk" in facts:
         # Early generations state the bandwidth (GB/s) instead: clock x 32 bytes x channels.
         bandwidth = _number(info.get("hbm_bw") or info.get("hbmBW") or "")

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ....analysis.catalogue.targets import Gpu, described
 from ..tables.files import small_table
 from ..tables.names import plain_text
-from ..tables.xcd import CHANNELS
 
 FIELDS = (  # numeric fields that are used, as JSON spells them
     "simd_count", "simd_per_cu", "cu_count", "num_xcc", "num_shader_banks", "max_engine_clk_fcompute",
     "gfx_target_version", "wave_front_size", "max_waves_per_cu", "node_id", "logical_node_id", "logical_node_type_id",
 )  # fmt: skip
 _UNNAMED = {"", "unknown", "ip discovery", "n/a", "none", "(none)"}
-_L2_CHANNELS = {"gfx906": 16, "gfx908": 32, "gfx90a": 32}  # of the only die
 _LDS_BANKS, _PIPES = 32, 4
+_CHANNEL_BITS = 128  # where the target does not state another width
 _MOST_CUS_PER_ENGINE = 16
 _CUS_PER_SQC = 2
 
@@ -57,6 +57,7 @@ def agent_of(fields: Mapping[str, Any]) -> Agent | None:
     arch = arch_of(fields.get("name"), number["gfx_target_version"])
     if arch is None or number["simd_count"] == 0:
         return None
+    target = described(arch)
     simds = number["simd_per_cu"]
     units = number["simd_count"] / simds if simds else number["cu_count"]
     dies = max(1.0, number["num_xcc"])
@@ -73,9 +74,9 @@ def agent_of(fields: Mapping[str, Any]) -> Agent | None:
         "max_waves_per_cu": number["max_waves_per_cu"],
         "max_sclk": number["max_engine_clk_fcompute"],
         "num_xcd": dies,
-        "total_l2_chan": _L2_CHANNELS.get(arch, CHANNELS * dies if arch.startswith(("gfx94", "gfx95")) else 0),
+        "total_l2_chan": target.l2_channels(dies) if target else 0.0,
         "lds_banks_per_cu": float(_LDS_BANKS),
-        **_memory(arch, fields.get("mem_banks")),
+        **_memory(target, fields.get("mem_banks")),
     }
     texts = (plain_text(str(fields.get(f) or ""), 80) for f in ("product_name", "model_name"))
     return Agent(
@@ -110,14 +111,14 @@ def profiled(agents: Iterable[Agent], numbers: Iterable[int], warnings: list[str
     return known[0] if known else None
 
 
-def _memory(arch: str, banks: object) -> dict[str, float]:
-    """Memory clock (MHz) and channels; a channel has 64 bits from the MI300 series on, 128 before."""
+def _memory(target: Gpu | None, banks: object) -> dict[str, float]:
+    """Memory clock (MHz) and channels."""
     best = max(
         (b for b in banks if isinstance(b, Mapping)) if isinstance(banks, list) else (),
         key=lambda b: _number(b.get("size_in_bytes")),
         default={},
     )
-    bits = 64 if arch.startswith(("gfx94", "gfx95")) else 128
+    bits = target.hbm_channel_bits.value if target and target.hbm_channel_bits else _CHANNEL_BITS
     return {"max_mclk": _number(best.get("mem_clk_max")), "num_hbm_channels": _number(best.get("width")) // bits}
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....analysis.catalogue.events import absent, events_of, level_of
+from ....analysis.catalogue.targets import described, gpu
+from ....analysis.catalogue.targets import targets as known_targets
 from ....analysis.problems import BadArgument, MissingTool, Problem
 from ..failures import explained
 from ..request import (
@@ -126,10 +128,6 @@ def _guess(options: set[str]) -> str:
     return "0.5" if "--pmc" in options else "0.4"
 
 
-_FAMILY = ("gfx908", "gfx90a", "gfx942", "gfx950")
-"""Stated as the definition's architectures where the target is not known; each has the level counters."""
-
-
 @dataclass(frozen=True)
 class Pass:
     """The counters of one pass as rocprofv3 is asked for them, and the definitions that it needs for them."""
@@ -171,7 +169,7 @@ def translated(request: Request, counters: tuple[str, ...], features: Features) 
 
 def definitions_text(request: Request, expressions: dict[str, str], features: Features) -> str:
     """The YAML file for --extra-counters in the schema of this version."""
-    targets = [request.target] if request.target else list(_FAMILY)
+    targets = [request.target] if request.target else [t for t in known_targets() if gpu(t).counter_limits]
     if features.definitions == "map":
         return "".join(
             f"{name}:\n  architectures:\n    {'/'.join(targets)}:\n      expression: {text}\n  description: ''\n"
@@ -195,7 +193,8 @@ def _refused(request: Request, counter: str, features: Features) -> str | None:
     if features.definitions is None:
         return f"rocprofv3 {features.version} cannot be taught counters, and it has none for this"
     if level_of(counter):
-        return "rocprofv3 integrates no level counters on MI100" if request.target == "gfx908" else None
+        known = described(request.target)
+        return known.without_integrals.get("rocprofv3") if known else None
     if channels(request) is None:
         return "how many XCDs the device has is not known; name the product (MI300X) as gpu"
     return None

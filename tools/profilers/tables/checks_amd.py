@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ....analysis.catalogue.targets import described
 from ....analysis.database import sql_name
 from ....analysis.store import Manifest
 from .checked import CLOCK_TOLERANCE, Tables
@@ -66,16 +67,10 @@ def accumulated(tables: Tables) -> Iterator[str]:
 def known_defects(manifest: Manifest) -> Iterator[str]:
     """Versions of AMD's tools that are known to write wrong values."""
     release = tuple(int(n) for n in re.findall(r"\d+", (manifest.tool_version or "").split("-")[0])[:3])
-    if manifest.arch == "gfx942" and (6, 3, 0) <= release < (6, 4, 2):
-        yield (
-            "gfx942_timestamps: ROCm 6.3.0 to 6.4.1 wrote wrong GPU timestamps on MI300: "
-            "durations and rates may be wrong."
-        )
-    if manifest.arch == "gfx950" and (not release or release < (7, 1)):
-        yield (
-            "gfx950_registers: Profilers up to ROCm 7.0 report half of the vector registers on gfx950 and none "
-            "of the accumulation registers: occupancy computed from them is too high."
-        )
+    target = described(manifest.arch)
+    for defect in target.defect if target else []:
+        if defect.concerns(release):
+            yield f"{defect.code}: {defect.text}"
 
 
 CHECKS = (waves, clock, accumulated)

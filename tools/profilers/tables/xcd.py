@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....analysis.catalogue.targets import described
 from ....analysis.database import sql_name
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
@@ -95,6 +96,6 @@ def channels_per_xcd(facts: dict[str, float], arch: str | None, instances: list[
     channels, xcds = int(facts.get("total_l2_chan", 0)), int(facts.get("num_xcd", 0))
     if channels and xcds:
         return max(1, channels // xcds)
-    if (arch or "").startswith(("gfx94", "gfx95")) or max(instances, default=0) >= 2 * CHANNELS:
+    if ((target := described(arch)) and target.chiplets) or max(instances, default=0) >= 2 * CHANNELS:
         return CHANNELS
     return max(CHANNELS, max(instances, default=0) + 1)

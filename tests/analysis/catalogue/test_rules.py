@@ -59,7 +59,8 @@ def test_every_name_of_every_rule_exists_on_some_target() -> None:
 
 def test_conditions_skip_no_missing_value() -> None:
     skipping = re.compile(r"(?i)\b(coalesce|greatest|least|ifnull|is\s+(not\s+)?null|list_max|count)\b")
-    for text in [e for s in SIGNALS for e in (*s.nvidia, *s.cdna)] + [e for r in RULES for e in expressions(r)]:
+    of_signals = [e for s in SIGNALS for every in s.on.values() for e in every]
+    for text in of_signals + [e for r in RULES for e in expressions(r)]:
         assert not skipping.search(text), text
 
 

@@ -13,7 +13,7 @@ from rooflens.analysis.catalogue.work import formulas
 from rooflens.analysis.store import Store
 from rooflens.tools.import_profile import import_profile
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 THREADS = 2112 * 256
 CHIPS = {"sm_90": "gh100", "sm_80": "ga100"}
 

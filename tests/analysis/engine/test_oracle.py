@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def _oracle() -> ModuleType:
