@@ -12,8 +12,9 @@ from ..analysis.catalogue import products, targets
 from ..analysis.planning.plan import PassPlan, plan, resolve
 from ..analysis.problems import BadArgument, NotFound, near
 from ..analysis.store import Store
-from .profilers.request import Request, Step
+from .profilers.request import Request
 from .results import NextCall, Result, Table, table
+from .runner.job import Step
 
 if TYPE_CHECKING:
     from .profilers.drivers import Profiler

@@ -26,8 +26,9 @@ from rooflens.tests.standins.install import install, machine
 from rooflens.tests.standins.options import VERSIONS
 from rooflens.tests.standins.setting import VARIABLE
 from rooflens.tools import profile_command as profiling
+from rooflens.tools.cancel_run import cancel_run
 from rooflens.tools.compute_metrics import compute_metrics
-from rooflens.tools.get_run import RunResult, cancel_run, get_run
+from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.import_profile import ImportResult, import_profile
 from rooflens.tools.machine.model import Roots
 from rooflens.tools.plan_profile import PlanResult, plan_profile

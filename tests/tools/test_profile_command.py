@@ -15,7 +15,8 @@ from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
 from rooflens.analysis.store import Store
 from rooflens.tests.perf_stand_in import install
 from rooflens.tools import profile_command as profiling
-from rooflens.tools.get_run import RunResult, cancel_run, get_run
+from rooflens.tools.cancel_run import cancel_run
+from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.list_devices import Machine
 from rooflens.tools.profile_command import profile_command
 from rooflens.tools.query_counters import query_counters

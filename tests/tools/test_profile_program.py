@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.problems import BadArgument, NotAllowed, NotFound, Problem
-from rooflens.tools.profile_command import checked
+from rooflens.tools.runner.program import checked
 
 PATH = {"PATH": os.environ["PATH"]}
 
@@ -23,15 +23,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_program_by_path_or_on_the_search_path_is_accepted(folder: Path) -> None:
-    assert checked(["./matmul", "-n", "8"], str(folder), {}, PATH).command == ("./matmul", "-n", "8")
-    assert checked([str(folder / "matmul")], "/", {}, PATH).cwd == "/"
-    assert checked(["sh", "-c", ":"], None, {}, PATH).cwd == str(Path.cwd())
-    assert checked(["matmul"], "/", {"PATH": str(folder)}, PATH).given == {"PATH": str(folder)}
+    assert checked(["./matmul", "-n", "8"], str(folder), {}, PATH) == str(folder)
+    assert checked([str(folder / "matmul")], "/", {}, PATH) == "/"
+    assert checked(["sh", "-c", ":"], None, {}, PATH) == str(Path.cwd())
+    assert checked(["matmul"], "/", {"PATH": str(folder)}, PATH) == "/"
 
 
 @pytest.mark.parametrize("argument", ["; rm -rf x", "$(id)", "a\nb", "--", "-o", "", "'", "*"])
 def test_arguments_may_be_anything_but_nul(folder: Path, argument: str) -> None:
-    assert checked(["./matmul", argument], str(folder), {}, PATH).command[1] == argument
+    assert checked(["./matmul", argument], str(folder), {}, PATH) == str(folder)
 
 
 @pytest.mark.parametrize(

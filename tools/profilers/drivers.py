@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ...analysis.problems import BadArgument, NotFound, Problem, near
+from ..runner.job import Step
 from .ncu import run as ncu
 from .perf import run as perf
-from .request import Replay, Request, Step
+from .request import Replay, Request
 from .rocprof import v1 as rocprof
 from .rocprof import v2 as rocprofv2
 from .rocprofv3 import run as rocprofv3

@@ -13,6 +13,7 @@ from ...analysis.catalogue import targets
 from ...analysis.catalogue.events import EVERY, block_of, events_of, level_of
 from ...analysis.catalogue.products import products
 from ...analysis.problems import BadArgument
+from ..runner.job import Step
 
 Replay = Literal["application", "kernel"]
 
@@ -36,23 +37,6 @@ class Request:
     """GPU target such as gfx942, whose counter names and limits hold for ``passes``; empty where not known."""
     facts: Mapping[str, float] = field(default_factory=dict)
     """Known facts of the device, under the catalogue's names: counters per L2 channel need num_xcd, total_l2_chan."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One run of the application: what to start, what to write before, and what it will have measured."""
-
-    name: str
-    """Of the run and of its folder below the output folder, such as ``timing`` or ``pass_1``."""
-    argv: tuple[str, ...]
-    """The whole argument list, profiler first; paths are below the output folder given to the builder."""
-    counters: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Input files to write before the run: path relative to the output folder -> text."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Variables to set for this run."""
-    unset: tuple[str, ...] = ()
-    """Prefixes of variables that the run must not inherit, such as ``ROCPROF_``."""
 
 
 _PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from ....analysis.problems import BadArgument, MissingTool, Problem
+from ...runner.job import Step
 from ..failures import explained
-from ..request import Replay, Request, Step, checked_launches, checked_pattern, left_out_notes
+from ..request import Replay, Request, checked_launches, checked_pattern, left_out_notes
 
 NAME = "ncu"
 VENDOR = "nvidia"

@@ -7,8 +7,9 @@ import shlex
 from dataclasses import dataclass
 
 from ....analysis.problems import BadArgument, Problem
+from ...runner.job import Step
 from ..failures import explained
-from ..request import Replay, Request, Step, refuse, refuse_kernel_replay
+from ..request import Replay, Request, refuse, refuse_kernel_replay
 
 NAME = "perf"
 VENDOR = "cpu"

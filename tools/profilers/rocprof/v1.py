@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from ....analysis.problems import BadArgument, Problem
+from ...runner.job import Step
 from ..failures import explained
-from ..request import Replay, Request, Step, left_out_notes
+from ..request import Replay, Request, left_out_notes
 from . import inputs
 
 NAME = "rocprof"

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from ....analysis.catalogue.events import absent, events_of, level_of
 from ....analysis.problems import BadArgument, MissingTool, Problem
+from ...runner.job import Step
 from ..failures import explained
 from ..request import (
     Replay,
     Request,
-    Step,
     channels,
     check_limits,
     checked_launches,

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
 from rooflens.tools.profilers.ncu.run import explain, features, features_of, left_out, notes, steps
-from rooflens.tools.profilers.request import Request, Step
+from rooflens.tools.profilers.request import Request
+from rooflens.tools.runner.job import Step
 
 REQUEST = Request(
     command=("./k", "--metrics", "a b"), passes=(("smsp__inst_executed.sum", "dram__bytes.sum"),), replay="kernel",

@@ -9,8 +9,9 @@ import re
 import pytest
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.problems import BadArgument
-from rooflens.tools.profilers.request import Request, Step
+from rooflens.tools.profilers.request import Request
 from rooflens.tools.profilers.rocprofv3.run import Features, explain, features_of, left_out, notes, steps
+from rooflens.tools.runner.job import Step
 
 COMMAND = ("./app", "--size", "8", "--", "a b", "$(x)")
 SINCE = {  # option -> the first version that knows it, as scanned from the scripts of each

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rooflens.tools.runner.environment import HIDDEN, inherited, redacted, secrets, without
+from rooflens.tools.runner.program import HIDDEN, inherited, redacted, secrets, without
 
 NEEDED = {
     "PATH": "/bin", "HOME": "/home/u", "LANG": "C", "LC_ALL": "C", "LD_LIBRARY_PATH": "/opt/rocm/lib",
