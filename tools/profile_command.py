@@ -108,7 +108,7 @@ def profile_command(
         features = _features(driver, choice.path)
         steps = driver.steps(request, features, program=choice.path, out=str(run_folder / run.out))
         run.counters = {step.name: list(step.counters) for step in steps}
-        run.notes = [*_notes(planned, steps, choice), *driver.notes(request, features)]
+        run.notes = [*_notes(planned, steps, choice), *(note.text for note in driver.notes(request, features))]
         job = Job(
             run=run,
             steps=list(steps),

@@ -77,7 +77,7 @@ def test_counters_of_links_do_not_endanger_the_others() -> None:
     mixed = dataclasses.replace(REQUEST, passes=((*links, "dram__bytes.sum"),))
     assert one(mixed).counters == ("gpu__time_duration.sum", "dram__bytes.sum")
     assert tuple(left_out(mixed, features_of(None))) == links
-    assert any("nvlrx__bytes.sum" in note for note in notes(mixed, features_of(None)))
+    assert any("nvlrx__bytes.sum" in note.text for note in notes(mixed, features_of(None)))
     alone = dataclasses.replace(REQUEST, passes=(links,))
     assert one(alone).counters == ("gpu__time_duration.sum", *links)
     assert left_out(alone, features_of(None)) == {}

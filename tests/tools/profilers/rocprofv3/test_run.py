@@ -123,7 +123,7 @@ def test_where_counters_cannot_be_defined_they_are_left_out_and_told(version: st
     (job,) = json.loads(step.files["pass_1.json"])["jobs"]
     assert job["pmc"] == ["GRBM_GUI_ACTIVE", "TCC_HIT_sum"]
     assert step.counters == ("GRBM_GUI_ACTIVE", "TCC_HIT_sum")
-    assert any("SQ_LEVEL_WAVES_ACCUM" in note for note in notes(request(), features_of(version)))
+    assert any("SQ_LEVEL_WAVES_ACCUM" in note.text for note in notes(request(), features_of(version)))
 
 
 def test_mi100_has_no_integrals_under_rocprofv3() -> None:
