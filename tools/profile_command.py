@@ -156,9 +156,9 @@ def _notes(planned: PassPlan, steps: Sequence[Step], choice: Choice) -> list[str
     return notes
 
 
-def _some(names: tuple[str, ...] | list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _some(names: Sequence[str], most: int = _NAMED) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 _LOST_NAMED = 12
@@ -200,7 +200,7 @@ def _missing(asked: list[str], merged: Merged) -> list[str]:
     lost = [counter for counter in dict.fromkeys(asked) if counter not in brought]
     if not lost:
         return []
-    named = ", ".join(lost[:_LOST_NAMED]) + (f" and {len(lost) - _LOST_NAMED} more" if len(lost) > _LOST_NAMED else "")
+    named = _some(lost, _LOST_NAMED)
     return [
         f"counters: The profiler was asked for {named} and gave none: its version may not know them on this device."
     ]

@@ -407,6 +407,8 @@ def test_a_profiler_that_hangs_and_ignores_sigterm_is_ended(node: Node) -> None:
 def test_a_hanging_run_can_be_cancelled_and_ends_with_the_server(node: Node) -> None:
     node.has(trouble="hang")
     run = node.profile(*launching("copy"), wait_s=1)
+    while run.state == "queued":
+        run = get_run(node.store, run.run_id, wait_s=0.1)
     waiting = node.profile(*launching("copy"), wait_s=0)
     assert (run.state, waiting.state) == ("running", "queued")
     ended = cancel_run(node.store, run.run_id)

@@ -55,9 +55,9 @@ def secrets(environment: Mapping[str, str], given: Mapping[str, str]) -> list[st
     """
     passed = inherited(environment)
     withheld = {n: v for n, v in environment.items() if n not in passed}
-    found = [v for n, v in withheld.items() if _SECRET.search(n) or (_RANDOM.fullmatch(v) and "/" not in v)]
-    found += [v for n, v in given.items() if _SECRET.search(n)]
-    return sorted({v for v in found if len(v) >= _SHORTEST}, key=len, reverse=True)
+    values = [v for n, v in withheld.items() if _SECRET.search(n) or (_RANDOM.fullmatch(v) and "/" not in v)]
+    values += [v for n, v in given.items() if _SECRET.search(n)]
+    return sorted({v for v in values if len(v) >= _SHORTEST}, key=len, reverse=True)
 
 
 def without(environment: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, str]:
