@@ -12,12 +12,13 @@ import pydantic
 
 from ..analysis.problems import BadArgument, NotFound, Problem, near
 from ..analysis.store import Store
+from ..tools.cancel_run import cancel_run
 from ..tools.compare_workloads import compare_workloads
 from ..tools.compute_metrics import compute_metrics
 from ..tools.compute_occupancy import compute_occupancy
 from ..tools.compute_roofline import compute_roofline
 from ..tools.diagnose_bottleneck import diagnose_bottleneck
-from ..tools.get_run import cancel_run, get_run
+from ..tools.get_run import get_run
 from ..tools.import_profile import import_profile
 from ..tools.list_devices import list_devices
 from ..tools.list_workloads import list_workloads

@@ -1,9 +1,10 @@
-"""get_run and cancel_run: how a run stands, what it gave, and ending it."""
+"""The tool get_run: how a run stands and what it gave."""
 
 from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -16,13 +17,12 @@ from .list_workloads import list_workloads
 from .profilers.tables.files import head
 from .profilers.tables.names import plain_text
 from .results import NextCall, Result, Table, table
-from .runner import lookup
-from .runner.environment import redacted, secrets
-from .runner.state import FINAL, LOGS, UNFINISHED, RunRequest, RunState
+from .runner import state as runs
+from .runner.program import redacted, secrets
+from .runner.state import FINAL, LOGS, UNFINISHED, BenchmarkRun, ProfileRun, RunState
 
 LONGEST_WAIT_S = 50.0
 """Clients give up on a call after a minute."""
-_SETTLE_S = 8.0
 _KERNELS, _NAME = 5, 160
 _LINES, _LINE = 15, 300
 _HEAD = 20_000
@@ -60,25 +60,13 @@ def get_run(
 ) -> RunResult:
     """How a run stands: progress, then its workload and longest kernels, or why it failed with the end of its output.
     Waits up to wait_s seconds (at most 50) for its end."""
-    folder = lookup.find(store, run_id)
-    lookup.wait(store, folder, min(wait_s, LONGEST_WAIT_S))
-    return shown(store, *lookup.look(store, folder))
+    return run_result(store, runs.find(store, run_id), wait_s)
 
 
-def cancel_run(store: Store, run_id: str) -> RunResult:
-    """End a run with every process it started. What its finished runs of the program measured is kept, as a partial
-    workload."""
-    folder = lookup.find(store, run_id)
-    if lookup.look(store, folder)[1].state in FINAL:
-        found = shown(store, *lookup.look(store, folder))
-        return found.model_copy(update={"notes": [*found.notes, "The run had ended already."]})
-    lookup.cancel(store, folder)
-    lookup.wait(store, folder, _SETTLE_S)
-    return shown(store, *lookup.look(store, folder))
-
-
-def shown(store: Store, request: RunRequest, state: RunState) -> RunResult:
-    """A run as an answer."""
+def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
+    """The run in ``folder`` as an answer, once it has ended or ``wait_s`` seconds (at most 50) have passed."""
+    runs.wait(store, folder, min(wait_s, LONGEST_WAIT_S))
+    run, state = runs.look(store, folder)
     final = state.state in FINAL
     ended_ns = state.ended_ns if final and state.ended_ns else time.time_ns()
     result = dict(state.result)
@@ -86,27 +74,30 @@ def shown(store: Store, request: RunRequest, state: RunState) -> RunResult:
     warnings = [*state.warnings, *result.pop("warnings", [])]
     kernels, lost = _kernels(store, workload)
     hidden = secrets(os.environ, {})
-    benchmark, rows = request.kind == "benchmark", result.pop("ceilings", [])
-    mode = request.about.get("mode", "")
-    failed = final and state.state != "done"
-    return RunResult(
-        run_id=request.run_id,
+    answer = RunResult(
+        run_id=run.run_id,
         state=state.state,
-        progress=state.doing,
+        progress=state.activity,
         steps_done=len(state.finished),
-        steps=len(request.steps),
-        elapsed_s=round((ended_ns - request.created_ns) / 1e9, 1),
+        steps=len(run.steps),
+        elapsed_s=round((ended_ns - run.created_ns) / 1e9, 1),
         workload=workload,
         partial=state.partial,
-        problem=redacted(_problem(store, request, state), hidden) or None,
         kernels=kernels,
-        ceilings=peak_tables.ceilings(rows) if benchmark else None,
-        result=result if request.kind != "profile" else {},
-        output=redacted(_tail(store, request, state), hidden) or None if failed else None,
         warnings=[*warnings, *lost],
-        notes=[*request.notes, *(peak_tables.notes(rows, mode) if benchmark and final else [])],
-        next=_next(request, state, workload, result.get("arch")),
+        notes=run.notes,
+        next=_next(run, state, workload, result.get("arch")),
     )
+    problem = state.problem.problem().text if state.problem and final else ""
+    if isinstance(run, BenchmarkRun):
+        rows = result.pop("ceilings", [])
+        answer.ceilings, answer.result = peak_tables.ceilings(rows), result
+        answer.notes = [*run.notes, *(peak_tables.notes(rows, run.mode) if final else [])]
+    elif final and state.state != "done":
+        problem = _explained(run, state, folder) or problem
+        answer.output = redacted(_last_lines(run, state, folder), hidden) or None
+    answer.problem = redacted(problem, hidden) or None
+    return answer
 
 
 def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str]]:
@@ -117,63 +108,58 @@ def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str
     except (StoreProblem, NotFound) as problem:
         # Removed or damaged since the run ended.
         return None, [problem.text]
-    picks = [full.columns.index(name) for name in _COLUMNS]
-    rows = [[plain_text(v, _NAME) if isinstance(v, str) else v for v in (row[i] for i in picks)] for row in full.rows]
+    kernels = [dict(zip(full.columns, row, strict=True)) for row in full.rows]
+    rows = [[plain_text(v, _NAME) if isinstance(v := k[name], str) else v for name in _COLUMNS] for k in kernels]
     return table(_COLUMNS, rows).model_copy(update={"total_rows": full.total_rows, "truncated": full.truncated}), []
 
 
-def _problem(store: Store, request: RunRequest, state: RunState) -> str:
-    """Why the run ended as it did; a failure that the profiler's own words explain is told in ours."""
-    if state.problem is None or state.state not in FINAL:
+def _explained(run: ProfileRun, state: RunState, folder: Path) -> str:
+    """A failure in our words where what the profiler printed is known to us; empty otherwise."""
+    from .profilers import drivers
+
+    if not (run.profiler and state.fault and state.problem and state.problem.kind in ("BadInput", "MissingTool")):
         return ""
-    profiler = request.about.get("profiler")
-    unclear = state.problem.kind in ("BadInput", "MissingTool") and state.fault
-    if request.kind == "profile" and profiler and unclear:
-        from .profilers import drivers as programs
-
-        # A failure after the last step concerns all of them.
-        at_fault = [step for step in request.steps if step == state.fault] or request.steps
-        printed = [text for stream in ("err", "out") for s in at_fault if (text := _log(store, request, s, stream))]
-        printed += [text for s in at_fault if (text := _own_log(store, request, s))]
-        if explained := programs.profiler(profiler).explain(state.status or 0, "\n".join(printed)):
-            return explained.text
-    return state.problem.problem().text
+    # A failure after the last step concerns all of them.
+    at_fault = [step for step in run.steps if step == state.fault] or run.steps
+    printed = [text for stream in ("err", "out") for step in at_fault if (text := _log(folder, step, stream))]
+    printed += [text for step in at_fault if (text := _own_log(run, step, folder))]
+    problem = drivers.profiler(run.profiler).explain(state.status or 0, "\n".join(printed))
+    return problem.text if problem else ""
 
 
-def _tail(store: Store, request: RunRequest, state: RunState) -> str:
+def _last_lines(run: ProfileRun, state: RunState, folder: Path) -> str:
     """The last lines of what the program at fault printed. What our own calls print is for the log alone."""
-    if request.kind != "profile" or state.fault not in request.steps:
+    if state.fault not in run.steps:
         return ""
-    told = [line for line in _own_log(store, request, state.fault).splitlines() if line.startswith("==")]
+    messages = [line for line in _own_log(run, state.fault, folder).splitlines() if line.startswith("==")]
     for stream in ("err", "out"):
-        lines = [*_log(store, request, state.fault, stream).splitlines(), *told]
-        if shown := [plain_text(line, _LINE) for line in lines if line.strip()]:
-            return "\n".join(shown[-_LINES:])
+        printed = [*_log(folder, state.fault, stream).splitlines(), *messages]
+        if lines := [plain_text(line, _LINE) for line in printed if line.strip()]:
+            return "\n".join(lines[-_LINES:])
     return ""
 
 
-def _log(store: Store, request: RunRequest, step: str, stream: str) -> str:
+def _log(folder: Path, step: str, stream: str) -> str:
     """What a step printed, as far as it was kept."""
-    path = store.run_folder(request.run_id) / LOGS / f"{step}.{stream}"
+    path = folder / LOGS / f"{step}.{stream}"
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
-def _own_log(store: Store, request: RunRequest, step: str) -> str:
+def _own_log(run: ProfileRun, step: str, folder: Path) -> str:
     """The head of the file into which the profiler itself writes what it has to say, if it keeps one."""
-    from .profilers import drivers as programs
+    from .profilers import drivers
 
-    name = programs.profiler(request.about["profiler"]).LOG
-    folder = store.run_folder(request.run_id)
-    places = [folder / UNFINISHED / step / name, folder / request.out / step / name] if name else []
-    found = next((place for place in places if place.is_file()), None)
-    return head(found, _HEAD).decode("utf-8", "replace") if found else ""
+    name = drivers.profiler(run.profiler).LOG if run.profiler else None
+    places = [folder / UNFINISHED / step / name, folder / run.out / step / name] if name else []
+    path = next((place for place in places if place.is_file()), None)
+    return head(path, _HEAD).decode("utf-8", "replace") if path else ""
 
 
-def _next(request: RunRequest, state: RunState, workload: str | None, arch: str | None) -> list[NextCall]:
+def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, arch: str | None) -> list[NextCall]:
     if state.state not in FINAL:
-        again = {"run_id": request.run_id, "wait_s": 45}
+        again = {"run_id": run.run_id, "wait_s": 45}
         return [NextCall(tool="get_run", arguments=again, why="it is not finished yet")]
-    if request.kind == "benchmark" and state.state == "done":
+    if isinstance(run, BenchmarkRun) and state.state == "done":
         return peak_tables.next_calls() if state.result.get("stored") else []
     if workload is None:
         return []

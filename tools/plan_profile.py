@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import Field
@@ -12,12 +12,11 @@ from ..analysis.catalogue import products, targets
 from ..analysis.planning.plan import PassPlan, plan, resolve
 from ..analysis.problems import BadArgument, NotFound, near
 from ..analysis.store import Store
-from .profilers.request import Request, Step
+from .profilers import drivers
+from .profilers.drivers import Profiler as Driver
+from .profilers.request import Request, block_use, launched
 from .results import NextCall, Result, Table, table
-
-if TYPE_CHECKING:
-    from .profilers.drivers import Profiler
-
+from .runner.job import Step
 
 OUT = "rooflens_run"
 """The folder that the commands write to, below the one they are run in."""
@@ -25,7 +24,7 @@ _LONG = 1000
 
 
 class Command(pydantic.BaseModel):
-    """One run of the program."""
+    """One start of the program."""
 
     step: str
     argv: list[str]
@@ -38,10 +37,10 @@ class Command(pydantic.BaseModel):
 
 def input_files(steps: list[Step], *, texts: bool) -> Table:
     """Every input file with its size and, if wanted, its text; short ones first."""
-    found = sorted(((f"{OUT}/{n}", text) for s in steps for n, text in s.files.items()), key=lambda f: len(f[1]))
+    files = sorted(((f"{OUT}/{n}", text) for s in steps for n, text in s.files.items()), key=lambda f: len(f[1]))
     # A table, so that the server can cut it: definitions of every channel of an MI350 take 80 kB a pass.
     columns = {"file": None, "characters": None, "text": None}
-    return table(columns, [[name, len(text), text if texts else None] for name, text in found])
+    return table(columns, [[name, len(text), text if texts else None] for name, text in files])
 
 
 def by_hand(step: Step, full: bool) -> Command:
@@ -112,25 +111,21 @@ def plan_profile(
 ) -> PlanResult:
     """Passes of counters that metrics take on a GPU, how often the program runs, and the exact profiler commands to
     run by hand on another machine (detail="full": with input files). Runs nothing."""
-    from .profilers.drivers import chosen
-    from .profilers.request import launched
-
     target, facts = _device(gpu)
-    module = chosen(profiler, targets.gpu(target).vendor)
-    features = module.features_of(profiler_version)
+    driver = drivers.chosen(profiler, targets.gpu(target).vendor)
+    features = driver.features_of(profiler_version)
     planned = plan(target, metrics if metrics is not None else ["overview"], max_passes=max_passes)
     request = Request(
         command=_checked(command),
         passes=planned.passes,
         kernel=kernel,
         launches=_range(launches),
-        replay=module.REPLAY if replay == "auto" else replay,
+        replay=driver.REPLAY if replay == "auto" else replay,
         target=target,
         facts=facts,
     )
-    steps = module.steps(request, features, program=module.NAME, out=OUT)
-    refused = module.left_out(request, features)
-    lost = _lost(target, metrics, planned, refused)
+    steps = driver.steps(request, features, program=driver.NAME, out=OUT)
+    lost = _lost(target, metrics, planned, driver.left_out(request, features))
     full = detail == "full"
     whole = [m for m in planned.whole if m not in lost]
     split = [m for m in planned.split if m not in lost]
@@ -138,7 +133,7 @@ def plan_profile(
     shown = steps if full else steps[:_SHOWN]
     return PlanResult(
         gpu=target,
-        profiler=module.NAME,
+        profiler=driver.NAME,
         replay=request.replay,
         application_runs=len(steps),
         least_passes=planned.least_passes,
@@ -151,9 +146,13 @@ def plan_profile(
         left_out=_first(planned.left_out, full),
         prepare=preparation(steps),
         commands=[by_hand(step, full) for step in shown],
-        launchers=launched(module.NAME, steps[-1], request.command) if full else {},
-        notes=_notes(module, request, features, steps, planned, len(split), len(unsupported), full),
-        next=_next(gpu, metrics, full, target if module.NAME in _SILENT else None),
+        launchers=launched(driver.NAME, steps[-1], request.command) if full else {},
+        notes=[
+            *_plan_notes(planned, len(split), len(unsupported)),
+            *_driver_notes(driver, request, features),
+            *([] if full else [_summary_note(len(steps) - len(shown))]),
+        ],
+        next=_next(gpu, metrics, full, target if driver.NAME in _SILENT else None),
     )
 
 
@@ -164,9 +163,9 @@ def _device(gpu: str) -> tuple[str, dict[str, float]]:
     known = products.products()
     named = gpu.lower().removeprefix("amd ").removeprefix("nvidia ").removeprefix("instinct ").replace(" ", "")
     if named in known:
-        found = known[named]
-        if found.target in targets.targets():
-            return found.target, {name: fact.value for name, fact in found.facts.items()}
+        product = known[named]
+        if product.target in targets.targets():
+            return product.target, {name: fact.value for name, fact in product.facts.items()}
     raise NotFound(
         f"Unknown GPU {gpu!r}",
         near(gpu, [*targets.targets(), *known]),
@@ -204,43 +203,30 @@ def _lost(target: str, metrics: list[str] | None, planned: PassPlan, refused: di
 
 def _passes(planned: PassPlan, full: bool) -> Table:
     """One row a pass: the registers it takes of each block, its counters, and how many metrics it makes whole."""
-    from .profilers.request import block_use
-
     limits = targets.gpu(planned.target).counter_limits
     counts: dict[int, int] = {}
     for number in planned.whole_in.values():
         counts[number] = counts.get(number, 0) + 1
     named = full or sum(map(len, planned.passes)) <= _COUNTERS
-    rows: list[list[Any]] = [
-        [
-            number,
-            " ".join(f"{b} {n}/{limits[b]}" for b, n in block_use(counters).items()) if limits else None,
-            len(counters),
-            counts.get(number, 0),
-            " ".join(counters) if named else None,
-        ]
+    rows = [
+        {
+            "pass": number,
+            "registers": " ".join(f"{b} {n}/{limits[b]}" for b, n in block_use(counters).items()) if limits else None,
+            "counters": len(counters),
+            "whole_metrics": counts.get(number, 0),
+            "names": " ".join(counters) if named else None,
+        }
         for number, counters in enumerate(planned.passes, 1)
     ]
-    columns = {"pass": None, "registers": None, "counters": None, "whole_metrics": None, "names": None}
-    return table(columns, rows)
+    columns = dict.fromkeys(("pass", "registers", "counters", "whole_metrics", "names"))
+    return table(columns, [[row[name] for name in columns] for row in rows])
 
 
-def _first(found: dict[str, str], full: bool) -> dict[str, str]:
-    return found if full else dict(list(found.items())[:_REASONS])
+def _first(reasons: dict[str, str], full: bool) -> dict[str, str]:
+    return reasons if full else dict(list(reasons.items())[:_REASONS])
 
 
-def _notes(
-    module: Profiler,
-    request: Request,
-    features: Any,
-    steps: list[Step],
-    planned: PassPlan,
-    split: int,
-    unsupported: int,
-    full: bool,
-) -> list[str]:
-    from .profilers.request import left_out_notes
-
+def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> list[str]:
     notes = []
     if split:
         notes.append(
@@ -250,28 +236,29 @@ def _notes(
         notes.append(f"{unsupported} metrics cannot be collected like this.")
     if planned.left_out:
         notes.append(f"max_passes leaves out {len(planned.left_out)} metrics.")
-    told = left_out_notes(module.left_out(request, features))
-    notes += [note for note in module.notes(request, features) if note not in told]
-    if module.NAME == "rocprofv3":
+    return notes
+
+
+def _driver_notes(driver: Driver, request: Request, features: Any) -> list[str]:
+    """What the profiler cannot tell; what it leaves out stands among the unsupported metrics."""
+    notes = [note.text for note in driver.notes(request, features) if note.code != "left_out"]
+    if driver.NAME == "rocprofv3":
         notes.append(
             "Written for rocprofv3 "
             f"{features.version}: give profiler_version where another is installed (rocprofv3 --version; ROCm's "
             "number will do)."
         )
-    notes.append(f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {module.NAME} ...")
-    if not full:
-        missing = len(steps) - min(len(steps), _SHOWN)
-        more = f"{missing} more commands of the same form, " if missing else ""
-        notes.append(f"detail='full' gives {more}all names and the input files.")
-    return notes
+    return [*notes, f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {driver.NAME} ..."]
+
+
+def _summary_note(missing: int) -> str:
+    more = f"{missing} more commands of the same form, " if missing else ""
+    return f"detail='full' gives {more}all names and the input files."
 
 
 def _next(gpu: str, metrics: list[str] | None, full: bool, stated: str | None) -> list[NextCall]:
     wanted = {"gpu": gpu, "metrics": metrics} if metrics is not None else {"gpu": gpu}
     path = {"path": OUT} if stated is None else {"path": OUT, "gpu": stated}
-    found = [NextCall(tool="import_profile", arguments=path, why="once the commands have run, in their folder")]
-    if not full:
-        found.insert(
-            0, NextCall(tool="plan_profile", arguments={**wanted, "detail": "full"}, why="commands with input files")
-        )
-    return found
+    whole = NextCall(tool="plan_profile", arguments={**wanted, "detail": "full"}, why="commands with input files")
+    importing = NextCall(tool="import_profile", arguments=path, why="once the commands have run, in their folder")
+    return [importing] if full else [whole, importing]

@@ -17,14 +17,13 @@ from ..analysis.database import connect
 from ..analysis.problems import NotFound, Problem
 from ..analysis.store import Store
 from .benchmarks import report as peak_tables
-from .get_run import LONGEST_WAIT_S, RunResult, shown
+from .get_run import RunResult, run_result
 from .list_devices import Machine, survey
 from .machine.model import Device, Roots
-from .runner import lookup
 from .runner import start as launch
-from .runner.job import CallStep
-from .runner.state import CANCEL
-from .runner.worker import Tell
+from .runner.job import CallStep, Job
+from .runner.state import CANCEL, BenchmarkRun
+from .runner.worker import Progress
 
 if TYPE_CHECKING:
     from .benchmarks.judge import Outcome
@@ -34,7 +33,7 @@ Mode = Literal["full", "quick", "functional"]
 
 
 def measure(
-    store: Store, tell: Tell, *, run_id: str, about: dict[str, Any], device: str, wanted: list[str], mode: Mode
+    store: Store, tell: Progress, *, run_id: str, about: dict[str, Any], device: str, wanted: list[str], mode: Mode
 ) -> dict[str, Any]:
     """Measure ``wanted`` on ``device`` ("cpu", or as the benchmarks name GPUs); ``about`` is kept with every row.
 
@@ -225,30 +224,24 @@ def run_peak_benchmarks(
             f"{known} further ceilings are known already and not measured again; the SQL table ceilings has all."
         )
     run_id, folder = launch.new_run(store)
-    step = CallStep(
-        name="benchmark",
-        function="run_peak_benchmarks:measure",
-        arguments={
-            "run_id": run_id, "about": target.about, "device": target.called, "wanted": wanted, "mode": mode,
-        },
-    )  # fmt: skip
+    run = BenchmarkRun(
+        run_id=run_id,
+        name=f"ceilings of {target.about['device'] or target.about['gpu'] or target.called}",
+        timeout_s=_TIMEOUTS_S[mode],
+        notes=notes,
+        mode=mode,
+        gpu=target.about["gpu"],
+        device=target.about["device"],
+    )
+    step = CallStep.of(
+        "benchmark", measure, run_id=run_id, about=target.about, device=target.called, wanted=wanted, mode=mode
+    )
     try:
-        launch.start(
-            store,
-            run_id,
-            [step],
-            kind="benchmark",
-            name=f"ceilings of {target.about['device'] or target.about['gpu'] or target.called}",
-            timeout_s=_TIMEOUTS_S[mode],
-            devices=target.lock,
-            about={"mode": mode, "gpu": target.about["gpu"], "device": target.about["device"]},
-            notes=notes,
-        )
+        launch.start(store, Job(run=run, steps=[step], devices=target.lock))
     except Problem:
         launch.discard(store, run_id)
         raise
-    lookup.wait(store, folder, min(wait_s, LONGEST_WAIT_S))
-    return shown(store, *lookup.look(store, folder))
+    return run_result(store, folder, wait_s)
 
 
 def fresh(store: Store, target: Target, mode: str) -> list[dict[str, Any]]:

@@ -8,10 +8,10 @@ import pytest
 from rooflens.analysis.store import Store
 from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.processes import me
-from rooflens.tools.runner.state import RunRequest, RunState, Words, write
+from rooflens.tools.runner.processes import this_process
+from rooflens.tools.runner.state import BenchmarkRun, ProblemText, ProfileRun, RunState, write
 
-FAILED = Words(kind="BadInput", what="The profiled program ended with status 1 in pass_1", fix="Run it by hand")
+FAILED = ProblemText(kind="BadInput", what="The profiled program ended with status 1 in pass_1", fix="Run it by hand")
 
 
 @pytest.fixture
@@ -23,11 +23,12 @@ def show(store: Store):
     ) -> RunResult:
         run_id, folder = launch.new_run(store)
         asked = {
-            "run_id": run_id, "kind": "profile", "name": "x", "created_ns": time.time_ns() - 10**9, "starter": me(),
-            "steps": ["timing", "pass_1"], "timeout_s": 1, "about": {"profiler": "perf"}, "notes": ["a note"],
+            "run_id": run_id, "name": "x", "created_ns": time.time_ns() - 10**9, "steps": ["timing", "pass_1"],
+            "timeout_s": 1, "notes": ["a note"],
         }  # fmt: skip
-        write(folder, RunRequest.model_validate({**asked, **(request or {})}))
-        write(folder, RunState.model_validate({"state": "running", "supervisor": me(), **state}))
+        kind = BenchmarkRun if (request or {}).get("kind") == "benchmark" else ProfileRun
+        write(folder, kind.model_validate({**asked, "profiler": "perf", **(request or {})}))
+        write(folder, RunState.model_validate({"state": "running", "supervisor": this_process(), **state}))
         for name, text in (logs or {}).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
@@ -37,7 +38,7 @@ def show(store: Store):
 
 
 def test_a_running_run_tells_how_far_it_is_and_to_ask_again(show) -> None:
-    found = show(doing="run 2 of 2: pass_1", finished=["timing"], step="pass_1")
+    found = show(activity="run 2 of 2: pass_1", finished=["timing"], step="pass_1")
     assert (found.state, found.progress, found.steps_done, found.steps) == ("running", "run 2 of 2: pass_1", 1, 2)
     assert found.elapsed_s >= 1 and found.notes == ["a note"] and found.problem is None and found.output is None
     assert [(n.tool, n.arguments["run_id"]) for n in found.next] == [("get_run", found.run_id)]
@@ -59,21 +60,20 @@ def test_a_known_failure_of_a_profiler_is_explained_with_its_fix(show) -> None:
 
 def test_what_a_profiler_wrote_into_a_file_of_its_own_is_read_too(show) -> None:
     logs = {"logs/pass_1.err": "", "unfinished/pass_1/raw.csv": "==ERROR== ERR_NVGPUCTRPERM - no permission\n"}
-    ncu = {"about": {"profiler": "ncu"}}
-    found = show(ncu, logs, state="failed", fault="pass_1", status=1, problem=FAILED)
+    found = show({"profiler": "ncu"}, logs, state="failed", fault="pass_1", status=1, problem=FAILED)
     assert found.problem and "CAP_SYS_ADMIN" in found.problem
     assert "ERR_NVGPUCTRPERM" in (found.output or "")
 
 
 def test_a_limit_is_not_explained_away_by_what_the_profiler_said(show) -> None:
-    late = Words(kind="LimitExceeded", what="The run took longer than 5 s")
+    late = ProblemText(kind="LimitExceeded", what="The run took longer than 5 s")
     said = {"logs/pass_1.err": "No permission to enable cycles event; see perf_event_paranoid"}
     assert show(state="failed", fault="pass_1", problem=late, logs=said).problem == "The run took longer than 5 s."
 
 
 def test_the_log_of_our_own_calls_is_not_shown(show) -> None:
     logs = {"logs/import.err": "Traceback (most recent call last):\n  File /home/me"}
-    found = show(state="failed", fault="import", problem=Words(what="rooflens failed in import"), logs=logs)
+    found = show(state="failed", fault="import", problem=ProblemText(what="rooflens failed in import"), logs=logs)
     assert found.output is None and "Traceback" not in found.model_dump_json()
 
 
@@ -84,5 +84,5 @@ def test_a_workload_that_was_removed_meanwhile_is_no_failure_of_the_answer(show)
 
 def test_another_kind_of_run_shows_what_it_gave_so_far(show) -> None:
     rows = [{"ceiling": "hbm.copy", "unit": "GB/s", "value": 4200.4321, "status": "ok"}]
-    found = show({"kind": "benchmark", "steps": ["peaks"], "about": {}}, state="running", result={"ceilings": rows})
+    found = show({"kind": "benchmark", "steps": ["peaks"]}, state="running", result={"ceilings": rows})
     assert found.ceilings and found.ceilings.rows[0][:3] == ["hbm.copy", 4200.4, "GB/s"] and found.workload is None

@@ -26,8 +26,9 @@ from rooflens.tests.standins.install import install, machine
 from rooflens.tests.standins.options import VERSIONS
 from rooflens.tests.standins.setting import VARIABLE
 from rooflens.tools import profile_command as profiling
+from rooflens.tools.cancel_run import cancel_run
 from rooflens.tools.compute_metrics import compute_metrics
-from rooflens.tools.get_run import RunResult, cancel_run, get_run
+from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.import_profile import ImportResult, import_profile
 from rooflens.tools.machine.model import Roots
 from rooflens.tools.plan_profile import PlanResult, plan_profile
@@ -406,6 +407,8 @@ def test_a_profiler_that_hangs_and_ignores_sigterm_is_ended(node: Node) -> None:
 def test_a_hanging_run_can_be_cancelled_and_ends_with_the_server(node: Node) -> None:
     node.has(trouble="hang")
     run = node.profile(*launching("copy"), wait_s=1)
+    while run.state == "queued":
+        run = get_run(node.store, run.run_id, wait_s=0.1)
     waiting = node.profile(*launching("copy"), wait_s=0)
     assert (run.state, waiting.state) == ("running", "queued")
     ended = cancel_run(node.store, run.run_id)

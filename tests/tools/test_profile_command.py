@@ -15,11 +15,13 @@ from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
 from rooflens.analysis.store import Store
 from rooflens.tests.perf_stand_in import install
 from rooflens.tools import profile_command as profiling
-from rooflens.tools.get_run import RunResult, cancel_run, get_run
+from rooflens.tools.cancel_run import cancel_run
+from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.list_devices import Machine
 from rooflens.tools.profile_command import profile_command
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.runner import start as launch
+from rooflens.tools.runner.state import ProfileRun, read_record
 
 METRICS = ["task-clock", "page-faults"]
 Profile = Callable[..., RunResult]
@@ -51,6 +53,15 @@ def test_a_profiled_command_becomes_a_workload_with_its_kernels(store: Store, pr
     assert done.next[0].arguments["workload"] == done.workload
     assert get_run(store, done.run_id).workload == done.workload
     assert not (store.run_folder(done.run_id) / "out").exists(), "outputs are not needed any more"
+
+
+def test_the_record_of_a_run_says_what_was_run_and_how(store: Store, profile: Profile, tmp_path: Path) -> None:
+    done = profile("pass", name="mine", tags=["a"], env={"SIZE": "canary-size"}, cwd=str(tmp_path), change="unrolled")
+    run = read_record(store.run_folder(done.run_id))
+    assert isinstance(run, ProfileRun)
+    assert (run.name, run.command, run.cwd) == ("mine", f"{sys.executable} -c pass", str(tmp_path))
+    assert (run.profiler, run.target, run.steps, run.variables) == ("perf", "cpu", ["run_1"], ["SIZE"])
+    assert "page-faults" in run.counters["run_1"] and (run.tags, run.change) == (["a"], "unrolled")
 
 
 def test_several_runs_are_several_dispatches(store: Store, profile: Profile) -> None:
@@ -124,6 +135,8 @@ def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile
     while get_run(store, first.run_id).state == "queued":
         time.sleep(0.02)
     second = profile("pass", wait_s=0.6)
+    while second.progress == "starting":
+        second = get_run(store, second.run_id, wait_s=0.1)
     assert second.state == "queued" and "waiting for the processor: 1 run" in second.progress
     assert cancel_run(store, second.run_id).state == "cancelled"
     ended = cancel_run(store, first.run_id)

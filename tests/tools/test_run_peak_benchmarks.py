@@ -19,13 +19,14 @@ from rooflens.tools.benchmarks import run as bench_device
 from rooflens.tools.benchmarks import run as bench_run
 from rooflens.tools.benchmarks.judge import Outcome
 from rooflens.tools.benchmarks.runtime import OpenGpu
-from rooflens.tools.get_run import RunResult, cancel_run, get_run
+from rooflens.tools.cancel_run import cancel_run
+from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.list_devices import Machine, answer
 from rooflens.tools.machine.model import Device
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.run_peak_benchmarks import Target, choose, fresh, run_peak_benchmarks, stored
 from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.worker import Tell
+from rooflens.tools.runner.worker import Progress
 
 H200 = Device(
     vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", supported=True, compute_units=132, driver="580.95",
@@ -183,10 +184,10 @@ def test_a_run_on_a_gpu_stores_what_is_right_and_tells_what_failed(
     asked: dict[str, Any] = {
         "run_id": "run-y", "about": target.about, "device": "GPU-0b", "wanted": ["valu.f32", "valu.f64"]
     }  # fmt: skip
-    told = peak_run.measure(store, Tell(tmp_path), mode="full", **asked)
+    told = peak_run.measure(store, Progress(tmp_path), mode="full", **asked)
     assert [r["status"] for r in told["ceilings"]] == ["ok", "failed", "impossible", "ok", "ok"]
     unseen, _ = choose(Machine([CPU], [], {}, []), "nvidia:1", None)
-    peak_run.measure(store, Tell(tmp_path), mode="full", **{**asked, "about": unseen.about})
+    peak_run.measure(store, Progress(tmp_path), mode="full", **{**asked, "about": unseen.about})
     with closing(connect()) as con:
         found = {(r["ceiling"], r["intensity"]): r for r in peaks.latest(con, store)}
     assert set(found) == {("valu.f32", None), ("valu.i32", None), ("sweep.f32", 0.25), ("sweep.f32", 4.0)}

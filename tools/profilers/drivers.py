@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from ...analysis.notes import Note
 from ...analysis.problems import BadArgument, NotFound, Problem, near
+from ..runner.job import Step
 from .ncu import run as ncu
 from .perf import run as perf
-from .request import Replay, Request, Step
-from .rocprof import v1 as rocprof
-from .rocprof import v2 as rocprofv2
+from .request import Replay, Request
+from .rocprof import run as rocprof
 from .rocprofv3 import run as rocprofv3
 
 
 class Profiler(Protocol):
-    """What a module with command lines offers; all of it is pure. Features are the module's own."""
+    """What a module (or object) with command lines offers; all of it is pure. Features are its own."""
 
     NAME: str
     VENDOR: str
     REPLAY: Replay
     """How it collects several passes where the caller does not choose."""
     LOG: str | None
-    """File in a run's folder that it writes its messages to instead of stderr: ncu, before its table."""
+    """File in a step's folder that it writes its messages to instead of stderr: ncu, before its table."""
 
     def features(self, help_text: str, version_text: str) -> Any:
         """What the program can do, from its own texts. Raises MissingTool where it is too old."""
@@ -32,10 +33,10 @@ class Profiler(Protocol):
         ...
 
     def steps(self, request: Request, features: Any, *, program: str, out: str) -> list[Step]:
-        """The runs of the application. Raises BadArgument for a request that it cannot fulfil."""
+        """The steps that collect the passes. Raises BadArgument for a request that it cannot fulfil."""
         ...
 
-    def notes(self, request: Request, features: Any) -> list[str]:
+    def notes(self, request: Request, features: Any) -> list[Note]:
         """What it leaves out of the request, and how its figures come about."""
         ...
 
@@ -48,7 +49,7 @@ class Profiler(Protocol):
         ...
 
 
-_PROFILERS: tuple[Profiler, ...] = (rocprofv3, rocprofv2, rocprof, ncu, perf)
+_PROFILERS: tuple[Profiler, ...] = (rocprofv3, rocprof.V2, rocprof.V1, ncu, perf)
 """In the order of preference for each vendor."""
 
 
@@ -77,9 +78,9 @@ def chosen(name: str, vendor: str) -> Profiler:
         if not fitting:
             raise BadArgument(f"rooflens runs no profiler for devices of {vendor!r}", "", "Import profiles instead")
         return fitting[0]
-    if (found := profiler(name)) not in fitting:
+    if (module := profiler(name)) not in fitting:
         raise BadArgument(
             f"{name} does not profile this device", f"it is one of {vendor}",
             f"Use {' or '.join(p.NAME for p in fitting) or 'another device'}",
         )  # fmt: skip
-    return found
+    return module

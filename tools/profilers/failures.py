@@ -31,27 +31,27 @@ class _Failure:
 
 def explained(profiler: str, status: int, text: str) -> Problem | None:
     """The first known failure in what a profiler printed; None where it is unknown, or nothing failed."""
-    shown = text[-_SEEN:]
+    end = text[-_SEEN:]
     for failure in _failures():
         if profiler not in failure.profilers or (status == 0 and not failure.silent):
             continue
-        if hit := failure.pattern.search(shown):
-            said = {k: plain_text(v or "", 160) for k, v in hit.groupdict().items()}
+        if hit := failure.pattern.search(end):
+            named = {k: plain_text(v or "", 160) for k, v in hit.groupdict().items()}
             return failure.kind(
-                failure.what.format(profiler=profiler, **said),
-                failure.why.format(profiler=profiler, **said),
-                failure.fix.format(profiler=profiler, **said),
+                failure.what.format(profiler=profiler, **named),
+                failure.why.format(profiler=profiler, **named),
+                failure.fix.format(profiler=profiler, **named),
             )
     return None
 
 
 @cache
 def _failures() -> tuple[_Failure, ...]:
-    found = tomllib.loads((_HERE / "failures.toml").read_text(encoding="utf-8"))["failure"]
+    entries = tomllib.loads((_HERE / "failures.toml").read_text(encoding="utf-8"))["failure"]
     return tuple(
         _Failure(
             tuple(e["profilers"]), re.compile(e["pattern"], re.MULTILINE), _KINDS[e["kind"]], e["what"], e["why"],
             e["fix"], e.get("silent", False),
         )
-        for e in found
+        for e in entries
     )  # fmt: skip

@@ -1,4 +1,7 @@
-"""What is asked of a profiler: steps, filters, limits, channels and ranks."""
+"""What is asked of a profiler: a request, its filters, limits and channels; and its steps on many ranks.
+
+A pass is one set of counters, a step one process of a run, a run the whole job; replay is how passes repeat launches.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from typing import Literal
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.events import EVERY, block_of, events_of, level_of
 from ...analysis.catalogue.products import products
+from ...analysis.notes import Note
 from ...analysis.problems import BadArgument
+from ..runner.job import Step
 
 Replay = Literal["application", "kernel"]
 
@@ -24,35 +29,18 @@ class Request:
     command: tuple[str, ...]
     """Argument list of the program; never a shell line."""
     passes: tuple[tuple[str, ...], ...] = ()
-    """Counters of each run, as the target spells them; empty where only times are wanted."""
+    """Counters of each pass, as the target spells them; empty where only times are wanted."""
     kernel: str | None = None
     """Regular expression on the kernel name; only these kernels are counted."""
     launches: tuple[int, int] | None = None
     """First and last launch to count, from 1: of each matching kernel (AMD), of all matching launches (NVIDIA)."""
     replay: Replay = "application"
     repeats: int = 1
-    """Runs of the program under a profiler of processors, which has no launches to repeat."""
+    """Steps of a profiler of processors, which has no launches to repeat."""
     target: str = ""
     """GPU target such as gfx942, whose counter names and limits hold for ``passes``; empty where not known."""
     facts: Mapping[str, float] = field(default_factory=dict)
     """Known facts of the device, under the catalogue's names: counters per L2 channel need num_xcd, total_l2_chan."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One run of the application: what to start, what to write before, and what it will have measured."""
-
-    name: str
-    """Of the run and of its folder below the output folder, such as ``timing`` or ``pass_1``."""
-    argv: tuple[str, ...]
-    """The whole argument list, profiler first; paths are below the output folder given to the builder."""
-    counters: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Input files to write before the run: path relative to the output folder -> text."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Variables to set for this run."""
-    unset: tuple[str, ...] = ()
-    """Prefixes of variables that the run must not inherit, such as ``ROCPROF_``."""
 
 
 _PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")
@@ -78,9 +66,9 @@ def checked_pattern(request: Request, profiler: str) -> str | None:
             f"it must be visible text of 1 to {_LONGEST} characters",
             "Leave kernel out to count every kernel",
         )
-    if found := _PYTHON_ONLY.search(pattern):
+    if foreign := _PYTHON_ONLY.search(pattern):
         raise BadArgument(
-            f"{profiler} does not understand {found[0]!r} in kernel={pattern[:80]!r}",
+            f"{profiler} does not understand {foreign[0]!r} in kernel={pattern[:80]!r}",
             "it reads regular expressions as ECMAScript does",
             "Write it without inline flags, named groups, look-behind and possessive repeats",
         )
@@ -133,10 +121,16 @@ def refuse_kernel_replay(request: Request, profiler: str) -> None:
         )
 
 
-def left_out_notes(left: dict[str, str]) -> list[str]:
+SERIALISED = Note(
+    "serialised",
+    "Counters are collected one kernel at a time: durations are those of the run 'timing', which has none.",
+)
+
+
+def left_out_notes(left: dict[str, str]) -> list[Note]:
     """Counters that are left out, told once for each reason."""
     return [
-        f"Left out: {', '.join(c for c, r in left.items() if r == reason)}: {reason}."
+        Note("left_out", f"Left out: {', '.join(c for c, r in left.items() if r == reason)}: {reason}.")
         for reason in dict.fromkeys(left.values())
     ]
 
@@ -217,7 +211,7 @@ def launched(profiler: str, step: Step, command: tuple[str, ...]) -> dict[str, s
     if option is None:
         argv = [*env, *(_with_report(step.argv, len(command)) if profiler == "ncu" else step.argv)]
         return {name: f"{words} {shlex.join(argv)}" for name, (words, _) in _LAUNCHERS.items()}
-    found = {}
+    lines = {}
     own = [*env, *step.argv[: len(step.argv) - len(command)]]
     at = own.index(option) + 1
     stem, _, suffix = own[at].rpartition(".")
@@ -225,8 +219,8 @@ def launched(profiler: str, step: Step, command: tuple[str, ...]) -> dict[str, s
         inner = [shlex.quote(a) for a in own]
         inner[at] = f'{shlex.quote(stem)}_"${variable}".{suffix}'
         line = f'exec {" ".join(inner)} "$@"'
-        found[name] = f"{words} sh -c {shlex.quote(line)} sh {shlex.join(command)}"
-    return found
+        lines[name] = f"{words} sh -c {shlex.quote(line)} sh {shlex.join(command)}"
+    return lines
 
 
 def _with_report(argv: tuple[str, ...], length: int) -> list[str]:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import IO, Literal
 
 from ...analysis.store import write_atomically
-from .environment import redacted
 from .job import Limits
-from .processes import DeathSignal, death_signal, descendants, end_all, reap
-from .state import CANCEL, MARKER
+from .processes import MARKER, DeathSignal, death_signal, descendants, end_all, reap
+from .program import redacted
+from .state import CANCEL, STATE_FILE
 
 _HEAD, _TAIL = 16_384, 131_072
 """Bytes kept of the beginning and of the end of a stream."""
@@ -34,7 +34,7 @@ class Capture:
         self.total = self._written = 0
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
-        self._held = 0
+        self._tail_bytes = 0
 
     def feed(self, piece: bytes) -> None:
         """Take in what was read."""
@@ -45,9 +45,9 @@ class Capture:
             piece = piece[len(taken) :]
         if piece:
             self._tail.append(piece)
-            self._held += len(piece)
-        while self._tail and self._held - len(self._tail[0]) >= _TAIL:
-            self._held -= len(self._tail.popleft())
+            self._tail_bytes += len(piece)
+        while self._tail and self._tail_bytes - len(self._tail[0]) >= _TAIL:
+            self._tail_bytes -= len(self._tail.popleft())
 
     @property
     def text(self) -> str:
@@ -80,7 +80,8 @@ class Watch:
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.folder, self.limits = folder, limits
-        self.told_to_stop = False
+        self.run_id = folder.name
+        self.stop_asked = False
         """Set by a signal handler."""
         self.deadline: float | None = None
         self.deaf = False
@@ -96,7 +97,7 @@ class Watch:
         """Why the run must stop now, or None."""
         if self.lost():
             return "lost"
-        if self.told_to_stop:
+        if self.stop_asked:
             return "stopped"
         if not self.deaf and (self.folder / CANCEL).exists():
             return "cancelled"
@@ -107,7 +108,7 @@ class Watch:
             return None
         self._next_look = now + _SELDOM_S
         # Who shares the store from another machine sees by this that we live.
-        os.utime(self.folder / "state.json")
+        os.utime(self.folder / STATE_FILE)
         if _used(self.folder) > self.limits.disk_bytes or shutil.disk_usage(self.folder).free < self.limits.free_bytes:
             return "disk"
         return "processes" if len(descendants(os.getpid())) > self.limits.processes else None
@@ -154,38 +155,46 @@ class Outcome:
         return self.status == 0 and not self.stopped
 
 
-def run(
-    run_id: str, argv: list[str], cwd: str, env: dict[str, str], logs: tuple[Path, Path], watch: Watch,
-    hidden: list[str], *, text: str = "", meanwhile: Callable[[], None] = lambda: None,
-) -> Outcome:  # fmt: skip
-    """Run ``argv`` to its end or until ``watch`` has a reason to stop; its output goes to the two ``logs``.
+@dataclass(frozen=True)
+class Program:
+    """A program as it is started; its output goes to the two ``logs``, its standard input is ``text`` or nothing."""
 
-    ``text`` is its standard input (none otherwise). ``meanwhile`` is called again and again.
+    argv: Sequence[str]
+    cwd: str
+    env: dict[str, str]
+    logs: tuple[Path, Path]
+    text: str = ""
+
+
+def run(program: Program, watch: Watch, hidden: Sequence[str], meanwhile: Callable[[], None] = lambda: None) -> Outcome:
+    """Run ``program`` to its end or until ``watch`` has a reason to stop, without ``hidden`` texts in its logs.
+
+    ``meanwhile`` is called again and again.
     """
-    out, err = (Capture(path, hidden) for path in logs)
+    out, err = (Capture(path, hidden) for path in program.logs)
     try:
         child = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE if text else subprocess.DEVNULL,
+            program.argv,
+            stdin=subprocess.PIPE if program.text else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=cwd,
-            env={**env, MARKER: run_id},
+            cwd=program.cwd,
+            env={**program.env, MARKER: watch.run_id},
             start_new_session=True,
             preexec_fn=_Prepare(death_signal()),
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return Outcome(None, unstarted=getattr(error, "strerror", None) or str(error))
     if child.stdin:
-        _give(child.stdin, text)
+        _give(child.stdin, program.text)
     with selectors.DefaultSelector() as pipes:
         for pipe, capture in ((child.stdout, out), (child.stderr, err)):
             if pipe:
                 pipes.register(pipe, selectors.EVENT_READ, capture)
         try:
-            return _attend(run_id, child, pipes, watch, meanwhile, (out, err))
+            return _attend(child, pipes, watch, meanwhile, (out, err))
         finally:
-            end_all(run_id, 0, below=os.getpid())
+            end_all(watch.run_id, 0, below=os.getpid())
             _drain(pipes, time.monotonic() + 1)
             out.save()
             err.save()
@@ -206,9 +215,12 @@ class _Prepare:
 
 
 def _attend(
-    run_id: str, child: subprocess.Popen[bytes], pipes: selectors.BaseSelector, watch: Watch,
-    meanwhile: Callable[[], None], captures: tuple[Capture, Capture],
-) -> Outcome:  # fmt: skip
+    child: subprocess.Popen[bytes],
+    pipes: selectors.BaseSelector,
+    watch: Watch,
+    meanwhile: Callable[[], None],
+    captures: tuple[Capture, Capture],
+) -> Outcome:
     status: int | None = None
     linger_until, save_at = 0.0, time.monotonic() + _SAVE_S
     while True:
@@ -220,10 +232,10 @@ def _attend(
             return Outcome(status, child.pid)
         if status is not None and time.monotonic() > linger_until:
             left = len(descendants(os.getpid()))
-            return Outcome(status, child.pid, left_behind=left, stuck=end_all(run_id, 0, below=os.getpid()))
+            return Outcome(status, child.pid, left_behind=left, stuck=end_all(watch.run_id, 0, below=os.getpid()))
         if reason := watch.reason():
             grace = 0.0 if reason in ("lost", "processes") else watch.limits.grace_s
-            stuck = end_all(run_id, grace, below=os.getpid())
+            stuck = end_all(watch.run_id, grace, below=os.getpid())
             if status is None and stuck == 0:
                 child.wait(1)
             return Outcome(status, child.pid, stopped=reason, stuck=stuck)

@@ -1,4 +1,4 @@
-"""Turns on devices: one run per device of this machine and user at a time, the others wait in order of arrival.
+"""The queue of a device: one run per device of this machine and user at a time, the others wait in order of arrival.
 
 A folder of this user's holds one file per device, locked (flock) by the run whose turn it is, and for each waiting run
 a ticket that it keeps locked. The system unlocks both when their owner dies, so nothing stale can block anybody.
@@ -24,8 +24,8 @@ def lock_folder() -> str:
     folder = Path(runtime, "rooflens") if runtime and Path(runtime).is_dir() else Path(f"/tmp/rooflens-{uid}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & 0o022:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & 0o022:
         raise NotAllowed(
             f"{folder} cannot hold this user's locks",
             "it is no folder that belongs to this user alone",
@@ -34,7 +34,7 @@ def lock_folder() -> str:
     return str(folder)
 
 
-class Turn:
+class Place:
     """One run's place in the queue of one device."""
 
     def __init__(self, folder: Path, device: str, run_id: str) -> None:
@@ -72,7 +72,7 @@ class Turn:
         return sorted(p for p in self._queue.iterdir() if not p.name.startswith("."))
 
 
-class Turns:
+class DeviceQueue:
     """One run's way to all of its devices, as a context that gives them back at its end.
 
     They are taken one after the other in one order for every run, so that no two runs can block each other.
@@ -81,20 +81,20 @@ class Turns:
     def __init__(self, folder: Path, devices: Mapping[str, str], run_id: str) -> None:
         self._folder, self._run_id = folder, run_id
         self._wanted = sorted(devices.items())
-        self._taken: list[Turn] = []
+        self._taken: list[Place] = []
 
-    def __enter__(self) -> Turns:
+    def __enter__(self) -> DeviceQueue:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for turn in self._taken:
-            turn.leave()
+        for place in self._taken:
+            place.leave()
 
     def waiting(self) -> str | None:
         """What the run waits for, in words; None once it holds every device."""
         for index, (name, title) in enumerate(self._wanted):
             if index == len(self._taken):
-                self._taken.append(Turn(self._folder, name, self._run_id))
+                self._taken.append(Place(self._folder, name, self._run_id))
             if ahead := self._taken[index].ahead():
                 return f"waiting for {title}: {ahead} run{'s' * (ahead > 1)} before this one"
         return None

@@ -1,44 +1,52 @@
-"""What a supervisor is told to do: steps, limits, devices; all of it data."""
+"""What a supervisor is told to do: the record of the run, its steps, limits, devices; all of it data."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import pydantic
 
-from .state import OUT
+from .state import Record
 
 
-class CommandStep(pydantic.BaseModel):
-    """A program to run: everything it gets, and the folder in which it must leave something."""
+@dataclass(frozen=True)
+class Step:
+    """One process of a run: what to start, what to write before, and what it is to measure."""
 
-    kind: Literal["command"] = "command"
     name: str
-    argv: list[str]
-    cwd: str
-    env: dict[str, str]
-    files: dict[str, str] = {}
-    """Input files to write first: path relative to the job's folder ``out`` -> text."""
-    must_write: bool = True
-    """Whether nothing in the step's own folder below ``out``, beside the input files, means failure."""
+    """Of the step and of its folder below the output folder, such as ``timing`` or ``pass_1``."""
+    argv: tuple[str, ...]
+    """The whole argument list, profiler first; paths are below the output folder given to the builder."""
+    counters: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Input files to write before: path relative to the output folder -> text."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables to set for this step alone."""
+    unset: tuple[str, ...] = ()
+    """Prefixes of variables that the step must not inherit, such as ``ROCPROF_``."""
 
 
 class CallStep(pydantic.BaseModel):
-    """A function of ours to call in a child process: ``function(store, tell, **arguments) -> dict``."""
+    """A function of ours to call in a child process: ``function(store, progress, **arguments) -> dict``."""
 
-    kind: Literal["call"] = "call"
     name: str
     function: str
-    """``module:function``, the module relative to rooflens.tools."""
+    """``module:function``."""
     arguments: dict[str, Any] = {}
+
+    @staticmethod
+    def of(name: str, function: Callable[..., dict[str, Any]], **arguments: Any) -> CallStep:
+        """The call of a function that stands in a module; its arguments must fit into JSON."""
+        return CallStep(name=name, function=f"{function.__module__}:{function.__qualname__}", arguments=arguments)
 
 
 class Limits(pydantic.BaseModel):
-    """What a run may use."""
+    """What a run may use, besides its time."""
 
-    timeout_s: float
-    """Of all steps together, from when the run has its devices."""
     finish_s: float = 900.0
+    """For saving what the steps left."""
     disk_bytes: int = 64_000_000_000
     """In the run's folder."""
     free_bytes: int = 500_000_000
@@ -53,19 +61,23 @@ class Limits(pydantic.BaseModel):
 class Job(pydantic.BaseModel):
     """What a supervisor is told on its standard input; it may hold secrets and is written nowhere."""
 
-    run_id: str
-    store: str
-    env: dict[str, str]
-    """Environment of the calls."""
-    steps: list[CommandStep | CallStep]
-    out: str = OUT
-    """Folder of the steps' folders, below the run's; its last part may name the profile."""
+    run: Record
+    """The part that is written down."""
+    steps: list[Step | CallStep]
     finish: CallStep | None = None
-    """Called with what the steps left: ``finished`` (names) and ``stopped`` (words, or None after the last step)."""
-    limits: Limits
-    locks: str
-    """Folder of the machine's locks."""
+    """Called after the last step, or with what finished steps left before one failed: the run's state tells which."""
+    cwd: str = "/"
+    variables: dict[str, str] = {}
+    """Set for the programs besides what they inherit."""
     devices: dict[str, str] = {}
     """Lock name -> device in words; the run waits until it holds all of them."""
+    limits: Limits = Limits()
+
+    # Filled in where the run is started.
+    store: str = ""
+    inherited: dict[str, str] = {}
+    """What programs and calls get of the server's environment."""
+    locks: str = ""
+    """Folder of the machine's locks."""
     secrets: list[str] = []
     """Texts that must not appear in logs."""

@@ -1,25 +1,38 @@
-"""Processes as /proc shows them: who descends from whom, who bears a run's marker, and ending them for certain."""
+"""Processes as /proc shows them: telling them apart, who descends from whom or bears a run's mark, ending them."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .state import MARKER, Who, boot_id, host
+import pydantic
 
 if TYPE_CHECKING:
     import ctypes
 
+MARKER = "ROOFLENS_RUN"
+"""Variable with the run's id in the environment of everything that a run starts."""
 _PDEATHSIG, _SUBREAPER = 1, 36
 """Operations of prctl."""
 _PAUSE_S = 0.02
 _KILL_S = 10.0
 """How long killed processes may take to go; one that hangs in a driver does not go at all."""
+
+
+class ProcessId(pydantic.BaseModel):
+    """A process that can be told from every other: its number is reused, its start on one boot is not."""
+
+    host: str
+    boot: str
+    pid: int
+    start: int
+    """Clock ticks from boot to the start of the process."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +47,37 @@ class Process:
 
 def table() -> dict[int, Process]:
     """Every process that /proc shows."""
-    found = (_process(int(name)) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208  names suffice
-    return {p.pid: p for p in found if p}
+    processes = (_process(int(name)) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208
+    return {p.pid: p for p in processes if p}
 
 
-def me() -> Who:
-    """This process."""
+def this_process() -> ProcessId:
+    """The process that asks."""
     own = _process(os.getpid())
-    return Who(host=host(), boot=boot_id(), pid=os.getpid(), start=own.start if own else 0)
+    return ProcessId(host=host(), boot=_boot_id(), pid=os.getpid(), start=own.start if own else 0)
 
 
-def alive(who: Who) -> bool:
-    """Whether a process of this machine (``who.host`` is ours) still runs."""
-    found = _process(who.pid)
-    return who.boot == boot_id() and found is not None and found.start == who.start and not found.zombie
+def alive(identity: ProcessId) -> bool:
+    """Whether a process of this machine (``identity.host`` is ours) still runs."""
+    now = _process(identity.pid)
+    return identity.boot == _boot_id() and now is not None and now.start == identity.start and not now.zombie
+
+
+def host() -> str:
+    """The machine's name, with the name space in which process numbers count."""
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()} {space}"
+
+
+def _boot_id() -> str:
+    """Which boot of the machine this is."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def descendants(root: int) -> list[Process]:
@@ -56,26 +86,26 @@ def descendants(root: int) -> list[Process]:
     children: dict[int, list[int]] = {}
     for process in everybody.values():
         children.setdefault(process.parent, []).append(process.pid)
-    found, todo = [], list(children.get(root, []))
+    below, todo = [], list(children.get(root, []))
     while todo:
         pid = todo.pop()
-        found.append(everybody[pid])
+        below.append(everybody[pid])
         todo += children.get(pid, [])
-    return [p for p in found if not p.zombie]
+    return [p for p in below if not p.zombie]
 
 
 def marked(run_id: str) -> list[Process]:
     """Processes in whose environment the marker of a run stands, wherever they were moved to."""
     entry = f"{MARKER}={run_id}".encode()
-    found = []
+    bearers = []
     for process in table().values():
         try:
             environment = Path(f"/proc/{process.pid}/environ").read_bytes()
         except OSError:
             continue
         if not process.zombie and entry in environment.split(b"\0"):
-            found.append(process)
-    return found
+            bearers.append(process)
+    return bearers
 
 
 def end_all(run_id: str, grace_s: float, *, below: int | None = None) -> int:

@@ -10,16 +10,13 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
 
 from ...analysis.problems import MissingTool, StoreProblem
 from ...analysis.store import Store, new_id
 from .device_queue import lock_folder
-from .environment import inherited, redacted, secrets
-from .job import CallStep, CommandStep, Job, Limits
-from .lookup import recover, sweep_old
-from .processes import me
-from .state import FINAL, LOGS, OUT, RunRequest, RunState, read_state, write
+from .job import Job
+from .program import inherited, secrets
+from .state import FINAL, LOGS, OUT, RunState, read_state, recover, sweep_old, write
 
 _END_S = 10.0
 """How long supervisors may take to end everything when the server ends."""
@@ -35,32 +32,20 @@ def new_run(store: Store) -> tuple[str, Path]:
     return run_id, folder
 
 
-def start(
-    store: Store, run_id: str, steps: list[CommandStep | CallStep], *, kind: Literal["profile", "benchmark"],
-    name: str, timeout_s: float, finish: CallStep | None = None, devices: dict[str, str] | None = None,
-    out: str = OUT, given: dict[str, str] | None = None, about: dict[str, Any] | None = None,
-    notes: list[str] | None = None,
-) -> None:  # fmt: skip
-    """Hand the steps of a run made by ``new_run`` to a supervisor of its own and return at once.
+def start(store: Store, job: Job) -> None:
+    """Hand the job of a run made by ``new_run`` to a supervisor of its own and return at once.
 
-    ``given`` are variables that the caller set; their values are not stored, and secrets among them are kept out of
-    logs. Commands write below ``out``, relative to the run's folder. The run waits until it holds every one of
-    ``devices`` (lock name -> words).
+    The values of the job's variables are not stored, and secrets among them are kept out of logs.
     """
+    run_id = job.run.run_id
     folder = store.run_folder(run_id)
-    hidden = secrets(os.environ, given or {})
-    request = RunRequest(
-        run_id=run_id, kind=kind, name=name, created_ns=time.time_ns(), starter=me(), steps=[s.name for s in steps],
-        timeout_s=timeout_s, out=out, about=_redacted(about or {}, hidden), notes=notes or [],
-    )  # fmt: skip
-    job = Job(
-        run_id=run_id, store=str(store.root), env=inherited(os.environ), steps=steps, out=out, finish=finish,
-        limits=Limits(timeout_s=timeout_s), locks=lock_folder(), devices=devices or {}, secrets=hidden,
-    )  # fmt: skip
-    write(folder, request)
+    job.run.steps = [step.name for step in job.steps]
+    job.store, job.locks = str(store.root), lock_folder()
+    job.inherited, job.secrets = inherited(os.environ), secrets(os.environ, job.variables)
+    write(folder, job.run)
     write(folder, RunState())
     sweep_old(store)
-    process = _supervisor(folder, job.env)
+    process = _supervisor(folder, job.inherited)
     _live[run_id] = process
     assert process.stdin
     # One that died at once is noticed by whoever attends it.
@@ -122,11 +107,3 @@ def _attend(folder: Path, run_id: str, process: subprocess.Popen[bytes]) -> None
         if read_state(folder).state not in FINAL:
             recover(folder)
     _live.pop(run_id, None)
-
-
-def _redacted(value: Any, hidden: list[str]) -> Any:
-    if isinstance(value, str):
-        return redacted(value, hidden)
-    if isinstance(value, dict):
-        return {k: _redacted(v, hidden) for k, v in value.items()}
-    return [_redacted(v, hidden) for v in value] if isinstance(value, list) else value

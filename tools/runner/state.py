@@ -1,13 +1,16 @@
-"""The state of a run on disk: its record, and how runs are found."""
+"""Runs on disk: what was asked, how it stands, finding them from any process that shares the store, cleaning up."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import socket
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
@@ -20,33 +23,28 @@ from ...analysis.problems import (
     NotFound,
     Problem,
     StoreProblem,
+    near,
 )
-from ...analysis.store import write_atomically
+from ...analysis.store import Store, write_atomically
+from .processes import ProcessId, alive, end_all, host, this_process
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINAL = ("done", "failed", "cancelled")
 RUN_ID = re.compile(r"run-[0-9a-z]{16}")
-MARKER = "ROOFLENS_RUN"
-"""Variable with the run's id in the environment of everything that a run starts."""
 CANCEL, OUT, LOGS, UNFINISHED = "cancel", "out", "logs", "unfinished"
-_Record = TypeVar("_Record", bound=pydantic.BaseModel)
+"""Names in a run's folder; ``out`` holds a folder a step, ``unfinished`` that of the step at fault."""
+_RECORD_FILE, STATE_FILE = "request.json", "state.json"
+_OLD_S = 14 * 86_400
+_POLL_S = 0.1
+_SILENT_S = 300.0
+_Loaded = TypeVar("_Loaded")
 _PROBLEMS = {
     kind.__name__: kind
     for kind in (BadArgument, BadInput, LimitExceeded, MissingTool, NotAllowed, NotFound, StoreProblem, Problem)
 }
 
 
-class Who(pydantic.BaseModel):
-    """A process that can be told from every other: its number is reused, its start on one boot is not."""
-
-    host: str
-    boot: str
-    pid: int
-    start: int
-    """Clock ticks from boot to the start of the process."""
-
-
-class Words(pydantic.BaseModel):
+class ProblemText(pydantic.BaseModel):
     """A Problem as data."""
 
     kind: str = "Problem"
@@ -55,37 +53,78 @@ class Words(pydantic.BaseModel):
     fix: str = ""
 
     @staticmethod
-    def of(problem: Problem) -> Words:
+    def of(problem: Problem) -> ProblemText:
         """The words of ``problem``."""
-        return Words(kind=type(problem).__name__, what=problem.what, why=problem.why, fix=problem.fix)
+        return ProblemText(kind=type(problem).__name__, what=problem.what, why=problem.why, fix=problem.fix)
 
     def problem(self) -> Problem:
         """The Problem again, of its own class."""
         return _PROBLEMS.get(self.kind, Problem)(self.what, self.why, self.fix)
 
 
-class RunRequest(pydantic.BaseModel):
-    """What was asked for, for people and for later readers."""
+class _Run(pydantic.BaseModel):
+    """What was asked for, as the run's folder keeps it for people and later readers; no value of a variable."""
 
     run_id: str
-    kind: Literal["profile", "benchmark"]
     name: str
-    created_ns: int
-    starter: Who
-    steps: list[str]
+    created_ns: int = pydantic.Field(default_factory=time.time_ns)
+    starter: ProcessId = pydantic.Field(default_factory=this_process)
+    steps: list[str] = []
+    """Filled in where the run is started."""
     timeout_s: float
+    """Of all steps together, from when the run has its devices."""
     out: str = OUT
-    about: dict[str, Any] = {}
-    """What this kind of run wants to remember, such as the command and the profiler."""
+    """Folder of the steps' folders, below the run's; its last part may name the profile."""
     notes: list[str] = []
     """What was known before it began."""
+
+
+class ProfileRun(_Run):
+    """A program run under a profiler: what gets written down of it, and what becomes of it in the store."""
+
+    kind: Literal["profile"] = "profile"
+    command: str = ""
+    """One line, without secrets."""
+    cwd: str = ""
+    variables: list[str] = []
+    """Names of the variables that the caller set."""
+    profiler: str = ""
+    profiler_version: str | None = None
+    target: str = ""
+    device_uuid: str | None = None
+    """Where one device is the only one that the program could use."""
+    host: str = ""
+    kernel: str | None = None
+    launches: tuple[int, int] | None = None
+    replay: str = ""
+    counters: dict[str, list[str]] = {}
+    """Step -> what it is to count."""
+    tags: list[str] = []
+    hypothesis: str = ""
+    change: str = ""
+    warnings: list[str] = []
+    """What the plan cannot give; it stays with the workload."""
+
+
+class BenchmarkRun(_Run):
+    """Ceilings measured on a device."""
+
+    kind: Literal["benchmark"] = "benchmark"
+    mode: str = ""
+    gpu: str | None = None
+    device: str | None = None
+
+
+Record = Annotated[ProfileRun | BenchmarkRun, pydantic.Field(discriminator="kind")]
+_RECORDS: pydantic.TypeAdapter[ProfileRun | BenchmarkRun] = pydantic.TypeAdapter(Record)
 
 
 class RunState(pydantic.BaseModel):
     """How a run stands."""
 
     state: State = "queued"
-    doing: str = "starting"
+    activity: str = "starting"
+    """What is being done, in words."""
     finished: list[str] = []
     """Steps that ended well."""
     progress: float = 0.0
@@ -96,14 +135,14 @@ class RunState(pydantic.BaseModel):
     """The step that failed or was stopped."""
     status: int | None = None
     """Exit status of the step at fault; negative: the signal that ended it."""
-    problem: Words | None = None
+    problem: ProblemText | None = None
     partial: bool = False
     """Whether ``result`` rests on only some of the steps."""
     warnings: list[str] = []
     result: dict[str, Any] = {}
     started_ns: int | None = None
     ended_ns: int | None = None
-    supervisor: Who | None = None
+    supervisor: ProcessId | None = None
 
 
 def left_behind(out: Path) -> str:
@@ -111,47 +150,130 @@ def left_behind(out: Path) -> str:
     return f"import_profile can read what the finished steps left: {out}"
 
 
-def boot_id() -> str:
-    """Which boot of the machine this is."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def host() -> str:
-    """The machine's name, with the name space in which process numbers count."""
-    try:
-        space = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        space = ""
-    return f"{socket.gethostname()} {space}"
-
-
-def read_request(folder: Path) -> RunRequest:
-    """The request of a run; StoreProblem where its file is damaged."""
-    return _read(folder / "request.json", RunRequest)
+def read_record(folder: Path) -> ProfileRun | BenchmarkRun:
+    """What was asked of a run; StoreProblem where its file is damaged."""
+    return _read(folder / _RECORD_FILE, _RECORDS.validate_json)
 
 
 def read_state(folder: Path) -> RunState:
     """The state of a run; StoreProblem where its file is damaged."""
-    return _read(folder / "state.json", RunState)
+    return _read(folder / STATE_FILE, RunState.model_validate_json)
 
 
-def write(folder: Path, record: RunRequest | RunState) -> None:
-    """Replace a run's request.json or state.json in one step; StoreProblem where the disk refuses."""
-    name = "state.json" if isinstance(record, RunState) else "request.json"
+def write(folder: Path, content: ProfileRun | BenchmarkRun | RunState) -> None:
+    """Replace a run's record or state in one step; StoreProblem where the disk refuses."""
+    name = STATE_FILE if isinstance(content, RunState) else _RECORD_FILE
     try:
-        write_atomically(folder / name, json.dumps(record.model_dump(mode="json"), indent=1))
+        write_atomically(folder / name, json.dumps(content.model_dump(mode="json"), indent=1))
     except OSError as error:
         raise StoreProblem(
             f"{name} of {folder.name} cannot be written", error.strerror or str(error), "Free space on the store's disk"
         ) from error
 
 
-def _read(path: Path, model: type[_Record]) -> _Record:
+def _read(path: Path, parse: Callable[[bytes], _Loaded]) -> _Loaded:
     try:
-        return model.model_validate_json(path.read_bytes())
+        return parse(path.read_bytes())
     except (OSError, pydantic.ValidationError) as error:
         why = (os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)).splitlines()[0]
         raise StoreProblem(f"{path.parent.name} cannot be read", f"{path.name}: {why}", "Start another run") from error
+
+
+def find(store: Store, reference: str) -> Path:
+    """The folder of the run meant by an id, a unique prefix of one, or ``latest``; NotFound with near names."""
+    known = _ids(store)
+    if not known:
+        raise NotFound(f"There is no run {reference!r}", "the store has none", "profile_command starts one")
+    if reference == "latest":
+        return store.run_folder(known[-1])
+    fitting = [run for run in known if run == reference] or [
+        run for run in known if reference and run.startswith(reference)
+    ]
+    if len(fitting) == 1:
+        return store.run_folder(fitting[0])
+    if fitting:
+        raise NotFound(f"{reference!r} is not unique", f"it fits {', '.join(fitting[-6:])}", "Give more of the id")
+    raise NotFound(f"There is no run {reference!r}", near(reference, known), f"The newest is {known[-1]}")
+
+
+def look(store: Store, folder: Path) -> tuple[ProfileRun | BenchmarkRun, RunState]:
+    """What was asked and how it stands. A run whose processes are gone is failed, which is written down here."""
+    record, state = read_record(folder), read_state(folder)
+    if state.state in FINAL or _runs(folder, state.supervisor or record.starter):
+        return record, state
+    if store.read_only:
+        state = read_state(folder)
+        return record, state if state.state in FINAL else _died(folder, record, state)
+    return record, recover(folder)
+
+
+def recover(folder: Path) -> RunState:
+    """The supervisor is dead: end what it left running on this machine and write the run down as failed."""
+    record, state = read_record(folder), read_state(folder)
+    if state.state in FINAL:
+        return state
+    # On another machine, or before the last boot, there is nothing that could be ended from here.
+    end_all(record.run_id, 0)
+    state = _died(folder, record, state)
+    # On a full disk the next reader comes to the same conclusion.
+    with suppress(StoreProblem):
+        write(folder, state)
+    return state
+
+
+def wait(store: Store, folder: Path, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Return when the run has ended, or after ``wait_s`` seconds."""
+    deadline = time.monotonic() + wait_s
+    while look(store, folder)[1].state not in FINAL and (left := deadline - time.monotonic()) > 0:
+        sleep(min(left, _POLL_S))
+
+
+def cancel(store: Store, folder: Path) -> None:
+    """Ask for a run's end. It keeps what its finished steps left."""
+    if store.read_only:
+        raise NotAllowed("A server for reading cannot cancel", fix="Start the server without --read-only")
+    try:
+        (folder / CANCEL).touch()
+    except OSError as error:
+        raise StoreProblem(f"{folder.name} cannot be cancelled", error.strerror or str(error)) from error
+
+
+def sweep_old(store: Store) -> None:
+    """Remove runs that ended two weeks ago; their workloads stay."""
+    for run in _ids(store):
+        folder = store.run_folder(run)
+        try:
+            _, state = look(store, folder)
+            ended = (state.ended_ns or 0) / 1e9
+        except StoreProblem:
+            ended = folder.stat().st_mtime
+        if ended and time.time() - ended > _OLD_S:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(folder: Path, process: ProcessId) -> bool:
+    """Whether a supervisor lives; one that cannot be asked from here shows it by touching its state."""
+    if process.host == host():
+        return alive(process)
+    try:
+        return time.time() - (folder / STATE_FILE).stat().st_mtime < _SILENT_S
+    except OSError:
+        return False
+
+
+def _ids(store: Store) -> list[str]:
+    """All runs, oldest first."""
+    try:
+        return sorted(p.name for p in store.runs.iterdir() if RUN_ID.fullmatch(p.name) and (p / STATE_FILE).exists())
+    except OSError:
+        return []
+
+
+def _died(folder: Path, record: ProfileRun | BenchmarkRun, state: RunState) -> RunState:
+    problem = ProblemText(
+        what="The run's supervisor died",
+        why="it was killed, or the machine was started anew",
+        fix=left_behind(folder / record.out) if state.finished else "Start it again",
+    )
+    ended = {"state": "failed", "activity": "failed", "problem": problem, "ended_ns": time.time_ns(), "step": None}
+    return state.model_copy(update={**ended, "fault": state.step})

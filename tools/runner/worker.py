@@ -15,32 +15,34 @@ from typing import Any
 
 from ...analysis.problems import Problem
 from ...analysis.store import Store, write_atomically
-from .state import Words
+from .state import ProblemText
 
 ANSWER, PROGRESS = "answer.json", "progress.json"
 
 
-class Tell:
-    """How a function says how far it is: ``tell(share, text, result)``."""
+class Progress:
+    """How a function says how far it is: ``progress(share, activity, result)``."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / PROGRESS
 
-    def __call__(self, share: float, text: str, result: Mapping[str, Any] | None = None) -> None:
+    def __call__(self, share: float, activity: str, result: Mapping[str, Any] | None = None) -> None:
         """Publish the share of the work that is done (0 to 1), what is being done, and what is known so far."""
-        write_atomically(self._path, json.dumps({"progress": share, "doing": text, "result": dict(result or {})}))
+        write_atomically(
+            self._path, json.dumps({"progress": share, "activity": activity, "result": dict(result or {})})
+        )
 
 
 def main() -> None:
-    """Call the one function that standard input names."""
+    """Call the one function that standard input names (``CallStep.of`` wrote its name)."""
     task = json.load(sys.stdin)
     folder = Path(task["folder"])
     module, _, name = task["function"].partition(":")
     try:
-        function = getattr(importlib.import_module(f"..{module}", __package__), name)
-        answer = {"result": function(Store(task["store"]), Tell(folder), **task["arguments"])}
+        function = getattr(importlib.import_module(module), name)
+        answer = {"result": function(Store(task["store"]), Progress(folder), **task["arguments"])}
     except Problem as problem:
-        answer = {"problem": Words.of(problem).model_dump()}
+        answer = {"problem": ProblemText.of(problem).model_dump()}
     write_atomically(folder / ANSWER, json.dumps(answer))
 
 

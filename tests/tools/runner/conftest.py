@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rooflens.analysis.store import Store
-from rooflens.tools.runner import lookup
 from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.job import CallStep, CommandStep, Limits
-from rooflens.tools.runner.state import RunState
+from rooflens.tools.runner import state as runs
+from rooflens.tools.runner.job import CallStep, Job, Limits, Step
+from rooflens.tools.runner.state import ProfileRun, RunState
 
 LONG_S = 20.0
 """No run of these tests takes longer on a loaded machine."""
@@ -26,34 +27,35 @@ class Bench:
         self.store = store
         self.limits: dict[str, float] = {"grace_s": 0.3, "linger_s": 0.5}
 
-    def step(self, name: str, code: str, **changes: object) -> CommandStep:
+    def step(self, name: str, code: str, **changes: object) -> Step:
         """A step that runs Python code, which finds its output folder in OUT."""
-        env = {"PATH": os.environ["PATH"]}
-        return CommandStep.model_validate(
-            {"name": name, "argv": [sys.executable, "-c", code], "cwd": "/", "env": env, **changes}
-        )
+        return Step(**{"name": name, "argv": (sys.executable, "-c", code), **changes})  # type: ignore[arg-type]
 
-    def begin(self, *steps: CommandStep | CallStep, timeout_s: float = LONG_S, **more: object) -> str:
-        """Start a run of these steps; it need not write anything unless a step says so."""
+    def begin(self, *steps: Step | CallStep, timeout_s: float = LONG_S, **more: Any) -> str:
+        """Start a run of these steps; ``more`` is of the run's record or of its job."""
         run_id, folder = launch.new_run(self.store)
+        run = ProfileRun.model_validate({"run_id": run_id, "name": "test", "timeout_s": timeout_s, **more})
         placed = [
-            s.model_copy(update={"env": {**s.env, "OUT": str(folder / "out" / s.name)}}) if s.kind == "command" else s
+            replace(s, env={**s.env, "OUT": str(folder / run.out / s.name)}) if isinstance(s, Step) else s
             for s in steps
         ]
-        launch.start(self.store, run_id, placed, kind="profile", name="test", timeout_s=timeout_s, **more)  # type: ignore[arg-type]
+        job = {name: value for name, value in more.items() if name in Job.model_fields}
+        if finish := job.get("finish"):
+            job["finish"] = finish.model_copy(update={"arguments": {"run_id": run_id, **finish.arguments}})
+        launch.start(self.store, Job(run=run, steps=placed, limits=Limits.model_validate(self.limits), **job))
         return run_id
 
     def folder(self, run_id: str) -> Path:
         return self.store.run_folder(run_id)
 
     def state(self, run_id: str) -> RunState:
-        return lookup.look(self.store, self.folder(run_id))[1]
+        return runs.look(self.store, self.folder(run_id))[1]
 
     def end(self, run_id: str, within_s: float = LONG_S) -> RunState:
         """The final state."""
-        lookup.wait(self.store, self.folder(run_id), within_s)
+        runs.wait(self.store, self.folder(run_id), within_s)
         state = self.state(run_id)
-        assert state.state in ("done", "failed", "cancelled"), f"still {state.state} after {within_s} s: {state.doing}"
+        assert state.state in ("done", "failed", "cancelled"), f"{state.state} after {within_s} s: {state.activity}"
         return state
 
     def until(self, found: Callable[[], object], within_s: float = LONG_S) -> None:
@@ -77,11 +79,7 @@ def bench(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    found = Bench(store)
-    monkeypatch.setattr(
-        launch, "Limits", lambda timeout_s: Limits.model_validate({**found.limits, "timeout_s": timeout_s})
-    )
-    yield found
+    yield Bench(store)
     launch.stop_all()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rooflens.tools.runner.child import Capture
-from rooflens.tools.runner.environment import HIDDEN
+from rooflens.tools.runner.program import HIDDEN
 
 
 def test_short_output_is_kept_as_it_is(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Turns on devices: order of arrival, dead owners, and a folder that nobody else can write to."""
+"""The queue of a device: order of arrival, dead owners, and a folder that nobody else can write to."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.problems import NotAllowed
-from rooflens.tools.runner.device_queue import Turn, lock_folder
+from rooflens.tools.runner.device_queue import Place, lock_folder
 
 
 def test_turns_go_in_order_of_arrival(tmp_path: Path) -> None:
-    first, second, third = (Turn(tmp_path, "gpu", f"run-{n}") for n in "abc")
+    first, second, third = (Place(tmp_path, "gpu", f"run-{n}") for n in "abc")
     assert [t.ahead() for t in (third, second, first)] == [2, 1, 0]
     assert first.ahead() == 0, "a turn once given stays"
     first.leave()
@@ -24,7 +24,7 @@ def test_turns_go_in_order_of_arrival(tmp_path: Path) -> None:
 
 
 def test_one_that_leaves_the_queue_holds_nobody_up(tmp_path: Path) -> None:
-    first, second, third = (Turn(tmp_path, "gpu", f"run-{n}") for n in "abc")
+    first, second, third = (Place(tmp_path, "gpu", f"run-{n}") for n in "abc")
     assert first.ahead() == 0
     second.leave()
     assert third.ahead() == 1
@@ -34,7 +34,7 @@ def test_one_that_leaves_the_queue_holds_nobody_up(tmp_path: Path) -> None:
 
 
 def test_devices_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    one, other = Turn(tmp_path, "GPU-1/../x", "run-a"), Turn(tmp_path, "GPU-2", "run-b")
+    one, other = Place(tmp_path, "GPU-1/../x", "run-a"), Place(tmp_path, "GPU-2", "run-b")
     assert one.ahead() == other.ahead() == 0
     assert sorted(p.parent for p in tmp_path.iterdir()) == [tmp_path] * 4, "a device name is no path"
     one.leave()
@@ -43,12 +43,12 @@ def test_devices_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
 def test_a_dead_owner_blocks_nobody(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from rooflens.tools.runner.device_queue import Turn;"
-        "t = Turn(Path(sys.argv[1]), 'gpu', 'run-dead'); assert t.ahead() == 0; os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from rooflens.tools.runner.device_queue import Place;"
+        "t = Place(Path(sys.argv[1]), 'gpu', 'run-dead'); assert t.ahead() == 0; os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)]).returncode == -9
     assert len(list((tmp_path / "gpu.queue").iterdir())) == 1
-    turn = Turn(tmp_path, "gpu", "run-next")
+    turn = Place(tmp_path, "gpu", "run-next")
     assert turn.ahead() == 0
     turn.leave()
     assert not list((tmp_path / "gpu.queue").iterdir())

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from rooflens.tools.runner.processes import Process, alive, descendants, end_all, marked, me, send, table
+from rooflens.tools.runner.processes import Process, alive, descendants, end_all, marked, send, table, this_process
 
 from .conftest import gone
 
@@ -35,13 +35,13 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_this_process_is_alive_and_another_with_its_number_is_not() -> None:
-    assert alive(me())
-    assert not alive(me().model_copy(update={"start": me().start + 1}))
-    assert not alive(me().model_copy(update={"boot": "another"}))
+    assert alive(this_process())
+    assert not alive(this_process().model_copy(update={"start": this_process().start + 1}))
+    assert not alive(this_process().model_copy(update={"boot": "another"}))
 
 
 def test_a_zombie_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
-    who = me().model_copy(update={"pid": sleeper.pid, "start": table()[sleeper.pid].start})
+    who = this_process().model_copy(update={"pid": sleeper.pid, "start": table()[sleeper.pid].start})
     assert alive(who)
     os.kill(sleeper.pid, signal.SIGKILL)
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from rooflens.tools.runner import lookup
+from rooflens.tools import profile_command
 from rooflens.tools.runner import start as launch
+from rooflens.tools.runner import state as runs
 from rooflens.tools.runner.job import CallStep
 
 from .conftest import Bench, gone
@@ -87,7 +88,7 @@ def test_a_program_killed_by_a_signal_is_named_by_it(bench: Bench) -> None:
 
 
 def test_a_program_that_cannot_be_started_is_a_missing_tool(bench: Bench) -> None:
-    state = bench.end(bench.begin(bench.step("one", "", argv=["/nowhere/rocprofv3"])))
+    state = bench.end(bench.begin(bench.step("one", "", argv=("/nowhere/rocprofv3",))))
     assert state.problem and state.problem.kind == "MissingTool" and "/nowhere/rocprofv3" in state.problem.what
 
 
@@ -102,7 +103,7 @@ def test_programs_get_no_input_and_nothing_of_our_environment(bench: Bench, monk
 def test_arguments_arrive_literally(bench: Bench) -> None:
     strange = ["; touch /tmp/owned", "$(id)", "two\nlines", "--help", "*", "`id`", "a b", ""]
     code = f"{WRITE}; import sys, json; print(json.dumps(sys.argv[1:]))"
-    run = bench.begin(bench.step("one", code, argv=[sys.executable, "-c", code, *strange]))
+    run = bench.begin(bench.step("one", code, argv=(sys.executable, "-c", code, *strange)))
     bench.end(run)
     import json
 
@@ -129,7 +130,7 @@ def test_a_time_limit_ends_a_run_and_everything_it_started(bench: Bench) -> None
 def test_cancelling_ends_children_that_ignore_sigterm_and_daemons(bench: Bench) -> None:
     run = bench.begin(bench.step("app", FAMILY))
     pids = _family(bench, run)
-    lookup.cancel(bench.store, bench.folder(run))
+    runs.cancel(bench.store, bench.folder(run))
     state = bench.end(run, within_s=8)
     assert (state.state, state.fault) == ("cancelled", "app")
     assert all(gone(p) for p in pids)
@@ -148,7 +149,7 @@ def test_many_processes_are_all_ended(bench: Bench) -> None:
     code = f"{forks}{WRITE}\ntime.sleep(60)"
     run = bench.begin(bench.step("one", code))
     bench.until((bench.folder(run) / "out" / "one" / "data").exists)
-    lookup.cancel(bench.store, bench.folder(run))
+    runs.cancel(bench.store, bench.folder(run))
     assert bench.end(run).state == "cancelled"
     assert _marked(run) == []
 
@@ -188,15 +189,15 @@ def test_a_second_run_on_the_same_device_waits_for_the_first(bench: Bench) -> No
     first = bench.begin(bench.step("one", f"{WRITE}; {HOLD}"), devices=device)
     bench.until(lambda: bench.state(first).state == "running")
     second = bench.begin(bench.step("one", WRITE), devices=device)
-    bench.until(lambda: "waiting for GPU 0: 1 run before" in bench.state(second).doing)
+    bench.until(lambda: "waiting for GPU 0: 1 run before" in bench.state(second).activity)
     third = bench.begin(bench.step("one", WRITE), devices=device)
-    bench.until(lambda: "2 runs before" in bench.state(third).doing)
+    bench.until(lambda: "2 runs before" in bench.state(third).activity)
     other = bench.begin(bench.step("one", WRITE), devices={"gpu-1": "GPU 1"})
     assert bench.end(other).state == "done", "another device is free"
-    lookup.cancel(bench.store, bench.folder(second))
+    runs.cancel(bench.store, bench.folder(second))
     assert bench.end(second).state == "cancelled" and bench.state(second).started_ns is None
     assert bench.state(third).state == "queued"
-    lookup.cancel(bench.store, bench.folder(first))
+    runs.cancel(bench.store, bench.folder(first))
     assert bench.end(first).state == "cancelled" and bench.end(third).state == "done"
 
 
@@ -250,7 +251,7 @@ def test_stopping_everything_ends_queued_and_running_runs_at_once(bench: Bench) 
     first = bench.begin(bench.step("app", FAMILY), devices=device)
     pids = _family(bench, first)
     second = bench.begin(bench.step("app", WRITE), devices=device)
-    bench.until(lambda: "waiting" in bench.state(second).doing)
+    bench.until(lambda: "waiting" in bench.state(second).activity)
     start = time.monotonic()
     launch.stop_all()
     assert time.monotonic() - start < 3
@@ -258,19 +259,19 @@ def test_stopping_everything_ends_queued_and_running_runs_at_once(bench: Bench) 
     assert [bench.state(r).state for r in (first, second)] == ["failed", "failed"]
 
 
-SAVED = {
-    "steps": 2, "name": "mine", "tags": ["a"], "target": "gfx90a", "command": "./app", "host": "here",
-    "warnings": ["w"], "wanted": {},
-}  # fmt: skip
 SAMPLE = Path(__file__).resolve().parents[3] / "server" / "samples" / "yax_before"
-
-
-def _saving(bench: Bench, out: str, **changes: object) -> CallStep:
-    return CallStep(name="import", function="profile_command:save", arguments={**SAVED, "out": out, **changes})
+SAVED = {
+    "finish": CallStep.of("import", profile_command.save), "name": "mine", "tags": ["a"],
+    "target": "gfx90a", "command": "./app", "host": "here", "warnings": ["w"],
+}  # fmt: skip
+"""A run that becomes a workload."""
+LEAVE_SAMPLE = (
+    f"{WRITE}; import shutil; shutil.copytree({str(SAMPLE)!r}, os.environ['OUT'] + '/..', dirs_exist_ok=True)"
+)
 
 
 def test_the_results_of_all_steps_become_a_workload_and_the_files_are_deleted(bench: Bench) -> None:
-    run = bench.begin(bench.step("one", WRITE), finish=_saving(bench, str(SAMPLE)))
+    run = bench.begin(bench.step("one", LEAVE_SAMPLE), **SAVED)
     state = bench.end(run)
     assert (state.state, state.partial, state.finished) == ("done", False, ["one"])
     found = bench.store.resolve("mine")
@@ -279,9 +280,7 @@ def test_the_results_of_all_steps_become_a_workload_and_the_files_are_deleted(be
 
 
 def test_what_the_finished_steps_left_is_kept_and_marked_when_a_later_one_fails(bench: Bench) -> None:
-    run = bench.begin(
-        bench.step("one", WRITE), bench.step("two", "raise SystemExit(3)"), finish=_saving(bench, str(SAMPLE))
-    )
+    run = bench.begin(bench.step("one", LEAVE_SAMPLE), bench.step("two", "raise SystemExit(3)"), **SAVED)
     state = bench.end(run)
     assert (state.state, state.partial, state.fault) == ("failed", True, "two")
     found = bench.store.resolve(state.result["workload"])
@@ -293,16 +292,15 @@ def test_what_the_finished_steps_left_is_kept_and_marked_when_a_later_one_fails(
 
 
 def test_cancelling_a_later_step_keeps_the_earlier_ones(bench: Bench) -> None:
-    run = bench.begin(bench.step("one", WRITE), bench.step("two", HOLD), finish=_saving(bench, str(SAMPLE)))
+    run = bench.begin(bench.step("one", LEAVE_SAMPLE), bench.step("two", HOLD), **SAVED)
     bench.until(lambda: bench.state(run).step == "two")
-    lookup.cancel(bench.store, bench.folder(run))
+    runs.cancel(bench.store, bench.folder(run))
     state = bench.end(run)
     assert (state.state, state.partial) == ("cancelled", True) and "partial" in bench.store.resolve("latest").tags
 
 
 def test_files_that_cannot_be_read_fail_the_run_and_stay(bench: Bench) -> None:
-    (empty := bench.store.root.parent / "empty").mkdir()
-    run = bench.begin(bench.step("one", WRITE), finish=_saving(bench, str(empty)))
+    run = bench.begin(bench.step("one", WRITE), **SAVED)
     state = bench.end(run)
     assert state.state == "failed" and state.problem and state.problem.kind == "BadInput"
     assert (bench.folder(run) / "out" / "one" / "data").exists() and not bench.store.scan()[0]
@@ -310,13 +308,13 @@ def test_files_that_cannot_be_read_fail_the_run_and_stay(bench: Bench) -> None:
 
 
 def test_a_bug_in_a_call_is_a_failure_without_a_traceback(bench: Bench) -> None:
-    state = bench.end(bench.begin(_saving(bench, str(SAMPLE), nonsense=1)))
+    state = bench.end(bench.begin(CallStep.of("import", profile_command.save, nonsense=1)))
     assert state.state == "failed" and state.problem and "rooflens failed in import" in state.problem.what
     assert "Traceback" not in state.model_dump_json()
 
 
 def test_a_lost_server_stops_the_run_without_saving(bench: Bench) -> None:
-    run = bench.begin(bench.step("one", WRITE), bench.step("two", HOLD), finish=_saving(bench, str(SAMPLE)))
+    run = bench.begin(bench.step("one", LEAVE_SAMPLE), bench.step("two", HOLD), **SAVED)
     bench.until(lambda: bench.state(run).step == "two")
     launch.stop_all()
     assert bench.state(run).state == "failed" and not bench.store.scan()[0]

@@ -1,13 +1,15 @@
-"""Command lines of Nsight Compute: one run for all metrics, whose passes ncu schedules itself."""
+"""Command lines of Nsight Compute: one step for all metrics, whose passes ncu schedules itself."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from ....analysis.notes import Note
 from ....analysis.problems import BadArgument, MissingTool, Problem
+from ...runner.job import Step
 from ..failures import explained
-from ..request import Replay, Request, Step, checked_launches, checked_pattern, left_out_notes
+from ..request import Replay, Request, checked_launches, checked_pattern, left_out_notes
 
 NAME = "ncu"
 VENDOR = "nvidia"
@@ -39,25 +41,25 @@ def features(help_text: str, version_text: str) -> Features:
             f"its help does not name {', '.join(sorted(missing))}",
             "Install Nsight Compute 2021.1 or later",
         )
-    found = _VERSION.search(version_text)
-    return Features((int(found[1]), int(found[2])) if found else None)
+    stated = _VERSION.search(version_text)
+    return Features((int(stated[1]), int(stated[2])) if stated else None)
 
 
 def features_of(version: str | None) -> Features:
     """The features of a version known by number alone, such as 2025.3."""
     if version is None:
         return Features()
-    found = re.match(r"(\d{4})\.(\d+)", version)
-    if not found:
+    parts = re.match(r"(\d{4})\.(\d+)", version)
+    if not parts:
         raise BadArgument(f"{version!r} is no version of ncu", "", "Give it as 2025.3, or leave it out")
-    number = (int(found[1]), int(found[2]))
+    number = (int(parts[1]), int(parts[2]))
     if number < _OLDEST:
         raise MissingTool(f"ncu {version} is too old to be driven", "", "Install Nsight Compute 2021.1 or later")
     return Features(number)
 
 
 def steps(request: Request, features: Features, *, program: str, out: str) -> list[Step]:
-    """One run, ``pass_1``, which leaves raw.csv in its folder; that folder must exist.
+    """One step, ``pass_1``, which leaves raw.csv in its folder; that folder must exist.
 
     Clocks are left as they are. Caches are emptied before every pass of a kernel replay, ncu's default: passes then
     see the same state, where a warm cache would hold what restoring the memory left. An application replay runs the
@@ -84,19 +86,25 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     return [Step("pass_1", (*argv, *_guarded(request.command)), metrics)]
 
 
-def notes(request: Request, features: Features) -> list[str]:
+def notes(request: Request, features: Features) -> list[Note]:
     """What is left out of the request, and how the figures come about."""
     left = left_out_notes(left_out(request, features))
     if request.replay == "application":
         return [
-            "ncu runs the program once for each of its passes; launches must come in the same order every time.",
-            "Durations are those of kernels run one at a time at the clocks as found.",
+            Note(
+                "application_replay",
+                "ncu runs the program once for each of its passes; launches must come in the same order every time.",
+            ),
+            Note("serialised", "Durations are those of kernels run one at a time at the clocks as found."),
             *left,
         ]
     return [
-        "ncu replays every kernel for each of its passes, with caches emptied before: durations and hit rates are "
-        "those of a cold cache, one kernel at a time, at the clocks as found. replay='application' leaves the caches "
-        "as the program has them.",
+        Note(
+            "kernel_replay",
+            "ncu replays every kernel for each of its passes, with caches emptied before: durations and hit rates are "
+            "those of a cold cache, one kernel at a time, at the clocks as found. replay='application' leaves the "
+            "caches as the program has them.",
+        ),
         *left,
     ]
 

@@ -1,4 +1,4 @@
-"""Command lines of perf stat: one run of the program each, all events at once."""
+"""Command lines of perf stat: a step for each start of the program, all events at once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from ....analysis.notes import Note
 from ....analysis.problems import BadArgument, Problem
+from ...runner.job import Step
 from ..failures import explained
-from ..request import Replay, Request, Step, refuse, refuse_kernel_replay
+from ..request import Replay, Request, refuse, refuse_kernel_replay
 
 NAME = "perf"
 VENDOR = "cpu"
@@ -32,22 +34,22 @@ class Features:
 
 def features(help_text: str, version_text: str) -> Features:
     """The features of the version that the text of ``--version`` tells."""
-    found = _VERSION.search(version_text)
-    return Features((int(found[1]), int(found[2])) >= _TOOL_EVENTS) if found else Features()
+    stated = _VERSION.search(version_text)
+    return Features((int(stated[1]), int(stated[2])) >= _TOOL_EVENTS) if stated else Features()
 
 
 def features_of(version: str | None) -> Features:
     """The features of a version known by number alone, such as 6.1."""
     if version is None:
         return Features()
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if not found:
+    parts = re.match(r"(\d+)\.(\d+)", version)
+    if not parts:
         raise BadArgument(f"{version!r} is no version of perf", "", "Give it as 6.1, or leave it out")
-    return features("", f"perf version {found[0]}")
+    return features("", f"perf version {parts[0]}")
 
 
 def steps(request: Request, features: Features, *, program: str, out: str) -> list[Step]:
-    """One step for each run asked for, ``run_1`` and so on, so that the spread between runs stays visible.
+    """One step for each repeat, ``run_1`` and so on, so that the spread between runs stays visible.
 
     Each leaves stat.csv (stat.txt of an old perf) in its folder, which must exist. Events that the machine does not
     have are reported by perf itself; the processor's counters are shared out when there are too few.
@@ -64,11 +66,14 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     return [_step(request, features, program, out, f"run_{n}", counters) for n in range(1, request.repeats + 1)]
 
 
-def notes(request: Request, features: Features) -> list[str]:
+def notes(request: Request, features: Features) -> list[Note]:
     """How the figures come about."""
     return [
-        "perf counts the whole program with its child processes; events beyond the processor's counters share them "
-        "in turns and are extrapolated."
+        Note(
+            "whole_program",
+            "perf counts the whole program with its child processes; events beyond the processor's counters share "
+            "them in turns and are extrapolated.",
+        )
     ]
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ....analysis.catalogue.events import absent, events_of, level_of
 from ....analysis.catalogue.targets import described, gpu
 from ....analysis.catalogue.targets import targets as known_targets
+from ....analysis.notes import Note
 from ....analysis.problems import BadArgument, MissingTool, Problem
+from ...runner.job import Step
 from ..failures import explained
 from ..request import (
+    SERIALISED,
     Replay,
     Request,
-    Step,
     channels,
     check_limits,
     checked_launches,
@@ -78,12 +81,12 @@ def features(help_text: str, version_text: str, list_text: str = "") -> Features
 
 def features_of(version: str | None) -> Features:
     """The features of a version known by number alone: of rocprofiler-sdk (0.4 ... 1.3) or of ROCm (6.2 ... 7.2)."""
-    found = re.fullmatch(r"v?(\d+)\.(\d+)(\.\d+)*", (version or _NEWEST).strip())
-    if not found:
+    parts = re.fullmatch(r"v?(\d+)\.(\d+)(\.\d+)*", (version or _NEWEST).strip())
+    if not parts:
         raise BadArgument(
             f"{version!r} is no version of rocprofv3", "", "Give rocprofiler-sdk's (1.0) or ROCm's (7.0), or none"
         )
-    number = (int(found[1]), int(found[2]))
+    number = (int(parts[1]), int(parts[2]))
     if number[0] >= 5:
         if number < (6, 2):
             raise MissingTool(
@@ -93,7 +96,7 @@ def features_of(version: str | None) -> Features:
         number = (int(sdk.split(".")[0]), int(sdk.split(".")[1]))
         text = sdk
     else:
-        text = found[0].removeprefix("v")
+        text = parts[0].removeprefix("v")
     if number < (0, 4):
         raise MissingTool(f"rocprofv3 {text} cannot be driven", "it takes no JSON input", "Use profiler='rocprof'")
     formats = ("csv", "json", "pftrace", "otf2") + (("rocpd",) if number >= (1, 0) else ())
@@ -159,15 +162,15 @@ def translated(request: Request, counters: tuple[str, ...], features: Features) 
         if level := level_of(counter):
             expressions[counter] = f"reduce(accumulate({level},HIGH_RES),sum)"
         elif event := per_channel(counter):
-            found = _of_channels(request, event)
-            expressions |= found
-            names += found
+            selections = _of_channels(request, event)
+            expressions |= selections
+            names += selections
             continue
         names.append(counter)
     return Pass(tuple(kept), tuple(names), expressions, {c: r for c, r in left.items() if c not in integrated})
 
 
-def definitions_text(request: Request, expressions: dict[str, str], features: Features) -> str:
+def definitions_text(request: Request, expressions: Mapping[str, str], features: Features) -> str:
     """The YAML file for --extra-counters in the schema of this version."""
     targets = [request.target] if request.target else [t for t in known_targets() if gpu(t).counter_limits]
     if features.definitions == "map":
@@ -209,9 +212,9 @@ def _unknown(target: str, event: str, features: Features) -> str | None:
 
 def _of_channels(request: Request, event: str) -> dict[str, str]:
     """``EVENT[i]`` for every channel, counted through all XCDs, and the expression that selects it."""
-    found = channels(request)
-    assert found is not None
-    xcds, each = found
+    known = channels(request)
+    assert known is not None
+    xcds, each = known
     return {
         f"{event}[{xcd * each + i}]": f"select({event},[DIMENSION_XCC=[{xcd}],DIMENSION_INSTANCE=[{i}]])"
         for xcd in range(xcds)
@@ -230,9 +233,9 @@ _UNSET = ("ROCPROF_", "ROCPROFILER_PC_SAMPLING_")
 
 
 def steps(request: Request, features: Features, *, program: str, out: str) -> list[Step]:
-    """The runs that collect ``request``: ``timing``, then ``pass_N`` as numbered in the plan.
+    """The steps that collect ``request``: ``timing``, then ``pass_N`` as numbered in the plan.
 
-    With replay="kernel" one run counts all passes; a counter planned twice is counted once there, as every kernel is
+    With replay="kernel" one step counts all passes; a counter planned twice is counted once there, as every kernel is
     replayed in place. Counters that this version cannot count are left out (see notes). Raises BadArgument for a
     request that no rocprofv3, or not this one, can fulfil.
     """
@@ -243,31 +246,27 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
             "its help does not list --kernel-replay-beta-enabled",
             "Leave replay out: the program is run once for each pass then",
         )
-    passes = _passes(request, features)
-    filters = _filters(request)
-    found = [_step(request, features, program, out, "timing", ["--kernel-trace"], {})]
+    command_line = _CommandLine(request, features, program, out, _filters(request))
+    translations = {n: translated(request, counters, features) for n, counters in enumerate(request.passes, 1)}
+    passes = {n: one for n, one in translations.items() if one.names}
     if request.replay == "kernel":
-        return found + _replayed(request, features, program, out, passes, filters)
-    for number, one in passes.items():
-        job = {"jobs": [{"pmc": list(one.names), **filters}]}
-        found.append(
-            _step(request, features, program, out, f"pass_{number}", [], one.expressions, job, counters=one.counters)
-        )
-    return found
+        counting = [command_line.replaying(list(passes.values()))] if passes else []
+    else:
+        counting = [command_line.counting(f"pass_{n}", one) for n, one in passes.items()]
+    return [command_line.step("timing", ["--kernel-trace"]), *counting]
 
 
-def notes(request: Request, features: Features) -> list[str]:
+def notes(request: Request, features: Features) -> list[Note]:
     """What this version leaves out of the request, and what its files cannot tell."""
-    found = ["Counters are collected one kernel at a time: durations are those of the run 'timing', which has none."]
-    return found + left_out_notes(left_out(request, features))
+    return [SERIALISED, *left_out_notes(left_out(request, features))]
 
 
 def left_out(request: Request, features: Features) -> dict[str, str]:
     """Counters of the request that this version cannot count -> why."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for counters in request.passes:
-        found |= translated(request, counters, features).left_out
-    return found
+        reasons |= translated(request, counters, features).left_out
+    return reasons
 
 
 def explain(status: int, stderr: str) -> Problem | None:
@@ -275,67 +274,69 @@ def explain(status: int, stderr: str) -> Problem | None:
     return explained(NAME, status, stderr)
 
 
-def _passes(request: Request, features: Features) -> dict[int, Pass]:
-    """The passes with at least one counter that this version can count, by their number in the plan."""
-    found = {n: translated(request, counters, features) for n, counters in enumerate(request.passes, 1)}
-    return {n: one for n, one in found.items() if one.names}
+@dataclass(frozen=True)
+class _CommandLine:
+    """What every step has in common.
 
+    The job in the input file says what to measure and nothing else: rocprofv3 refuses an option stated in two places.
+    """
 
-def _replayed(
-    request: Request, features: Features, program: str, out: str, passes: dict[int, Pass], filters: dict[str, str]
-) -> list[Step]:
-    groups: list[list[str]] = []
-    taken: set[str] = set()
-    for one in passes.values():
-        if group := [n for n in one.names if n not in taken]:
-            groups.append(group)
-            taken |= set(group)
-    if not groups:
-        return []
-    expressions = {n: e for one in passes.values() for n, e in one.expressions.items()}
-    counters = tuple(dict.fromkeys(c for one in passes.values() for c in one.counters))
-    job = {"jobs": [{"pmc_groups": groups, **filters}]}
-    options = list(features.kernel_replay)
-    return [_step(request, features, program, out, "pass_1", options, expressions, job, counters=counters)]
+    request: Request
+    features: Features
+    program: str
+    out: str
+    filters: Mapping[str, str]
+
+    def counting(self, name: str, one: Pass) -> Step:
+        """A step for one pass."""
+        return self.step(name, [], {"pmc": list(one.names)}, one.expressions, one.counters)
+
+    def replaying(self, passes: Sequence[Pass]) -> Step:
+        """One step for all passes, in which every kernel is replayed."""
+        groups: list[list[str]] = []
+        taken: set[str] = set()
+        for one in passes:
+            if group := [n for n in one.names if n not in taken]:
+                groups.append(group)
+                taken |= set(group)
+        expressions = {n: e for one in passes for n, e in one.expressions.items()}
+        counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
+        return self.step("pass_1", self.features.kernel_replay, {"pmc_groups": groups}, expressions, counters)
+
+    def step(
+        self,
+        name: str,
+        options: Sequence[str],
+        measured: Mapping[str, object] | None = None,
+        expressions: Mapping[str, str] | None = None,
+        counters: tuple[str, ...] = (),
+    ) -> Step:
+        """One start of the program; ``measured`` is what its job asks for, besides the filters."""
+        files: dict[str, str] = {}
+        argv = [self.program]
+        if measured:
+            files[f"{name}.json"] = json.dumps({"jobs": [{**measured, **self.filters}]}) + "\n"
+            argv += ["--input", f"{self.out}/{name}.json"]
+        if expressions:
+            files[f"{name}.yaml"] = definitions_text(self.request, expressions, self.features)
+            argv += ["--extra-counters", f"{self.out}/{name}.yaml"]
+        argv += ["--output-directory", f"{self.out}/{name}", "--output-file", _FILE_NAME]
+        argv += ["--output-format", *_formats(self.features), *options]
+        if self.features.signal_option:
+            argv += ["--disable-signal-handlers", "true"]
+        return Step(name, (*argv, "--", *self.request.command), counters, files, unset=_UNSET)
 
 
 def _filters(request: Request) -> dict[str, str]:
-    found = {}
+    filters = {}
     if pattern := checked_pattern(request, NAME):
-        found["kernel_include_regex"] = pattern
+        filters["kernel_include_regex"] = pattern
     if launches := checked_launches(request):
-        found["kernel_iteration_range"] = f"[{launches[0]}-{launches[1]}]"
-    return found
-
-
-def _step(
-    request: Request,
-    features: Features,
-    program: str,
-    out: str,
-    name: str,
-    options: list[str],
-    expressions: dict[str, str],
-    job: dict[str, Any] | None = None,
-    counters: tuple[str, ...] = (),
-) -> Step:
-    """One run. The job says what to measure and nothing else: rocprofv3 refuses an option stated in two places."""
-    files: dict[str, str] = {}
-    argv = [program]
-    if job:
-        files[f"{name}.json"] = json.dumps(job) + "\n"
-        argv += ["--input", f"{out}/{name}.json"]
-    if expressions:
-        files[f"{name}.yaml"] = definitions_text(request, expressions, features)
-        argv += ["--extra-counters", f"{out}/{name}.yaml"]
-    argv += ["--output-directory", f"{out}/{name}", "--output-file", _FILE_NAME, "--output-format", *_formats(features)]
-    argv += options
-    if features.signal_option:
-        argv += ["--disable-signal-handlers", "true"]
-    return Step(name, (*argv, "--", *request.command), counters, files, unset=_UNSET)
+        filters["kernel_iteration_range"] = f"[{launches[0]}-{launches[1]}]"
+    return filters
 
 
 def _formats(features: Features) -> list[str]:
-    """rocpd holds dynamic LDS, CSV the agents and everything for versions without it; both in every run, so that the
-    reader takes all runs from one format."""
+    """rocpd holds dynamic LDS, CSV the agents and everything for versions without it; both in every step, so that the
+    reader takes all of them from one format."""
     return [f for f in ("csv", "rocpd") if f in features.formats] or list(features.formats[:1])

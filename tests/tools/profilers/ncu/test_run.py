@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
 from rooflens.tools.profilers.ncu.run import explain, features, features_of, left_out, notes, steps
-from rooflens.tools.profilers.request import Request, Step
+from rooflens.tools.profilers.request import Request
+from rooflens.tools.runner.job import Step
 
 REQUEST = Request(
     command=("./k", "--metrics", "a b"), passes=(("smsp__inst_executed.sum", "dram__bytes.sum"),), replay="kernel",
@@ -76,7 +77,7 @@ def test_counters_of_links_do_not_endanger_the_others() -> None:
     mixed = dataclasses.replace(REQUEST, passes=((*links, "dram__bytes.sum"),))
     assert one(mixed).counters == ("gpu__time_duration.sum", "dram__bytes.sum")
     assert tuple(left_out(mixed, features_of(None))) == links
-    assert any("nvlrx__bytes.sum" in note for note in notes(mixed, features_of(None)))
+    assert any("nvlrx__bytes.sum" in note.text for note in notes(mixed, features_of(None)))
     alone = dataclasses.replace(REQUEST, passes=(links,))
     assert one(alone).counters == ("gpu__time_duration.sum", *links)
     assert left_out(alone, features_of(None)) == {}

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.tools.profilers.perf.run import explain, features, features_of, steps
-from rooflens.tools.profilers.request import Request, Step
+from rooflens.tools.profilers.request import Request
+from rooflens.tools.runner.job import Step
 
 REQUEST = Request(command=("./app", "-e", "x"), passes=(("cycles", "branch-misses"),), target="cpu", repeats=2)
 

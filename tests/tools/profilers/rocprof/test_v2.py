@@ -10,7 +10,7 @@ from rooflens.analysis.problems import BadArgument
 from rooflens.analysis.store import Store
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.profilers.request import Request
-from rooflens.tools.profilers.rocprof.v2 import features_of, steps
+from rooflens.tools.profilers.rocprof.run import V2
 from rooflens.tools.query_counters import query_counters
 
 REQUEST = Request(command=("./app", "a b"), passes=(("SQ_WAVES",), ("TCC_HIT[*]",)), target="gfx942",
@@ -22,7 +22,7 @@ HEAD = (
 
 
 def test_times_come_from_a_kernel_trace_and_counters_from_input_files() -> None:
-    timing, first, second = steps(REQUEST, features_of(None), program="rocprofv2", out="run")
+    timing, first, second = V2.steps(REQUEST, V2.features_of(None), program="rocprofv2", out="run")
     assert timing.argv == ("rocprofv2", "--kernel-trace", "-d", "run/timing", "./app", "a b")
     assert first.argv == ("rocprofv2", "-i", "run/pass_1.txt", "-d", "run/pass_1", "./app", "a b")
     assert second.files["pass_2.txt"].split() == ["pmc:", *(f"TCC_HIT[{i}]" for i in range(16))], "of one XCD"
@@ -31,9 +31,9 @@ def test_times_come_from_a_kernel_trace_and_counters_from_input_files() -> None:
 
 def test_a_folder_that_its_script_would_split_is_refused() -> None:
     with pytest.raises(BadArgument, match="splits paths"):
-        steps(REQUEST, features_of(None), program="rocprofv2", out="my run")
+        V2.steps(REQUEST, V2.features_of(None), program="rocprofv2", out="my run")
     with pytest.raises(BadArgument, match="option"):
-        steps(dataclasses.replace(REQUEST, command=("-v",)), features_of(None), program="rocprofv2", out="run")
+        V2.steps(dataclasses.replace(REQUEST, command=("-v",)), V2.features_of(None), program="rocprofv2", out="run")
 
 
 def test_the_folder_of_its_runs_is_read_with_the_times_of_the_run_without_counters(tmp_path: Path) -> None:

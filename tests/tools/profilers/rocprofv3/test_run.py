@@ -9,8 +9,9 @@ import re
 import pytest
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.problems import BadArgument
-from rooflens.tools.profilers.request import Request, Step
+from rooflens.tools.profilers.request import Request
 from rooflens.tools.profilers.rocprofv3.run import Features, explain, features_of, left_out, notes, steps
+from rooflens.tools.runner.job import Step
 
 COMMAND = ("./app", "--size", "8", "--", "a b", "$(x)")
 SINCE = {  # option -> the first version that knows it, as scanned from the scripts of each
@@ -122,7 +123,7 @@ def test_where_counters_cannot_be_defined_they_are_left_out_and_told(version: st
     (job,) = json.loads(step.files["pass_1.json"])["jobs"]
     assert job["pmc"] == ["GRBM_GUI_ACTIVE", "TCC_HIT_sum"]
     assert step.counters == ("GRBM_GUI_ACTIVE", "TCC_HIT_sum")
-    assert any("SQ_LEVEL_WAVES_ACCUM" in note for note in notes(request(), features_of(version)))
+    assert any("SQ_LEVEL_WAVES_ACCUM" in note.text for note in notes(request(), features_of(version)))
 
 
 def test_mi100_has_no_integrals_under_rocprofv3() -> None:

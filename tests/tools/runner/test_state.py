@@ -8,17 +8,15 @@ import time
 import pytest
 from rooflens.analysis.problems import NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.store import Store
-from rooflens.tools.runner import lookup
 from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.processes import me
-from rooflens.tools.runner.state import RunRequest, RunState, Who, read_state, write
+from rooflens.tools.runner import state as runs
+from rooflens.tools.runner.processes import ProcessId, this_process
+from rooflens.tools.runner.state import ProfileRun, RunState, read_state, write
 
 
 def _made(store: Store, **changes: object) -> str:
     run_id, folder = launch.new_run(store)
-    request = {"run_id": run_id, "kind": "profile", "name": "x", "created_ns": time.time_ns(), "starter": me(),
-               "steps": ["one"], "timeout_s": 1}  # fmt: skip
-    write(folder, RunRequest.model_validate(request))
+    write(folder, ProfileRun(run_id=run_id, name="x", steps=["one"], timeout_s=1))
     write(folder, RunState.model_validate({"state": "done", "ended_ns": time.time_ns(), **changes}))
     time.sleep(0.002)  # ids sort by the millisecond
     return run_id
@@ -26,23 +24,23 @@ def _made(store: Store, **changes: object) -> str:
 
 def test_a_run_is_found_by_id_prefix_and_as_the_latest(store: Store) -> None:
     first, second = _made(store), _made(store)
-    assert lookup.find(store, first).name == first
-    assert lookup.find(store, "latest").name == second
-    assert lookup.find(store, second[:-2]).name == second
+    assert runs.find(store, first).name == first
+    assert runs.find(store, "latest").name == second
+    assert runs.find(store, second[:-2]).name == second
     with pytest.raises(NotFound, match="not unique"):
-        lookup.find(store, "run-")
+        runs.find(store, "run-")
     with pytest.raises(NotFound, match=f"Near names: .*{first}"):
-        lookup.find(store, first[:-1] + "!")
+        runs.find(store, first[:-1] + "!")
 
 
 @pytest.mark.parametrize("reference", ["", "../..", "run-", "/etc", "x"])
 def test_nothing_but_a_run_is_found(store: Store, reference: str) -> None:
     with pytest.raises(NotFound):
-        lookup.find(store, reference)
+        runs.find(store, reference)
     _made(store)
     if reference != "run-":
         with pytest.raises(NotFound):
-            lookup.find(store, reference)
+            runs.find(store, reference)
 
 
 def test_folders_of_runs_are_closed_to_others(store: Store) -> None:
@@ -54,38 +52,38 @@ def test_a_damaged_state_is_a_problem(store: Store) -> None:
     folder = store.run_folder(_made(store))
     (folder / "state.json").write_text("{")
     with pytest.raises(StoreProblem, match="cannot be read"):
-        lookup.look(store, folder)
+        runs.look(store, folder)
 
 
 def test_runs_that_ended_long_ago_are_removed_and_others_kept(store: Store) -> None:
     old, new = _made(store, ended_ns=time.time_ns() - 15 * 86_400 * 10**9), _made(store)
-    running = _made(store, state="running", ended_ns=None, supervisor=me())
-    lookup.sweep_old(store)
+    running = _made(store, state="running", ended_ns=None, supervisor=this_process())
+    runs.sweep_old(store)
     assert not store.run_folder(old).exists()
     assert store.run_folder(new).exists() and store.run_folder(running).exists()
 
 
 def test_a_run_of_another_machine_lives_while_its_state_is_touched(store: Store) -> None:
-    far = Who(host="elsewhere pid:[1]", boot="b", pid=1, start=1)
+    far = ProcessId(host="elsewhere pid:[1]", boot="b", pid=1, start=1)
     folder = store.run_folder(_made(store, state="running", ended_ns=None, supervisor=far))
-    assert lookup.look(store, folder)[1].state == "running"
+    assert runs.look(store, folder)[1].state == "running"
     os.utime(folder / "state.json", (0, 0))
-    assert lookup.look(store, folder)[1].state == "failed"
+    assert runs.look(store, folder)[1].state == "failed"
 
 
 @pytest.mark.parametrize("change", [{"start": 1}, {"boot": "before"}])
 def test_a_process_number_used_again_is_not_the_supervisor(store: Store, change: dict[str, object]) -> None:
-    other = me().model_copy(update=change)
+    other = this_process().model_copy(update=change)
     folder = store.run_folder(_made(store, state="running", ended_ns=None, supervisor=other))
-    assert lookup.look(store, folder)[1].state == "failed" and read_state(folder).state == "failed"
+    assert runs.look(store, folder)[1].state == "failed" and read_state(folder).state == "failed"
 
 
 def test_a_store_for_reading_tells_of_a_dead_run_without_writing(store: Store) -> None:
-    dead = me().model_copy(update={"start": 1})
+    dead = this_process().model_copy(update={"start": 1})
     folder = store.run_folder(_made(store, state="running", ended_ns=None, supervisor=dead))
     reading = Store(store.root, read_only=True)
-    assert lookup.look(reading, folder)[1].state == "failed" and read_state(folder).state == "running"
+    assert runs.look(reading, folder)[1].state == "failed" and read_state(folder).state == "running"
     with pytest.raises(NotAllowed):
-        lookup.cancel(reading, folder)
+        runs.cancel(reading, folder)
     with pytest.raises(NotAllowed):
         launch.new_run(reading)

@@ -6,7 +6,7 @@ import pytest
 from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
 from rooflens.tools.list_devices import Machine
 from rooflens.tools.machine.model import Device, Profiler
-from rooflens.tools.profile_command import choose, facts
+from rooflens.tools.profilers.choice import choose, facts
 
 CPU = Device(vendor="cpu", index=0, arch="x86_64", name="a processor")
 AMD = [

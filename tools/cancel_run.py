@@ -1,0 +1,22 @@
+"""The tool cancel_run: end a run."""
+
+from __future__ import annotations
+
+from ..analysis.store import Store
+from .get_run import RunResult, run_result
+from .runner import state as runs
+from .runner.state import FINAL
+
+_SETTLE_S = 8.0
+"""How long the processes of a cancelled run may take to end before the answer."""
+
+
+def cancel_run(store: Store, run_id: str) -> RunResult:
+    """End a run with every process it started. What its finished runs of the program measured is kept, as a partial
+    workload."""
+    folder = runs.find(store, run_id)
+    if runs.look(store, folder)[1].state in FINAL:
+        result = run_result(store, folder)
+        return result.model_copy(update={"notes": [*result.notes, "The run had ended already."]})
+    runs.cancel(store, folder)
+    return run_result(store, folder, _SETTLE_S)
