@@ -8,6 +8,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Literal
 
+import pydantic
+
 from . import metrics as catalog
 from . import targets
 from .formula import paths, trees
@@ -22,10 +24,14 @@ no unit is; a sign never is a verdict, but belongs to the picture."""
 
 
 class Advice(Strict):
-    """One concrete action, and the document that recommends it."""
+    """One concrete action, and the document that recommends it; answers show it as its text."""
 
     do: str
     source: str
+
+    @pydantic.model_serializer
+    def __str__(self) -> str:
+        return f"{self.do} ({self.source})"
 
 
 class Rule(Strict):
@@ -49,6 +55,11 @@ class Rule(Strict):
     bound: str | None = None
     advice: list[Advice]
     falsify: str
+
+    @property
+    def expressions(self) -> list[str]:
+        """All that is evaluated for it."""
+        return [self.when, self.severity, *self.supports, *self.against, *([self.bound] if self.bound else [])]
 
     @property
     def claimed(self) -> list[str]:
@@ -92,7 +103,7 @@ def signals(target: str) -> dict[str, tuple[str, ...]]:
 def rules(target: str) -> tuple[Rule, ...]:
     """The rules that a target's metrics can decide; conditions beside the point on this target are left out of them."""
     here = [r for r in stated()[1] if r.gpus is None or target in r.gpus]
-    trees([e for r in here for e in (r.when, r.severity, *r.supports, *r.against, r.bound or "0")])
+    trees([e for r in here for e in r.expressions])
     found = []
     for rule in here:
         if not usable(target, rule.when) or not usable(target, rule.severity):
@@ -124,8 +135,7 @@ def all_metrics(target: str) -> list[str]:
     for name in (n for s in signals(target).values() for e in s for n in paths(e)):
         found[name] = None
     for rule in rules(target):
-        expressions = (rule.when, rule.severity, *rule.supports, *rule.against, rule.bound or "0")
-        for name in (*(n for e in expressions for n in paths(e)), *rule.claimed):
+        for name in (*(n for e in rule.expressions for n in paths(e)), *rule.claimed):
             found[name] = None
     known = catalog.by_name(target)
     return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in found) if m in known]
