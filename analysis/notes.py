@@ -1,12 +1,14 @@
 """What an answer says beside its figures: a code to decide on, and words to read.
 
-Code never looks into the words: a test rewords every message and expects the same figures.
+Code never looks into the words: a test rewords every message and expects the same figures. Answers show the words.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+import pydantic
 
 ReasonCode = Literal[
     "no_counter",
@@ -25,6 +27,7 @@ ReasonCode = Literal[
     "above_ceiling",
     "partly_counted",
     "doubtful",
+    "other_gpu",
 ]
 
 
@@ -38,6 +41,7 @@ class Reason:
     code: ReasonCode
     text: str
 
+    @pydantic.model_serializer
     def __str__(self) -> str:
         return self.text
 
@@ -49,5 +53,6 @@ class Note:
     code: str
     text: str
 
+    @pydantic.model_serializer
     def __str__(self) -> str:
         return self.text

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import is_dataclass
+from functools import cache
 from typing import Any
 
 import pydantic
@@ -96,21 +98,35 @@ def _lines(result: Result) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, str) and "\n" in value:
         return "\n" + _UNSAFE.sub("", value)
-    if isinstance(value, pydantic.BaseModel):
+    if fields := _fields(value):
         return "".join(
             f"\n  {k}: {_markdown(v) if isinstance(v, Table) else _value(v)}"
-            for k, v in value
+            for k, v in fields
             if v not in (None, [], {})
         )
-    if isinstance(value, list) and value and isinstance(value[0], pydantic.BaseModel):
+    if isinstance(value, list) and value and all(map(_fields, value)):
         return "".join(
-            f"\n- {'; '.join(f'{k}: {_value(v)}' for k, v in item if v not in (None, [], {}))}" for item in value
+            f"\n- {'; '.join(f'{k}: {_value(v)}' for k, v in _fields(item) if v not in (None, [], {}))}"
+            for item in value
         )
     if isinstance(value, list):
         return ", ".join(_value(v) for v in value)
     if isinstance(value, dict):
         return ", ".join(f"{k}={_value(v)}" for k, v in value.items())
     return _cell(value)
+
+
+def _fields(value: Any) -> list[tuple[str, Any]]:
+    """The fields of an object that its structured answer has; none for one that is answered as a text."""
+    if not (isinstance(value, pydantic.BaseModel) or is_dataclass(value)):
+        return []
+    answered = _adapter(type(value)).dump_python(value)
+    return [(name, getattr(value, name)) for name in answered] if isinstance(answered, dict) else []
+
+
+@cache
+def _adapter(kind: type) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)
 
 
 def _markdown(table: Table) -> str:

@@ -6,6 +6,8 @@ from functools import cache
 from string import Formatter
 from typing import Literal
 
+import pydantic
+
 from . import files, metrics, targets
 from .files import Strict
 from .formula import paths, trees
@@ -18,10 +20,14 @@ no unit is; a sign never is a verdict, but belongs to the picture."""
 
 
 class Advice(Strict):
-    """One concrete action, and the document that recommends it."""
+    """One concrete action, and the document that recommends it; answers show it as its text."""
 
     do: str
     source: str
+
+    @pydantic.model_serializer
+    def __str__(self) -> str:
+        return f"{self.do} ({self.source})"
 
 
 class Rule(Strict):
@@ -48,8 +54,8 @@ class Rule(Strict):
 
     @property
     def expressions(self) -> list[str]:
-        """Everything that is SQL in it."""
-        return [self.when, self.severity, *self.supports, *self.against, self.bound or "0"]
+        """All that is evaluated for it."""
+        return [self.when, self.severity, *self.supports, *self.against, *([self.bound] if self.bound else [])]
 
     @property
     def claimed(self) -> list[str]:

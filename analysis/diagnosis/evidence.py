@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import md5
+from typing import Annotated
+
+from pydantic import Field
 
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import first_usable, paths, thresholds
 from ..database import sql_literal
 from ..engine.evaluation import Status
-from .figures import Subject, structures
+from ..notes import Reason
+from .figures import Case, structures
 
 _SHORT = 24
 """Names of kernels up to here stand in the SQL as they are; longer ones by a digest, as templates fill pages."""
@@ -21,57 +26,50 @@ _COMPARE = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operato
 
 @dataclass(frozen=True)
 class Evidence:
-    """One figure: ``threshold`` is what the rule compares it with, None where it only informs."""
+    """One figure; ``sql`` reproduces it with query_counters (detail="full" has it everywhere).
+
+    ``threshold`` is what the rule compares the figure with, None where it only informs.
+    """
 
     metric: str
     value: float | None
     unit: str
     threshold: str | None
-    met: bool | None
-    """Whether the value meets its threshold; one branch of a condition with OR may not."""
     status: Status
-    reason: str | None
-    sql: str
+    reason: Reason | None
+    sql: str | None
+    met: Annotated[bool | None, Field(exclude=True)] = None
+    """Whether the value meets its threshold; one branch of a condition with OR may not."""
 
 
-def gather(
-    target: str, workload: str, subject: Subject, expressions: list[str], values: dict[str, float | None]
-) -> list[Evidence]:
+def gather(case: Case, expressions: Sequence[str]) -> list[Evidence]:
     """The names that expressions compare with a number first, then what else they read; each name once."""
     limits: dict[str, str] = {}
     for expression in expressions:
         limits = thresholds(expression) | limits
     names = dict.fromkeys([*limits, *(n for e in expressions for n in paths(e))])
-    return [_one(target, workload, subject, n, limits.get(n), values) for n in names if not n.startswith(rules.FACT)]
+    return [_evidence(case, n, limits.get(n)) for n in names if not n.startswith(rules.FACT)]
 
 
-def _one(
-    target: str,
-    workload: str,
-    subject: Subject,
-    name: str,
-    threshold: str | None,
-    values: dict[str, float | None],
-) -> Evidence:
-    expression = _expression(target, subject, name)
-    inner = [n for n in paths(expression) if not n.startswith(rules.FACT)]
-    figures = [subject.figures[n.removeprefix(rules.PEAK)] for n in inner]
+def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
+    expression = _expression(case, name)
+    read = [n for n in paths(expression) if not n.startswith(rules.FACT)]
+    figures = [case.subject.figures[n.removeprefix(rules.PEAK)] for n in read]
     worst = next((f for f in figures if f.status != "ok"), figures[0])
-    shown = inner[0] if inner == [expression] else name
-    value = values[name]
-    if shown == inner[0] and not shown.startswith(rules.PEAK):
-        value = figures[0].value
-    unit = "%" if shown.startswith(rules.PEAK) else _unit(target, shown)
-    sql = reproduce(workload, subject, expression)
+    metric, value = name, case.values[name]
+    if read == [expression]:
+        metric = expression
+        if not metric.startswith(rules.PEAK):
+            value = figures[0].value
     return Evidence(
-        shown,
-        value,
-        unit,
-        threshold,
-        _met(values[name], threshold),
-        worst.status,
-        worst.reason.text if worst.reason else None,
-        sql,
+        metric=metric,
+        value=value,
+        unit=_unit(case.target, metric),
+        threshold=threshold,
+        status=worst.status,
+        reason=worst.reason,
+        sql=reproduce(case, expression),
+        met=_met(case.values[name], threshold),
     )
 
 
@@ -82,38 +80,42 @@ def _met(value: float | None, threshold: str | None) -> bool | None:
     return bool(_COMPARE[sign](value, float(number)))
 
 
-def _expression(target: str, subject: Subject, name: str) -> str:
+def _expression(case: Case, name: str) -> str:
     """What a name stands for: itself, or the expression of a signal whose figures this kernel has."""
-    expressions = rules.signals(target).get(name)
+    expressions = rules.signals(case.target).get(name)
     if expressions is None:
         return name
-    return first_usable(expressions, lambda n: subject.values.get(n) is not None) or expressions[0]
+    inputs = case.subject.inputs
+    return first_usable(expressions, lambda n: inputs.get(n) is not None) or expressions[0]
 
 
 def _unit(target: str, name: str) -> str:
+    if name.startswith(rules.PEAK):
+        return "%"
     known = catalog.by_name(target)
     return known[name].unit if name in known else next(s.unit for s in rules.stated()[0] if s.name == name)
 
 
-def reproduce(workload: str, subject: Subject, expression: str) -> str:
+def reproduce(case: Case, expression: str) -> str:
     """A query over the tables of query_counters that yields the same number."""
+    which = f"workload = {sql_literal(case.workload)} AND {_kernel_is(case.subject.kernel)}"
     names = paths(expression)
-    which = f"workload = {sql_literal(workload)} AND {kernel_is(subject.kernel)}"
     if names == [expression]:
-        column = "pct_of_peak" if expression.startswith(rules.PEAK) else "value"
-        metric = sql_literal(expression.removeprefix(rules.PEAK))
-        return f"SELECT {column} FROM metrics WHERE {which} AND metric = {metric}"
-    columns = {}
-    for name in names:
-        if name.startswith(rules.FACT):
-            columns[name] = f"{subject.values.get(name)!r}"
-            continue
-        column = "pct_of_peak" if name.startswith(rules.PEAK) else "value"
-        columns[name] = f"max({column}) FILTER (metric = {sql_literal(name.removeprefix(rules.PEAK))})"
+        return f"SELECT {_column(expression)} FROM metrics WHERE {which} AND {_is_metric(expression)}"
+    columns = {name: f"max({_column(name)}) FILTER ({_is_metric(name)})" for name in names}
+    columns |= {name: repr(case.subject.inputs.get(name)) for name in names if name.startswith(rules.FACT)}
     return f"SELECT {expression} FROM (SELECT {structures(columns)} FROM metrics WHERE {which})"
 
 
-def kernel_is(kernel: str) -> str:
+def _column(name: str) -> str:
+    return "pct_of_peak" if name.startswith(rules.PEAK) else "value"
+
+
+def _is_metric(name: str) -> str:
+    return f"metric = {sql_literal(name.removeprefix(rules.PEAK))}"
+
+
+def _kernel_is(kernel: str) -> str:
     """A condition that is true for one kernel."""
     if len(kernel) <= _SHORT:
         return f"kernel = {sql_literal(kernel)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,16 @@ from ..workload import Workload
 if TYPE_CHECKING:
     import duckdb
 
+    from ..rooflines import limits
+
+Values = Mapping[str, float | None]
+
 
 @dataclass(frozen=True)
 class Subject:
     """One kernel: its share of the workload's time in percent (None without times), its figures and the inputs.
 
-    ``values`` has every name that expressions may use, None where unknown: metrics, pct_of_peak.<metric>, fact.<name>.
+    ``inputs`` has every name that expressions may use, None where unknown: metrics, pct_of_peak.<metric>, fact.<name>.
     """
 
     rank: int
@@ -31,7 +35,18 @@ class Subject:
     share_pct: float | None
     launches: int
     figures: dict[str, Figure]
-    values: dict[str, float | None]
+    inputs: Values
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel with all that its rules are decided by: the value of every expression, and the mixed-pipe view."""
+
+    workload: str
+    target: str
+    subject: Subject
+    values: Values
+    view: limits.View | None
 
 
 def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple[list[Subject], int]:
@@ -54,24 +69,24 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
         )
     chosen = workload.select(kernel).kernels
     wanted = chosen[:limit]
-    by_kernel: dict[str, dict[str, Figure]] = {}
+    by_kernel: dict[str, dict[str, Figure]] = {name: {} for name in wanted}
     for figure in figures(workload, rules.all_metrics(target), View(kernel=wanted, by_kernel=True, quartiles=False)):
-        by_kernel.setdefault(figure.kernel or "", {})[figure.name] = figure
-    facts: dict[str, float | None] = {f"{rules.FACT}{name}": value for name, value in workload.facts.items()}
-    found = []
-    for name in wanted:
-        time, own = workload.kernels[name], by_kernel.get(name, {})
-        found.append(Subject(time.rank, name, time.share_pct, time.launches, own, facts | _values(own)))
-    return found, len(chosen)
+        by_kernel[figure.kernel or ""][figure.name] = figure
+    facts = {f"{rules.FACT}{name}": value for name, value in workload.facts.items()}
+    times = [workload.kernels[name] for name in wanted]
+    return [
+        Subject(t.rank, t.kernel, t.share_pct, t.launches, by_kernel[t.kernel], facts | _inputs(by_kernel[t.kernel]))
+        for t in times
+    ], len(chosen)
 
 
-def _values(own: dict[str, Figure]) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
-    for name, figure in own.items():
-        found[name] = _usable(figure)
+def _inputs(figures: dict[str, Figure]) -> dict[str, float | None]:
+    inputs: dict[str, float | None] = {}
+    for name, figure in figures.items():
+        inputs[name] = _usable(figure)
         if figure.metric.peak:
-            found[rules.PEAK + name] = figure.pct_of_peak if figure.status in ("ok", "suspect") else None
-    return found
+            inputs[rules.PEAK + name] = figure.pct_of_peak if figure.status in ("ok", "suspect") else None
+    return inputs
 
 
 def _usable(figure: Figure) -> float | None:
@@ -83,10 +98,6 @@ def _usable(figure: Figure) -> float | None:
     return figure.value if figure.status in ("ok", "suspect") else None
 
 
-_AT_ONCE = 400
-"""Kernels in one query: more would make its text too long to parse quickly."""
-
-
 def evaluate(
     con: duckdb.DuckDBPyConnection, target: str, subjects: Sequence[Subject], expressions: Iterable[str]
 ) -> list[dict[str, float | None]]:
@@ -95,63 +106,46 @@ def evaluate(
     Metrics appear to the expressions as fields of structures (hbm.bw_gbs), signals likewise on top of them.
     """
     wanted = list(dict.fromkeys(expressions))
-    found: list[dict[str, float | None]] = []
-    for start in range(0, len(subjects), _AT_ONCE):
-        part = subjects[start : start + _AT_ONCE]
-        items = ", ".join(f"({e})::DOUBLE" for e in wanted)
-        rows = con.execute(f"SELECT {items} FROM ({_signals(target, part)}) ORDER BY place").fetchall()
-        found += [
-            {e: v if v is not None and math.isfinite(v) else None for e, v in zip(wanted, row, strict=True)}
-            for row in rows
-        ]
-    return found
+    names = sorted({name for s in subjects for name in s.inputs} | _named(target))
+    columns = {f"c{i}": [_finite(s.inputs.get(name)) for s in subjects] for i, name in enumerate(names)}
+    lists = ", ".join(f"unnest(${column}::DOUBLE[]) AS {column}" for column in columns)
+    metrics = structures(dict(zip(names, columns, strict=True)))
+    alternatives = rules.signals(target).items()
+    signals = structures({name: f"coalesce({', '.join(f'({e})' for e in given)})" for name, given in alternatives})
+    rows = con.execute(
+        f"SELECT {', '.join(f'({e})::DOUBLE' for e in wanted)} FROM (SELECT *, {signals} FROM (SELECT place, {metrics} "
+        f"FROM (SELECT unnest(range({len(subjects)})) AS place, {lists}))) ORDER BY place",
+        columns,
+    ).fetchall()
+    return [dict(zip(wanted, map(_finite, row), strict=True)) for row in rows]
 
 
-def structures(columns: dict[str, str]) -> str:
+def structures(columns: Mapping[str, str]) -> str:
     """Select items that show ``columns`` (dotted name -> SQL) as structures: hbm.bw_gbs is field bw_gbs of hbm."""
+    return ", ".join(f"{sql} AS {sql_name(head)}" for head, sql in _packed(columns).items())
+
+
+def _packed(columns: Mapping[str, str]) -> dict[str, str]:
+    """First part of the names -> SQL of the structure with the rest as its fields."""
     heads: dict[str, dict[str, str]] = {}
     for name, sql in columns.items():
         head, _, rest = name.partition(".")
         heads.setdefault(head, {})[rest] = sql
-    items = []
+    packed = {}
     for head, fields in heads.items():
-        flat = {rest: sql for rest, sql in fields.items() if "." not in rest}
-        deep = {rest: sql for rest, sql in fields.items() if "." in rest}
-        packed = [f"{sql_name(field)} := {sql}" for field, sql in flat.items()]
-        packed += _nested(deep)
-        items.append(f"struct_pack({', '.join(packed)}) AS {sql_name(head)}")
-    return ", ".join(items)
-
-
-def _nested(fields: dict[str, str]) -> list[str]:
-    heads: dict[str, list[str]] = {}
-    for name, sql in fields.items():
-        head, _, rest = name.partition(".")
-        heads.setdefault(head, []).append(f"{sql_name(rest)} := {sql}")
-    return [f"{sql_name(head)} := struct_pack({', '.join(packed)})" for head, packed in heads.items()]
-
-
-def _signals(target: str, subjects: Sequence[Subject]) -> str:
-    """The relation with a row per kernel: its place, the metrics and the signals."""
-    known = rules.signals(target)
-    names = sorted({n for s in subjects for n in s.values} | _named(target))
-    rows = ", ".join(
-        f"({place}, {', '.join(_number(s.values.get(n)) for n in names)})" for place, s in enumerate(subjects)
-    )
-    columns = ", ".join(["place", *(f"c{i}" for i in range(len(names)))])
-    base = structures({name: f"c{i}::DOUBLE" for i, name in enumerate(names)})
-    signals = structures({name: f"coalesce({', '.join(f'({e})' for e in found)})" for name, found in known.items()})
-    return f"SELECT *, {signals} FROM (SELECT place, {base} FROM (VALUES {rows}) v({columns}))"
+        inner = {name: sql for name, sql in fields.items() if "." not in name}
+        inner |= _packed({name: sql for name, sql in fields.items() if "." in name})
+        packed[head] = f"struct_pack({', '.join(f'{sql_name(name)} := {sql}' for name, sql in inner.items())})"
+    return packed
 
 
 def _named(target: str) -> set[str]:
     """Every plain name that expressions of a target read, so that each exists even where nothing gives it a value."""
-    found = {n for expressions in rules.signals(target).values() for e in expressions for n in paths(e)}
-    for rule in rules.rules(target):
-        for expression in (rule.when, rule.severity, *rule.supports, *rule.against, rule.bound or "0"):
-            found |= set(paths(expression))
-    return found - rules.signals(target).keys()
+    signals = rules.signals(target)
+    expressions = [e for alternatives in signals.values() for e in alternatives]
+    expressions += [e for rule in rules.rules(target) for e in rule.expressions]
+    return {name for e in expressions for name in paths(e)} - signals.keys()
 
 
-def _number(value: float | None) -> str:
-    return "NULL" if value is None or not math.isfinite(value) else repr(float(value))
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

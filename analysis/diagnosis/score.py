@@ -7,6 +7,7 @@ from typing import Literal
 
 from ..catalogue.rules import Rule
 from ..rooflines.limits import SATURATED
+from .figures import Values
 
 State = Literal["holds", "fails", "unknown"]
 REACHED = 100 * SATURATED["empirical"]
@@ -21,7 +22,7 @@ _WEAK = 0.4
 _UNDECIDED, _EACH_MORE = 0.45, 0.95
 LAST = 2
 _IMPOSSIBLE = 105.0
-"""A load above this (status.py) is a wrong counter or clock: it decides nothing."""
+"""A load above this is a wrong counter or clock: it decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Weighed:
         return (LAST + 1 if self.rule.kind == "sign" else self.tier, -self.severity)
 
 
-def weigh(rule: Rule, values: dict[str, float | None]) -> Weighed:
+def weigh(rule: Rule, values: Values) -> Weighed:
     """One rule's state from the values of its expressions; a severity that cannot be computed leaves it unknown."""
     when, severity = values[rule.when], values[rule.severity]
     state: State = "fails" if when == 0 else "unknown" if when is None or severity is None else "holds"
@@ -77,9 +78,9 @@ def confidence(weighed: list[Weighed], chosen: Weighed | None) -> float:
         return 0.0
     if n := len(doubts(weighed, chosen)):
         return _UNDECIDED * _EACH_MORE ** (n - 1)
-    found = _BEST
-    found -= _SUPPORT * sum(held is not True for held in chosen.supports.values())
-    found -= _CONTRADICTION * sum(held is not False for held in chosen.against.values())
+    sure = _BEST
+    sure -= _SUPPORT * sum(true is not True for true in chosen.supports.values())
+    sure -= _CONTRADICTION * sum(true is not False for true in chosen.against.values())
     rivals = [
         w.severity
         for w in weighed
@@ -87,13 +88,13 @@ def confidence(weighed: list[Weighed], chosen: Weighed | None) -> float:
         and w.rule.subsystem != chosen.rule.subsystem
     ]  # fmt: skip
     if max(rivals, default=0.0) >= _CLOSE * chosen.severity:
-        found -= _NARROW
+        sure -= _NARROW
     if chosen.tier == LAST:
-        found -= _WEAK * (1 - min(chosen.severity, 100.0) / 100)
+        sure -= _WEAK * (1 - min(chosen.severity, 100.0) / 100)
     if chosen.rule.kind == "limit" and chosen.severity < REACHED / _CLOSE:
-        found -= _NARROW
-    return max(CONFIDENT, found)
+        sure -= _NARROW
+    return max(CONFIDENT, sure)
 
 
-def _truths(expressions: list[str], values: dict[str, float | None]) -> dict[str, bool | None]:
+def _truths(expressions: list[str], values: Values) -> dict[str, bool | None]:
     return {e: None if values[e] is None else bool(values[e]) for e in expressions}

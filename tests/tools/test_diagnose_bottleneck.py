@@ -107,20 +107,37 @@ def test_findings_are_a_table(profiles: Store) -> None:
     assert kernels == 44
 
 
-def test_what_was_tried_before_is_said(tmp_path: Path) -> None:
+def noted(store: Store, kernel: str, change: str, verdict: str, *, hypothesis: str = "") -> None:
+    outcome = experiments.Outcome(kernel=kernel, verdict=verdict, speedup=2.0)
+    entry = experiments.Entry(
+        kind="comparison", workload=store.resolve("h200").id, change=change, hypothesis=hypothesis, outcomes=[outcome]
+    )
+    experiments.record(store, entry)
+
+
+def test_what_was_last_tried_on_a_kernel_is_said_whatever_its_words_are(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     import_profile(store, str(SAMPLES / "h200_kernels" / "kernels.csv.gz"), name="h200")
-    workload = store.resolve("h200").id
     kernel = diagnose_bottleneck(store, "h200", kernel="transpose_lds").kernels[0].kernel
-    outcome = experiments.Outcome(kernel=kernel, verdict="improved", speedup=2.0)
-    experiments.record(
-        store,
-        experiments.Entry(
-            kind="comparison", workload=workload, change="pad rows of the tile by one element", outcomes=[outcome]
-        ),
-    )
-    finding = diagnose_bottleneck(store, "h200", kernel="transpose_lds").kernels[0].findings[0]
-    assert any("improved" in line and "2 times" in line for line in finding.tried)
+    noted(store, kernel, "pad rows of the tile by one element", "improved")
+    noted(store, "fp64_fma(double*)", "quite another kernel", "regressed")
+    findings = diagnose_bottleneck(store, "h200", kernel="transpose_lds", detail="full").kernels[0].findings
+    assert findings[0].tried == ["tried before: 'pad rows of the tile by one element': improved, 2 times as fast"]
+    assert not any(f.tried for f in findings[1:])
+    noted(store, kernel, "", "regressed", hypothesis="wholly unrelated words")
+    assert diagnose_bottleneck(store, "h200", kernel="transpose_lds").kernels[0].findings[0].tried == [
+        "tried before: 'wholly unrelated words': regressed, 2 times as fast"
+    ]
+    assert not diagnose_bottleneck(store, "h200", kernel="transpose_naive").kernels[0].findings[0].tried
+
+
+def test_the_answer_has_texts_where_the_analysis_has_objects(profiles: Store) -> None:
+    answer = render.structured(diagnose_bottleneck(profiles, "yax_before", detail="full"))
+    findings = [f for kernel in answer["kernels"] for f in kernel["findings"]]
+    evidence = [e for f in findings for e in (*f["evidence"], *f["contradicting"])]
+    assert list(evidence[0]) == ["metric", "value", "unit", "threshold", "status", "reason", "sql"]
+    assert all(isinstance(e["reason"], str | None) for e in evidence)
+    assert all(isinstance(a, str) and a.endswith(")") for f in findings for a in f["advice"])
 
 
 def test_mistakes_are_explained(profiles: Store) -> None:

@@ -16,10 +16,6 @@ TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_90")
 PARTS = {"hbm", "l2", "vl1d", "lds", "valu", "matrix", "valu.issue"}
 
 
-def expressions(rule: rules.Rule) -> list[str]:
-    return [rule.when, rule.severity, *rule.supports, *rule.against, *([rule.bound] if rule.bound else [])]
-
-
 def test_ids_are_unique_and_begin_with_the_subsystem() -> None:
     assert len({r.id for r in RULES}) == len(RULES)
     assert all(r.id.split(".")[0] == r.subsystem for r in RULES)
@@ -44,7 +40,7 @@ def test_a_rule_is_complete(rule: rules.Rule) -> None:
 def test_what_a_claim_shows_is_known_on_the_target(target: str) -> None:
     for rule in rules.rules(target):
         assert rules.usable(target, rule.when), rule.id
-        assert set(rule.claimed) <= {n for e in expressions(rule) for n in paths(e)} | set(rules.signals(target)), (
+        assert set(rule.claimed) <= {n for e in rule.expressions for n in paths(e)} | set(rules.signals(target)), (
             rule.id
         )
 
@@ -52,7 +48,7 @@ def test_what_a_claim_shows_is_known_on_the_target(target: str) -> None:
 def test_every_name_of_every_rule_exists_on_some_target() -> None:
     known = {n for t in TARGETS for n in (*catalog.by_name(t), *rules.signals(t))}
     for rule in RULES:
-        for name in (n for e in expressions(rule) for n in paths(e)):
+        for name in (n for e in rule.expressions for n in paths(e)):
             plain = name.removeprefix(rules.PEAK)
             assert plain in known or name.startswith(rules.FACT), (rule.id, name)
 
@@ -60,7 +56,7 @@ def test_every_name_of_every_rule_exists_on_some_target() -> None:
 def test_conditions_skip_no_missing_value() -> None:
     skipping = re.compile(r"(?i)\b(coalesce|greatest|least|ifnull|is\s+(not\s+)?null|list_max|count)\b")
     of_signals = [e for s in SIGNALS for every in s.on.values() for e in every]
-    for text in of_signals + [e for r in RULES for e in expressions(r)]:
+    for text in of_signals + [e for r in RULES for e in r.expressions]:
         assert not skipping.search(text), text
 
 
@@ -70,6 +66,17 @@ def test_without_any_figure_every_condition_is_unknown(target: str) -> None:
     wanted = [r.when for r in rules.rules(target)]
     with connect() as con:
         assert set(evaluate(con, target, [nothing], wanted)[0].values()) == {None}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels_are_decided_one_by_one_and_what_is_no_number_is_unknown(target: str) -> None:
+    name = next(n for n in rules.all_metrics(target) if n in catalog.by_name(target))
+    values = [2.0, None, 0.1 + 0.2, float("nan"), -1e300]
+    kernels = [Subject(i, f"k{i}", None, 1, {}, {name: value}) for i, value in enumerate(values, 1)]
+    with connect() as con:
+        decided = evaluate(con, target, kernels, [name, f"{name} > 1"])
+    assert [d[name] for d in decided] == [2.0, None, 0.1 + 0.2, None, -1e300]
+    assert [d[f"{name} > 1"] for d in decided] == [1.0, None, 0.0, None, 0.0]
 
 
 def test_thresholds_are_read_from_the_condition_itself() -> None:

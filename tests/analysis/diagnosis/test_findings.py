@@ -15,7 +15,7 @@ from rooflens.analysis.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tools.import_profile import import_profile
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "server" / "samples"
 RECORDING = SAMPLES / "h200_kernels" / "kernels.csv.gz"
 LABELS = {
