@@ -165,8 +165,7 @@ def _content(found: Result | Problem, tool: str, arguments: dict[str, Any]) -> C
 
 def _text(part: Any) -> str:
     """What counts as the size of one part of an answer."""
-    text: str = getattr(part, "text", None) or getattr(part, "data", "")
-    return text
+    return str(getattr(part, "text", None) or getattr(part, "data", ""))
 
 
 def _output_schema(tool: Tool) -> dict[str, Any] | None:
