@@ -48,8 +48,8 @@ class Rule(Strict):
 
     @property
     def expressions(self) -> list[str]:
-        """Everything that is SQL in it."""
-        return [self.when, self.severity, *self.supports, *self.against, self.bound or "0"]
+        """All that is evaluated for it."""
+        return [self.when, self.severity, *self.supports, *self.against, *([self.bound] if self.bound else [])]
 
     @property
     def claimed(self) -> list[str]:
