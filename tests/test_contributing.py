@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+CATALOGUE = ROOT / "analysis" / "catalogue"
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"```toml\n# (\S+)\n(.*?)```", GUIDE, re.DOTALL))
 """File -> its content."""
@@ -100,9 +101,18 @@ SHOW = "from rooflens.analysis.catalogue.targets import gpu; print(gpu('gfx90a')
 
 
 def test_a_file_of_the_folder_takes_the_place_of_ours(folder: Path) -> None:
-    ours = (ROOT / "analysis" / "catalogue" / "gpus" / "gfx90a.toml").read_text(encoding="utf-8")
+    ours = (CATALOGUE / "gpus" / "gfx90a.toml").read_text(encoding="utf-8")
     (folder / "gpus" / "gfx90a.toml").write_text(re.sub(r'(?m)^title = ".*"$', 'title = "mine"', ours))
     assert python(folder, SHOW).stdout == "mine\n"
+
+
+def test_all_files_in_use_are_listed_once(folder: Path) -> None:
+    program = "from rooflens.analysis.catalogue import files; print(*files.every(), sep='\\n')"
+    listed = python(folder, program).stdout.splitlines()
+    shipped = [
+        p for name in ("gpus", "metrics", "products", "rules", "work") for p in (CATALOGUE / name).glob("*.toml")
+    ]
+    assert sorted(listed) == sorted(map(str, [*shipped, *folder.rglob("*.toml")]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The catalogue's data files: the TOML that is shipped here, and that of a folder which ROOFLENS_CATALOGUE names.
 
-Such a folder has subfolders of the same names (gpus, products, metrics, work, rules). A file in them is added to the
+Such a folder has subfolders of the same names (FOLDERS). A file in them is added to the
 catalogue, or takes the place of the shipped file with its name.
 """
 
@@ -17,6 +17,7 @@ import pydantic
 from ..problems import BadInput
 
 VARIABLE = "ROOFLENS_CATALOGUE"
+FOLDERS = ("gpus", "metrics", "products", "rules", "work")
 _SHIPPED = Path(__file__).parent
 _CHECK = "Correct the file; CONTRIBUTING.md explains the keys"
 
@@ -40,6 +41,11 @@ def paths(folder: str) -> dict[str, Path]:
             raise BadInput(f"{VARIABLE} names no folder", extra, "Name a folder with gpus, metrics, rules, ... in it")
     stems = {path.stem: path for parent in folders for path in (parent / folder).glob("*.toml")}
     return dict(sorted(stems.items()))
+
+
+def every() -> list[Path]:
+    """All data files in use: what is computed from the catalogue and kept depends on their content."""
+    return [path for folder in FOLDERS for path in paths(folder).values()]
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from ..problems import NotFound, near
+from ..problems import BadInput, NotFound, near
 from . import files
 from .files import Strict
 
@@ -152,8 +152,10 @@ def gpu(target: str) -> Gpu:
     """The facts of one target; NotFound with near names for an unknown one."""
     if target not in targets():
         raise NotFound(f"Unknown GPU target {target!r}", near(target, targets()), f"Known: {', '.join(targets())}")
-    path = files.paths("gpus")[target]
-    return files.checked(Gpu, files.load(path), f"The GPU target of {path.name}")
+    stated = files.checked(Gpu, files.load(files.paths("gpus")[target]), f"The GPU target of {target}.toml")
+    if stated.target != target:
+        raise BadInput(f"{target}.toml states target = {stated.target!r}", fix="Name the file as the target")
+    return stated
 
 
 @cache

@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 _PATIENCE = 300
 """Attempts without any gain after which the search ends; the best is usually there after 30."""
@@ -50,24 +52,21 @@ def least_passes(blocks: Iterable[Block], events: int) -> int:
 
 def union(masks: Iterable[int]) -> int:
     """The events of all masks together."""
-    found = 0
-    for mask in masks:
-        found |= mask
-    return found
+    return reduce(or_, masks, 0)
 
 
 def pack(
     blocks: Sequence[Block],
     groups: Iterable[tuple[int, int]],
     apart: Sequence[int] = (),
-    welcome: Iterable[int] = (),
+    optional: Iterable[int] = (),
 ) -> list[int]:
     """Passes that hold every event of ``groups`` (pairs of events and weight), in the least number of passes.
 
     ``apart`` lists bundles of events, each of which must lie in one pass and no two in the same; at most as many as
     there are passes. The summed weight of the groups that are whole in some pass is made as large as the search can
     make it, for which spare registers measure an event again; no event is measured again without need. Groups that
-    are ``welcome`` get the registers that are left, first come first served. The passes with most whole groups come
+    are ``optional`` get the registers that are left, first come first served. The passes with most whole groups come
     first. The same blocks and groups give the same passes, in whatever order the groups are.
     """
     wanted = sorted(groups)
@@ -78,7 +77,7 @@ def pack(
     passes = _search(_Puzzle(tried, blocks, fixed, spare))
     _fill(blocks, passes, everything & ~union(passes))
     _prune(passes, tried, fixed)
-    for group in welcome:
+    for group in optional:
         _admit(blocks, passes, group)
     worth = {one: sum(g.weight for g in tried if not g.events & ~one) for one in passes}
     return sorted(passes, key=lambda one: (-worth[one], one))
@@ -107,9 +106,9 @@ def _search(puzzle: _Puzzle) -> list[int]:
         if chance() < 0.7:
             rank[target] = -float("inf")
         _place(puzzle, tried, spots, sorted(free, key=rank.__getitem__), chance)
-        if (found := _score(groups, spots)) >= score:
-            since = 0 if found > score else since
-            score, places = found, spots
+        if (reached := _score(groups, spots)) >= score:
+            since = 0 if reached > score else since
+            score, places = reached, spots
             passes = [union([fixed, *(g.events for g, at in zip(groups, places, strict=True) if at == p)])
                       for p, fixed in enumerate(puzzle.fixed)]  # fmt: skip
     return passes

@@ -24,10 +24,75 @@ _EVENT = re.compile(r"(?=.*[-_:/.\d])[A-Za-z][\w.:/=+-]*")
 class CounterSets:
     """Named sets of counters in the order asked for, and what the target cannot give, with the reason."""
 
+    target: str
     sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
-    welcome: list[tuple[str, ...]] = field(default_factory=list)
+    optional: list[tuple[str, ...]] = field(default_factory=list)
     """Sets that nobody asked for but that explain what was asked for, to be measured where registers are left."""
+
+    def add(self, name: str, counters: Iterable[str]) -> None:
+        """A set, unless the target lacks one of its counters."""
+        needed = tuple(counters)
+        if reason := next((why for c in needed if (why := absent(self.target, c))), None):
+            self.unsupported[name] = reason
+        else:
+            self.sets.setdefault(name, needed)
+
+    def add_metrics(self, word: str) -> None:
+        """The metrics that a word means, a set each."""
+        for metric in catalog.select(self.target, [word]):
+            self.add(metric.name, counters_of(self.target, metric))
+
+    def add_preset(self, names: Iterable[str]) -> None:
+        """The metrics of a preset; those of other families are passed over."""
+        for name in names:
+            if reason := _only_elsewhere(self.target, name):
+                self.unsupported[name] = reason
+            elif name in catalog.by_name(self.target):
+                self.add_metrics(name)
+
+    def add_counter(self, word: str) -> None:
+        """A counter asked for by name; whether the hardware has it, only the profiler can tell."""
+        if not targets.gpu(self.target).counter_limits:
+            self.sets.setdefault(word, (word,))
+            return
+        name = in_total(catalog.spelling(self.target, word))
+        if word.startswith("SQ_ACCUM_PREV") or (name.endswith("_ACCUM") and not level_of(name)):
+            self.unsupported[word] = "only level counters are accumulated: ask for one as in SQ_LEVEL_WAVES_ACCUM"
+        elif ours := _our_spelling(self.target, name):
+            self.unsupported[word] = f"{self.target} calls it {ours}"
+        else:
+            self.sets.setdefault(name, (name,))
+
+    def add_rooflines(self, word: str) -> None:
+        """One set per data type and level of memory: what one point of the roofline is made of. Integers on request."""
+        formulas = family(targets.gpu(self.target).family, self.target)
+        parts = word.split(".")[1:]
+        instructions = _INSTRUCTION in parts
+        levels = {v.name: v.transactions if instructions else v.bytes for v in formulas.level if v.bytes}
+        types: dict[str, list[Operation]] = {}
+        kinds: tuple[Kind, ...] = ("inst",) if instructions else ("flop", "iop")
+        for operation in formulas.operations(self.target, *kinds):
+            types.setdefault(_INSTRUCTION if instructions else operation.datatype, []).append(operation)
+        if not levels:
+            raise BadArgument(
+                f"No counters for a roofline of {self.target} are known", fix="Ask for metrics or counters"
+            )
+        if wrong := [part for part in parts if part not in types and part not in levels]:
+            raise BadArgument(
+                f"{word!r} is no roofline of {self.target}",
+                f"{wrong[0]!r} is no data type whose operations it counts, nor a level of memory",
+                f"Data types: {', '.join(types) or 'none'}; levels: {', '.join(levels)}; or {_INSTRUCTION}",
+            )
+        floats = [t for t, operations in types.items() if instructions or operations[0].kind == "flop"]
+        if not floats:
+            self.unsupported[f"{ROOFLINE}.flop"] = f"{self.target} counts no floating-point operations by data type"
+        for level in [v for v in levels if v in parts] or levels:
+            for datatype in [t for t in types if t in parts] or floats or [""]:
+                of_point = [levels[level], *(o.count for o in types.get(datatype, []))]
+                name = ".".join(part for part in (ROOFLINE, datatype, level) if part)
+                self.add(name, catalog.counters_of(self.target, of_point))
+        self.optional += _explaining(self.target, formulas)
 
 
 def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
@@ -37,26 +102,25 @@ def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
     roofline.instruction); and counters. A metric is unsupported where only other targets of the family have it, or
     where the target lacks one of its counters. Raises BadArgument with near names for a word that means nothing.
     """
-    found = CounterSets()
+    needed = CounterSets(target)
     for word in dict.fromkeys(word.strip() for word in wanted):
         preset = catalog.presets().get(word)
-        for name in preset or ():
-            _add_of_preset(target, name, found)
+        needed.add_preset(preset or ())
         if word.split(".")[0] == ROOFLINE:
-            _add_rooflines(target, word, found)
+            needed.add_rooflines(word)
         elif reason := _only_elsewhere(target, word):
-            found.unsupported[word] = reason
+            needed.unsupported[word] = reason
         elif preset is None and _is_counter(target, word):
-            _add_counter(target, word, found)
+            needed.add_counter(word)
         elif preset is None:
-            _add_metrics(target, word, found)
-    return found
+            needed.add_metrics(word)
+    return needed
 
 
 def counters_of(target: str, metric: Metric) -> tuple[str, ...]:
     """The counters that a metric needs on a target, with those of the metrics that its ``finish`` uses."""
-    known = catalog.by_name(target)
-    names = {name for one in (metric, *map(known.get, metric.uses.values())) if one for name in _read(target, one)}
+    here = catalog.by_name(target)
+    names = {name for one in (metric, *map(here.get, metric.uses.values())) if one for name in _read(target, one)}
     return tuple(sorted(names))
 
 
@@ -67,34 +131,12 @@ def _read(target: str, metric: Metric) -> list[str]:
     return [per_instance(name) for name in names] if metric.per == "l2_channel" else names
 
 
-def _add_metrics(target: str, word: str, found: CounterSets) -> None:
-    for metric in catalog.select(target, [word]):
-        _add(target, metric.name, counters_of(target, metric), found)
-
-
-def _add_of_preset(target: str, name: str, found: CounterSets) -> None:
-    if reason := _only_elsewhere(target, name):
-        found.unsupported[name] = reason
-    elif name in catalog.by_name(target):
-        _add_metrics(target, name, found)
-
-
-def _add(target: str, name: str, counters: Iterable[str], found: CounterSets) -> None:
-    """A set, unless the target lacks one of its counters."""
-    known = tuple(counters)
-    if reason := next((why for c in known if (why := absent(target, c))), None):
-        found.unsupported[name] = reason
-    else:
-        found.sets.setdefault(name, known)
-
-
 def _only_elsewhere(target: str, name: str) -> str | None:
     """Why a metric that other targets of the family have is not there on this one."""
     if name in catalog.by_name(target):
         return None
-    ours = targets.gpu(target).family
-    known = [t for t in catalog.known_targets(name) if targets.gpu(t).family == ours]
-    return f"{target} has no counters for it; known on {', '.join(known)}" if known else None
+    relatives = [t for t in catalog.known_targets(name) if targets.gpu(t).family == targets.gpu(target).family]
+    return f"{target} has no counters for it; known on {', '.join(relatives)}" if relatives else None
 
 
 def _is_counter(target: str, word: str) -> bool:
@@ -108,20 +150,6 @@ def _is_counter(target: str, word: str) -> bool:
     return bool(_EVENT.fullmatch(word)) and catalog.is_counter(target, word) and not metric_like
 
 
-def _add_counter(target: str, word: str, found: CounterSets) -> None:
-    """A counter asked for by name; whether the hardware has it, only the profiler can tell."""
-    if not targets.gpu(target).counter_limits:
-        found.sets.setdefault(word, (word,))
-        return
-    name = in_total(catalog.spelling(target, word))
-    if word.startswith("SQ_ACCUM_PREV") or (name.endswith("_ACCUM") and not level_of(name)):
-        found.unsupported[word] = "only level counters are accumulated: ask for one as in SQ_LEVEL_WAVES_ACCUM"
-    elif ours := _our_spelling(target, name):
-        found.unsupported[word] = f"{target} calls it {ours}"
-    else:
-        found.sets.setdefault(name, (name,))
-
-
 def _our_spelling(target: str, name: str) -> str | None:
     """What a target calls a counter that is spelled as on another target."""
     for other in catalog.with_metrics():
@@ -131,40 +159,12 @@ def _our_spelling(target: str, name: str) -> str | None:
     return None
 
 
-def _add_rooflines(target: str, word: str, found: CounterSets) -> None:
-    """One set per data type and level of memory: what one point of the roofline is made of. Integers on request."""
-    known = family(targets.gpu(target).family, target)
-    parts = word.split(".")[1:]
-    instructions = _INSTRUCTION in parts
-    levels = {v.name: v.transactions if instructions else v.bytes for v in known.level if v.bytes}
-    types: dict[str, list[Operation]] = {}
-    kinds: tuple[Kind, ...] = ("inst",) if instructions else ("flop", "iop")
-    for operation in known.operations(target, *kinds):
-        types.setdefault(_INSTRUCTION if instructions else operation.datatype, []).append(operation)
-    if not levels:
-        raise BadArgument(f"No counters for a roofline of {target} are known", fix="Ask for metrics or counters")
-    if wrong := [part for part in parts if part not in types and part not in levels]:
-        raise BadArgument(
-            f"{word!r} is no roofline of {target}",
-            f"{wrong[0]!r} is no data type whose operations it counts, nor a level of memory",
-            f"Data types: {', '.join(types) or 'none'}; levels: {', '.join(levels)}; or {_INSTRUCTION}",
-        )
-    floats = [t for t, operations in types.items() if instructions or operations[0].kind == "flop"]
-    if not floats:
-        found.unsupported[f"{ROOFLINE}.flop"] = f"{target} counts no floating-point operations by data type"
-    for level in [v for v in levels if v in parts] or levels:
-        for datatype in [t for t in types if t in parts] or floats or [""]:
-            formulas = [levels[level], *(o.count for o in types.get(datatype, []))]
-            name = ".".join(part for part in (ROOFLINE, datatype, level) if part)
-            _add(target, name, catalog.counters_of(target, formulas), found)
-    found.welcome += _explaining(target, known)
-
-
-def _explaining(target: str, known: Family) -> list[tuple[str, ...]]:
+def _explaining(target: str, formulas: Family) -> list[tuple[str, ...]]:
     """What tells why a point lies where it does: busy cycles of units, other work, counts of instructions."""
-    formulas = [[unit.busy, unit.cycles] for unit in known.busy if unit.gpus is None or target in unit.gpus]
-    formulas += [[o.count] for o in known.operations(target, "inst", "iop")] + [[f] for f in known.extra.values()]
-    sets = [tuple(catalog.counters_of(target, one)) for one in formulas]
+    explaining = [[unit.busy, unit.cycles] for unit in formulas.busy if targets.holds(unit.gpus, target)]
+    explaining += [[o.count] for o in formulas.operations(target, "inst", "iop")]
+    explaining += [[formula] for formula in formulas.extra.values()]
+    sets = [tuple(catalog.counters_of(target, one)) for one in explaining]
     return [counters for counters in sets if not any(absent(target, c) for c in counters)]
 
 
@@ -202,61 +202,60 @@ def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -
     if max_passes is not None and max_passes < 1:
         raise BadArgument(f"max_passes is {max_passes}", "counters take at least one pass", "Give 1 or more")
     limits = targets.gpu(target).counter_limits
-    found = resolve(target, wanted)
+    needed = resolve(target, wanted)
     if not limits and not catalog.metrics(target):
         raise BadArgument(f"No counters of {target} are known", fix=f"Known: {', '.join(catalog.with_metrics())}")
     if not limits:
-        names = sorted({counter for counters in found.sets.values() for counter in counters})
-        return _plan(target, [tuple(names)] if names else [], found, found.sets, {}, min(1, len(names)))
-    _refuse_unknown_blocks(found, limits)
-    bits, blocks = _registers(found, limits)
-    kept, left_out = _within(found.sets, bits, blocks, max_passes)
-    masks = {name: _mask(bits, counters) for name, counters in kept.items()}
-    integrals = {_mask(bits, [c]) for counters in kept.values() for c in counters if level_of(c)}
+        names = sorted({counter for counters in needed.sets.values() for counter in counters})
+        return _plan(needed, needed.sets, {}, [tuple(names)] if names else [], min(1, len(names)))
+    _refuse_unknown_blocks(needed, limits)
+    bits, blocks = _registers(needed, limits)
+    sets, left_out = _within(needed.sets, bits, blocks, max_passes)
+    masks = {name: _mask(bits, counters) for name, counters in sets.items()}
+    integrals = {_mask(bits, [c]) for counters in sets.values() for c in counters if level_of(c)}
     groups: dict[int, int] = {}
     for name, mask in masks.items():
-        groups[mask] = groups.get(mask, 0) + int(len(kept[name]) > 1)
-    packed = pack(blocks, groups.items(), sorted(integrals), [_mask(bits, counters) for counters in found.welcome])
-    names = sorted({c for counters in (*kept.values(), *found.welcome) for c in counters})
+        groups[mask] = groups.get(mask, 0) + int(len(sets[name]) > 1)
+    packed = pack(blocks, groups.items(), sorted(integrals), [_mask(bits, counters) for counters in needed.optional])
+    names = sorted({c for counters in (*sets.values(), *needed.optional) for c in counters})
     passes = [_counters(names, bits, one) for one in packed]
-    return _plan(target, passes, found, kept, left_out, least_passes(blocks, union(masks.values())))
+    return _plan(needed, sets, left_out, passes, least_passes(blocks, union(masks.values())))
 
 
 def _plan(
-    target: str,
-    passes: Sequence[tuple[str, ...]],
-    found: CounterSets,
-    kept: dict[str, tuple[str, ...]],
+    needed: CounterSets,
+    sets: dict[str, tuple[str, ...]],
     left_out: dict[str, str],
+    passes: Sequence[tuple[str, ...]],
     least: int,
 ) -> PassPlan:
-    """The plan with every metric told to be whole or split."""
+    """The plan, with every set told to be whole or split."""
     held = [set(one) for one in passes]
-    places = {name: next((i for i, one in enumerate(held, 1) if one.issuperset(c)), 0) for name, c in kept.items()}
+    places = {name: next((i for i, one in enumerate(held, 1) if one.issuperset(c)), 0) for name, c in sets.items()}
     return PassPlan(
-        target=target,
+        target=needed.target,
         passes=tuple(passes),
-        whole=tuple(name for name, counters in kept.items() if places[name] or not counters),
-        split=tuple(name for name, counters in kept.items() if counters and not places[name]),
-        unsupported=found.unsupported,
+        whole=tuple(name for name, counters in sets.items() if places[name] or not counters),
+        split=tuple(name for name, counters in sets.items() if counters and not places[name]),
+        unsupported=needed.unsupported,
         left_out=left_out,
         least_passes=least,
-        whole_in={name: place for name, place in places.items() if place and kept[name]},
+        whole_in={name: place for name, place in places.items() if place and sets[name]},
     )
 
 
-def _refuse_unknown_blocks(found: CounterSets, limits: dict[str, int]) -> None:
-    """Move sets with a counter that no block can hold to ``unsupported``; nobody misses those that were welcome."""
-    found.welcome = [counters for counters in found.welcome if all(limits.get(block_of(c) or "") for c in counters)]
-    for name, counters in list(found.sets.items()):
+def _refuse_unknown_blocks(needed: CounterSets, limits: dict[str, int]) -> None:
+    """Move sets with a counter that no block can hold to ``unsupported``; nobody misses the optional ones."""
+    needed.optional = [counters for counters in needed.optional if all(limits.get(block_of(c) or "") for c in counters)]
+    for name, counters in list(needed.sets.items()):
         if bad := next((c for c in counters if not limits.get(block_of(c) or "")), None):
-            del found.sets[name]
-            found.unsupported[name] = f"no counter registers are known for {bad}"
+            del needed.sets[name]
+            needed.unsupported[name] = f"no counter registers are known for {bad}"
 
 
-def _registers(found: CounterSets, limits: dict[str, int]) -> tuple[dict[str, int], list[Block]]:
+def _registers(needed: CounterSets, limits: dict[str, int]) -> tuple[dict[str, int], list[Block]]:
     """A bit for every event, and the blocks; that a pass holds one integral is a block with one register."""
-    counters = {c for found_in in (*found.sets.values(), *found.welcome) for c in found_in}
+    counters = {c for one in (*needed.sets.values(), *needed.optional) for c in one}
     bits = {event: 1 << i for i, event in enumerate(sorted({e for c in counters for e in events_of(c)}))}
     members: dict[str, int] = {}
     for event, bit in bits.items():
@@ -272,19 +271,19 @@ def _within(
     """The sets that fit into ``max_passes``, first come first served, and why the others do not."""
     if max_passes is None:
         return sets, {}
-    kept: dict[str, tuple[str, ...]] = {}
-    left: dict[str, str] = {}
+    fitting: dict[str, tuple[str, ...]] = {}
+    left_out: dict[str, str] = {}
     events = 0
     for name, counters in sets.items():
         mask = _mask(bits, counters)
         if (needed := least_passes(blocks, events | mask)) <= max_passes:
             events |= mask
-            kept[name] = counters
+            fitting[name] = counters
         elif (alone := least_passes(blocks, mask)) > max_passes:
-            left[name] = f"it needs {alone} passes, max_passes is {max_passes}"
+            left_out[name] = f"it needs {alone} passes, max_passes is {max_passes}"
         else:
-            left[name] = f"it would make {needed} passes with what was asked for before, max_passes is {max_passes}"
-    return kept, left
+            left_out[name] = f"it would make {needed} passes with what was asked for before, max_passes is {max_passes}"
+    return fitting, left_out
 
 
 def _mask(bits: dict[str, int], counters: Iterable[str]) -> int:

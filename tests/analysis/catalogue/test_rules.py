@@ -36,6 +36,10 @@ def test_a_rule_is_complete(rule: rules.Rule) -> None:
     assert any(r.id == rule.id for t in TARGETS for r in rules.rules(t)), "no target can decide it"
 
 
+def test_signals_are_stated_for_families_that_there_are() -> None:
+    assert {family for s in SIGNALS for family in s.on} <= catalog.families().keys()
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_claim_shows_is_known_on_the_target(target: str) -> None:
     for rule in rules.rules(target):
