@@ -40,6 +40,9 @@ def measure(
     In mode functional nothing is stored. What failed or was skipped is told, not stored.
     """
     rows: list[dict[str, Any]] = []
+    if device == "cpu":
+        # Before NumPy is loaded: its BLAS then keeps to one thread in each of those that measure.
+        os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     # Before anything can bring the GPU down.
     versions = _versions(device, known=about["gpu"] is not None)
 

@@ -15,8 +15,7 @@ from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
 from rooflens.tools import run_peak_benchmarks as peak_run
 from rooflens.tools.benchmarks import report as peak_tables
-from rooflens.tools.benchmarks import run as bench_device
-from rooflens.tools.benchmarks import run as bench_run
+from rooflens.tools.benchmarks import run as gpu_benchmarks
 from rooflens.tools.benchmarks.judge import Outcome
 from rooflens.tools.benchmarks.runtime import OpenGpu
 from rooflens.tools.cancel_run import cancel_run
@@ -178,8 +177,8 @@ def test_a_run_on_a_gpu_stores_what_is_right_and_tells_what_failed(
     opened = OpenGpu(
         "nvidia", 0, "NVIDIA H200", "sm_90", "GPU-0b", 132, 32, 1, 1, compiler="NVRTC 13.0", runtime="CUDA 13.0"
     )
-    monkeypatch.setattr(bench_run, "run", run)
-    monkeypatch.setattr(bench_device, "describe", lambda device: opened)
+    monkeypatch.setattr(gpu_benchmarks, "run", run)
+    monkeypatch.setattr(gpu_benchmarks, "describe", lambda device: opened)
     target, _ = choose(NODE, 1, ["valu.f32"])
     asked: dict[str, Any] = {
         "run_id": "run-y", "about": target.about, "device": "GPU-0b", "wanted": ["valu.f32", "valu.f64"]

@@ -139,7 +139,7 @@ class Bench:
         size = sum(block.nbytes for block in self._blocks)
         parts = [_stream(self._kernels, kind, block) for block in self._blocks]
         blank = Outcome(name, "GB/s", "ok", kernel=kind, method=self._method(f"{size >> 20} MiB in all"))
-        outcome = self._measured(blank, self._cpus, parts)
+        outcome = self._measured(blank, parts)
         if self._effort and outcome.status == "ok" and size < _OUTSIDE * cache:
             why = (
                 f"the arrays, {size >> 20} MiB, are less than {_OUTSIDE} times the last-level cache of "
@@ -149,16 +149,11 @@ class Bench:
         return outcome
 
     def _arithmetic(self, name: str, kind: str) -> Outcome:
-        """The compiled loop on every processor; without numba a matrix product, whose threads are BLAS's own."""
-        if self._kernels.fma:
-            parts = [_chains(self._kernels.fma, kind, rank) for rank in range(len(self._cpus))]
-            blank = Outcome(name, "GFLOP/s", "ok", kernel=f"{_CHAIN} multiply-adds", method=self._method())
-            return self._measured(blank, self._cpus, parts)
-        side = 1024 if self._effort else 64
-        title = f"matrix product of {side} x {side} (BLAS)"
-        return self._measured(Outcome(name, "GFLOP/s", "ok", kernel=title, method=self._kernels.name), [None], [
-            _product(kind, side)
-        ])  # fmt: skip
+        """The compiled loop; without numba a matrix product of BLAS, whose threads worker processes keep to one."""
+        side, fma, ranks = 768 if self._effort else 64, self._kernels.fma, range(len(self._cpus))
+        parts = [_chains(fma, kind, rank) if fma else _product(kind, side, rank) for rank in ranks]
+        title = f"{_CHAIN} multiply-adds" if fma else f"matrix product of {side} x {side} (BLAS)"
+        return self._measured(Outcome(name, "GFLOP/s", "ok", kernel=title, method=self._method()), parts)
 
     def _bytes(self, cache: int) -> int:
         if self._effort is None:
@@ -168,14 +163,14 @@ class Bench:
     def _method(self, about: str = "") -> str:
         return ", ".join(word for word in (self._kernels.name, f"{len(self._cpus)} threads", about) if word)
 
-    def _measured(self, blank: Outcome, team: Sequence[int | None], parts: list[Part]) -> Outcome:
+    def _measured(self, blank: Outcome, parts: list[Part]) -> Outcome:
         """Every part once, to check it; then samples of the rate of all together until the effort is spent."""
-        _on_all(team, lambda rank: parts[rank].run())
+        _on_all(self._cpus, lambda rank: parts[rank].run())
         effort, samples, wrong = self._effort, list[float](), _wrong(parts)
         if effort and not wrong:
             end = time.monotonic() + effort.ceiling_s
             while len(samples) < effort.fewest or time.monotonic() < end:
-                samples.append(sum(_on_all(team, lambda rank: _rate(parts[rank], effort.sample_s))) / 1e9)
+                samples.append(sum(_on_all(self._cpus, lambda rank: _rate(parts[rank], effort.sample_s))) / 1e9)
             wrong = _wrong(parts)
         if wrong:
             return replace(blank, status="failed", reason=wrong, check=wrong)
@@ -280,9 +275,9 @@ def _chains(fma: Callable[..., Any], kind: str, rank: int) -> Part:
     return Part(lambda: fma(values, x, y, _REPEATS), wrong, 2.0 * _CHAIN * _REPEATS * values.size)
 
 
-def _product(kind: str, side: int) -> Part:
+def _product(kind: str, side: int, rank: int) -> Part:
     real = np.dtype(f"f{int(kind[1:]) // 8}").type
-    a, b = (_filled(side * side, seed).astype(real).reshape(side, side) for seed in (1, 2))
+    a, b = (_filled(side * side, seed).astype(real).reshape(side, side) for seed in (rank, ~rank & 0xFFFF))
     c = np.zeros((side, side), real)
 
     def wrong() -> str:
@@ -304,15 +299,13 @@ def _wrong(parts: Iterable[Part]) -> str:
     return next((wrong for part in parts if (wrong := part.wrong())), "")
 
 
-def _on_all(team: Sequence[int | None], work: Callable[[int], Any]) -> list[Any]:
-    """``work(rank)`` on a thread for each of the team, started together; each keeps to its processor, None to none."""
+def _on_all(team: Sequence[int], work: Callable[[int], Any]) -> list[Any]:
+    """``work(rank)`` on a thread for each processor, fixed to it where that is permitted, all started together."""
     start = threading.Barrier(len(team))
 
     def one(rank: int) -> Any:
-        if (cpu := team[rank]) is not None:
-            # Where that is refused, the thread may move.
-            with suppress(OSError):
-                os.sched_setaffinity(0, {cpu})
+        with suppress(OSError):
+            os.sched_setaffinity(0, {team[rank]})
         start.wait()
         return work(rank)
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from ...analysis.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem
 from . import checks, clocks, cuda, hip
-from . import table as sources
 from .judge import Outcome, Theory, best_of_memory, compared, judged, theory
 from .measure import (
     FULL,
@@ -26,7 +25,7 @@ from .measure import (
     quantile,
 )
 from .runtime import OpenGpu, Runtime
-from .table import Build, Spec, build_of, chosen, compiled, variants
+from .table import Build, Spec, build_of, chosen, compiled, variants, version
 
 Progress = Callable[[str, int, int, Outcome | None], None]
 _FILL: Build = ("hbm.cu", (("UNROLL", "4"),))
@@ -135,7 +134,7 @@ class Session:
             grid=timing.groups,
             workgroup_size=fastest.spec.threads,
             work_per_launch=timing.work,
-            method=f"{blank.method}, kernels {sources.version()}, {sizes}, median of device events",
+            method=f"{blank.method}, kernels {version()}, {sizes}, median of device events",
             reason="" if timing.steady else "the median was still moving when the time for it was over",
         )
         sampled: Theory | None = theory(self._runtime.device, timing.clock_mhz) if timing.clock_mhz else None
@@ -181,7 +180,7 @@ def _of_launches(blank: Outcome, samples: tuple[float, ...]) -> Outcome:
         p95=high,
         n=len(samples),
         grid=1,
-        method=f"{blank.method}, kernels {sources.version()}, {len(samples)} times, median",
+        method=f"{blank.method}, kernels {version()}, {len(samples)} times, median",
     )
 
 

@@ -11,10 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from rooflens.analysis.problems import MissingTool
-from rooflens.tools.benchmarks import clocks, cuda, hip
-from rooflens.tools.benchmarks import hip as compile_amd
-from rooflens.tools.benchmarks import run as device
-from rooflens.tools.benchmarks import table as sources
+from rooflens.tools.benchmarks import clocks, cuda, hip, run, table
 from rooflens.tools.benchmarks.runtime import DeviceFailure
 
 from .stand_in import DEVICE
@@ -59,27 +56,27 @@ def test_no_gpu_at_all_tells_what_each_runtime_said(monkeypatch: pytest.MonkeyPa
 
         return count
 
-    monkeypatch.setattr(device, "_OPEN", {"nvidia": (missing("cuda"), None), "amd": (missing("hip"), None)})
+    monkeypatch.setattr(run, "_OPEN", {"nvidia": (missing("cuda"), None), "amd": (missing("hip"), None)})
     with pytest.raises(MissingTool, match=r"nvidia: no cuda\. install cuda; amd: no hip\. install hip"):
-        device.open_device()
+        run.open_device()
 
 
 def test_hiprtc_compiles_for_a_target_that_it_knows(hip_libraries: None) -> None:
-    code = compile_amd.compile_for("gfx90a", sources.text("valu.cu"), {"STEPS": "8"})
+    code = hip.compile_for("gfx90a", table.text("valu.cu"), {"STEPS": "8"})
     assert code.image.startswith(b"\x7fELF") and code.compiler.startswith("hiprtc")
 
 
 def test_a_hiprtc_that_aborts_is_survived_and_clang_takes_over(hip_libraries: None) -> None:
     with pytest.raises(MissingTool, match="hiprtc ended with signal 6 at gfx942"):
-        compile_amd.by_hiprtc("gfx942", sources.text("launch.cu"), {})
-    if not compile_amd.clangs():
+        hip.by_hiprtc("gfx942", table.text("launch.cu"), {})
+    if not hip.clangs():
         pytest.skip("needs clang: apt-get install clang-22 lld-22")
-    assert compile_amd.compile_for("gfx942", sources.text("launch.cu"), {}).compiler.startswith("clang")
+    assert hip.compile_for("gfx942", table.text("launch.cu"), {}).compiler.startswith("clang")
 
 
 def test_a_source_that_hiprtc_refuses_comes_with_its_log(hip_libraries: None) -> None:
     with pytest.raises(MissingTool, match="undeclared identifier"):
-        compile_amd.by_hiprtc("gfx90a", 'extern "C" __attribute__((global)) void k() { nothing = 1; }', {})
+        hip.by_hiprtc("gfx90a", 'extern "C" __attribute__((global)) void k() { nothing = 1; }', {})
 
 
 def test_the_library_of_hiprtc_missing_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,9 +84,9 @@ def test_the_library_of_hiprtc_missing_is_an_error_in_words(tmp_path: Path, monk
         pytest.skip("this machine has a hiprtc of its own")
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     monkeypatch.delenv("ROCM_PATH", raising=False)
-    monkeypatch.setattr(compile_amd, "clangs", list)
+    monkeypatch.setattr(hip, "clangs", list)
     with pytest.raises(MissingTool, match="Kernels cannot be compiled for gfx90a.*hiprtc.*no clang was found"):
-        compile_amd.compile_for("gfx90a", sources.text("launch.cu"), {})
+        hip.compile_for("gfx90a", table.text("launch.cu"), {})
 
 
 class _OldHip:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.problems import MissingTool
-from rooflens.tools.benchmarks import table as sources
+from rooflens.tools.benchmarks import table
 from rooflens.tools.benchmarks.cuda import Cuda
 from rooflens.tools.benchmarks.measure import kernel_name
 from rooflens.tools.benchmarks.table import Spec, build_of, ceilings, variants
@@ -38,7 +38,7 @@ def _compiler(arch: str) -> Cuda:
     cuda._nvrtc = nvrtc
     cuda.device = replace(DEVICE, vendor="nvidia", arch=arch)
     try:
-        cuda.compile(sources.text("launch.cu"), {})
+        cuda.compile(table.text("launch.cu"), {})
     except MissingTool as problem:
         pytest.skip(problem.text)
     return cuda
@@ -70,7 +70,7 @@ def test_hot_loops_hold_the_counted_instructions_and_no_spills(arch: str, tmp_pa
         build = build_of(spec)
         if build not in texts:
             path = tmp_path / "kernel.cubin"
-            path.write_bytes(compiler.compile(sources.text(build[0]), dict(build[1])))
+            path.write_bytes(compiler.compile(table.text(build[0]), dict(build[1])))
             texts[build] = subprocess.run(
                 [disassembler, "-c", str(path)], capture_output=True, text=True, check=True
             ).stdout

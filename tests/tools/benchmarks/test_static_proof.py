@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.problems import MissingTool
-from rooflens.tools.benchmarks import hip as compile_amd
-from rooflens.tools.benchmarks import table as sources
+from rooflens.tools.benchmarks import hip, table
 from rooflens.tools.benchmarks.measure import kernel_name
 from rooflens.tools.benchmarks.table import Spec, build_of, ceilings
 
@@ -20,7 +19,7 @@ ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")
 def _compiled(arch: str, source: str, defines: dict[str, str], folder: Path) -> Path:
     objdump()
     try:
-        code = compile_amd.by_clang(arch, source, defines)
+        code = hip.by_clang(arch, source, defines)
     except MissingTool as problem:
         pytest.skip(f"needs a clang for {arch} (apt-get install clang-22 lld-22 llvm-22): {problem.why[:200]}")
     path = folder / f"{arch}.co"
@@ -30,7 +29,7 @@ def _compiled(arch: str, source: str, defines: dict[str, str], folder: Path) -> 
 
 def _proved(spec: Spec, arch: str, folder: Path, change: dict[str, str] | None = None, **defines: str) -> list[str]:
     """Complaints about all kernels of a micro-benchmark; ``change`` replaces text of its source."""
-    text = sources.text(spec.source)
+    text = table.text(spec.source)
     for old, new in (change or {}).items():
         assert old in text
         text = text.replace(old, new)
@@ -99,7 +98,7 @@ def test_a_kernel_that_would_measure_something_else_is_refused(
 
 
 def test_packing_by_the_compiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_amd, "_OPTIONS", ("-O3",))
+    monkeypatch.setattr(hip, "_OPTIONS", ("-O3",))
     said = "; ".join(_proved(_spec("gfx942", "valu.f32"), "gfx942", tmp_path, _PLAIN))
     assert "no loop holds the payload" in said or "v_pk_fma_f32" in said
 
@@ -108,7 +107,7 @@ def test_hiprtc_kernels_meet_the_same_proof(hip_libraries: None, tmp_path: Path)
     for spec in (s for s in ceilings("gfx90a") if s.instruction):
         source, defines = build_of(spec)
         path = tmp_path / "hiprtc.co"
-        path.write_bytes(compile_amd.by_hiprtc("gfx90a", sources.text(source), dict(defines)).image)
+        path.write_bytes(hip.by_hiprtc("gfx90a", table.text(source), dict(defines)).image)
         for point in spec.points or (1,):
             count = spec.count * min(point, 8) if spec.points else None
             loop = hot_loop(path, "gfx90a", kernel_name(spec, point), spec.instruction)

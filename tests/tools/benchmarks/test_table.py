@@ -6,7 +6,7 @@ import pytest
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.work import family
 from rooflens.analysis.problems import NotFound
-from rooflens.tools.benchmarks import table as sources
+from rooflens.tools.benchmarks import table
 from rooflens.tools.benchmarks.table import ceilings, chosen, variants
 
 TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90")
@@ -35,7 +35,7 @@ def _rates(formula: str) -> list[str]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_kernel_is_in_its_source_and_says_what_it_does(target: str) -> None:
     for spec in ceilings(target):
-        text = sources.text(spec.source)
+        text = table.text(spec.source)
         assert '#include "' not in text
         if spec.kind == "launch":
             continue
@@ -72,5 +72,5 @@ def test_words_choose_ceilings_and_unknown_ones_are_refused_with_near_names() ->
 
 
 def test_the_version_is_of_the_text_of_all_kernels() -> None:
-    assert len(sources.version()) == 12
-    assert sources.text("sweep.cu").count("#define UNROLLED") == 1
+    assert len(table.version()) == 12
+    assert table.text("sweep.cu").count("#define UNROLLED") == 1
