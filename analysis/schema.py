@@ -61,14 +61,14 @@ def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] 
     ``more`` names further columns of an open table: what ``pass_times`` found.
     """
     known = schema()[table]
-    found = dict(known.columns)
+    described = dict(known.columns)
     if known.open:
-        time = known.columns["duration_ns"]
-        collected = (name for manifest in manifests for name in manifest.counters)
-        for name in (*collected, *more):
-            new = Column("DOUBLE", known.open) if not name.startswith(_PASS_TIME) else time
-            found.setdefault(name, new)
-    return found
+        counter, time = Column("DOUBLE", known.open), known.columns["duration_ns"]
+        for collected in (*(manifest.counters for manifest in manifests), more):
+            for name in collected:
+                if name not in described:
+                    described[name] = time if name.startswith(_PASS_TIME) else counter
+    return described
 
 
 _times_of: dict[str, list[str]] = {}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..analysis.database import connect, sql_path
 from ..analysis.store import Manifest, Store
+from ..analysis.workload import Workload
 from .results import NextCall, Result, Table, table
-
-if TYPE_CHECKING:
-    import duckdb
 
 _WORKLOADS = dict.fromkeys(
     ("workload", "name", "created", "arch", "device", "kernels", "dispatches", "counters", "format", "tags")
@@ -72,26 +69,15 @@ def list_workloads(
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> WorkloadsResult:
     """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time, registers and LDS."""
-    return _one(store, store.resolve(workload), limit, offset) if workload else _all(store, limit, offset)
+    if not workload:
+        return _all(store, limit, offset)
+    with Workload.open(store, workload) as opened:
+        return _one(opened, limit, offset)
 
 
 def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
-    found, broken = store.scan()
-    rows = [
-        [
-            m.id,
-            m.name,
-            _time(m),
-            m.arch,
-            m.device,
-            m.kernels,
-            m.dispatches,
-            len(m.counters),
-            m.format,
-            ", ".join(m.tags) or None,
-        ]
-        for m in reversed(found)
-    ]
+    workloads, broken = store.scan()
+    rows = [_row(manifest) for manifest in reversed(workloads)]
     notes = [f"Left out: {sentence}" for sentence in broken[:20]]
     if not rows:
         notes.append("The store is empty: import_profile reads a profile, `rooflens demo` loads the shipped samples.")
@@ -103,13 +89,21 @@ def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
     return WorkloadsResult(table=table(_WORKLOADS, rows, limit=limit, offset=offset), notes=notes, next=suggested)
 
 
-def _one(store: Store, manifest: Manifest, limit: int, offset: int) -> WorkloadsResult:
-    con = connect()
-    kernels = _rows(con, store, manifest, "dispatches", _BY_TIME) or _rows(
-        con, store, manifest, "kernel_stats", _STATED
-    )
-    passes = _rows(con, store, manifest, "passes", _BY_PASS)
-    con.close()
+def _row(manifest: Manifest) -> list[Any]:
+    """One line of the list, in the order of ``_WORKLOADS``."""
+    shown = {
+        "workload": manifest.id,
+        "created": _time(manifest),
+        "counters": len(manifest.counters),
+        "tags": ", ".join(manifest.tags) or None,
+    }
+    return [shown[name] if name in shown else getattr(manifest, name) for name in _WORKLOADS]
+
+
+def _one(workload: Workload, limit: int, offset: int) -> WorkloadsResult:
+    manifest = workload.manifest
+    kernels = _rows(workload, "dispatches", _BY_TIME) or _rows(workload, "kernel_stats", _STATED)
+    passes = _rows(workload, "passes", _BY_PASS)
     detail = WorkloadDetail(
         id=manifest.id,
         name=manifest.name,
@@ -134,12 +128,9 @@ def _one(store: Store, manifest: Manifest, limit: int, offset: int) -> Workloads
     )
 
 
-def _rows(con: duckdb.DuckDBPyConnection, store: Store, manifest: Manifest, name: str, sql: str) -> list[list[Any]]:
+def _rows(workload: Workload, name: str, sql: str) -> list[list[Any]]:
     """The rows of one query over one table of a workload; none where it has no such table."""
-    path = store.file(manifest, name)
-    if path is None:
-        return []
-    return [list(r) for r in con.execute(sql.format(f"read_parquet({sql_path(path)})")).fetchall()]
+    return [list(row) for row in workload.rows(sql.format(workload.relation(name)))] if workload.has(name) else []
 
 
 def _time(manifest: Manifest) -> str:
