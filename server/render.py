@@ -120,7 +120,8 @@ def _fields(value: Any) -> list[tuple[str, Any]]:
     """The fields of an object that its structured answer has; none for one that is answered as a text."""
     if not (isinstance(value, pydantic.BaseModel) or is_dataclass(value)):
         return []
-    answered = _adapter(type(value)).dump_python(value)
+    kind: Any = type(value)
+    answered = _adapter(kind).dump_python(value)
     return [(name, getattr(value, name)) for name in answered] if isinstance(answered, dict) else []
 
 
