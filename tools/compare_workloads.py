@@ -551,9 +551,9 @@ def _series_summary(steps: Sequence[Comparison]) -> str:
         for name, p, speedup, alike in timed
         if alike
     ]
-    improved = {name: speedup for name, p, speedup, _ in reversed(timed) if p.verdict == "improved"}
-    best = max(reversed(improved), key=lambda name: improved[name], default=None)
-    lead = f"Best so far: {best}. " if best is not None else "No step is a certain improvement. "
+    improved = [(name, speedup) for name, p, speedup, _ in timed if p.verdict == "improved"]
+    best = max(improved, key=lambda step: step[1], default=None)
+    lead = f"Best so far: {best[0]}. " if best else "No step is a certain improvement. "
     return f"{lead}Speed-up over {steps[0].before.name}: {', '.join(words)}."
 
 

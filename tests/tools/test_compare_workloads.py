@@ -140,6 +140,14 @@ def test_a_series_withholds_what_is_not_like_for_like_or_from_another_gpu(sample
     assert any("slower: x 0.526 per byte of HBM traffic" in n for n in found.notes)
 
 
+def test_the_best_step_of_a_series_of_groups_is_the_one_with_the_largest_gain(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name, a, b in (("base", 6e6, 6e6), ("first", 5e6, 2e6), ("second", 3e6, 3e6)):
+        workload(store, launches("a", [a] * 6) + launches("b", [b] * 6), name=name)
+    found = compare_workloads(store, "base", ["first", "second"], group={"a": ["^a", "^a"], "b": ["^b", "^b"]})
+    assert found.summary.startswith("Best so far: first. Speed-up over base: first x 1.200 (improved), first x 3.000")
+
+
 def test_different_gpus_are_compared_in_shares_of_their_own_ceilings(tmp_path: Path) -> None:
     store = Store(tmp_path)
     workload(store, launches("k", [2e6] * 6, **traffic(1)), name="old")
