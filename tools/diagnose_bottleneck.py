@@ -47,15 +47,15 @@ def diagnose_bottleneck(
     with Workload.open(store, workload) as opened:
         diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
     manifest, log = opened.manifest, experiments.entries(store)
-    shown = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
+    kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
     if detail == "summary":
-        shown = [_shortened(d, first=d is shown[0]) for d in shown]
+        kernels = [_shortened(d, first=d is kernels[0]) for d in kernels]
     return DiagnosisResult(
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=total,
-        kernels=shown,
+        kernels=kernels,
         notes=_notes(manifest, diagnoses, total),
         next=_next(manifest, diagnoses),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pydantic
@@ -46,3 +46,9 @@ def table(
         total_rows=len(rows),
         truncated=end < len(rows),
     )
+
+
+def table_of(row: type[tuple[Any, ...]], rows: Sequence[tuple[Any, ...]], units: Mapping[str, str] = {}) -> Table:
+    """A Table with a column for each field of a named tuple; ``units`` of those that have one."""
+    names: tuple[str, ...] = getattr(row, "_fields")  # noqa: B009 - every named tuple has it, no type says so
+    return table({name: units.get(name) for name in names}, [list(r) for r in rows])

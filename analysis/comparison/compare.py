@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ..engine.sums import KernelWork
+from ..notes import Reason
 from ..problems import NotFound
-from ..rooflines import ceilings as known_ceilings
+from ..rooflines import ceilings
 from ..rooflines.ceilings import Ceilings
 from ..store import Manifest
 from ..workload import Workload
-from . import explain
-from . import time as samples
-from . import work as quantities
-from . import work as same_work
-from .explain import Term
+from . import time, work
+from .explain import Term, explain
 from .matching import Matching, Pair, grouped, match
-from .time import Effect, Verdict, effect
-from .work import Side, Work
+from .time import Effect, TimeVerdict
+from .work import SameWork, Side
 
 _HARDWARE = ("cu_per_gpu", "num_xcd", "num_sm")
 
@@ -30,17 +28,16 @@ class Compared:
 
     ``rounds`` are the launches (of a group: rounds of launches) that times and amounts are divided by; (1, 1) where
     whole profiles are compared. ``per_unit`` is the speed-up per unit of a quantity: the ratio of times divided by the
-    ratio of amounts, the most telling first.
+    ratio of amounts, the most telling first. ``share`` is the pair's part of the baseline's time, 0 to 1.
     """
 
     pair: Pair
     before: Side
     after: Side
     effect: Effect | None
-    work: Work
-    verdict: Verdict
+    work: SameWork
+    verdict: TimeVerdict
     why: str
-    per_unit: dict[str, float]
     terms: list[Term]
     share: float
 
@@ -48,31 +45,80 @@ class Compared:
     def rounds(self) -> tuple[int, int]:
         return self.before.rounds, self.after.rounds
 
+    @property
+    def per_unit(self) -> dict[str, float]:
+        if self.effect is None:
+            return {}
+        return {q.quantity: self.effect.speedup * q.after / q.before for q in self.work.units()}
 
-@dataclass(frozen=True)
-class _Data:
-    """What was read of one workload, by kernel."""
 
-    kernels: dict[str, samples.Kernel]
-    parts: dict[str, dict[samples.Shape, samples.Part]]
-    done: dict[str, KernelWork]
+@dataclass
+class Version:
+    """One of the two workloads, and what was read of its kernels that are compared."""
+
+    workload: Workload
+    kernels: dict[str, time.Kernel]
+    """All of its kernels by name, longest total time first."""
+    ceilings: Ceilings | None
+    """Theoretical ones: their ratios weigh bytes against operations; None for a target without any."""
+    parts: dict[str, dict[time.Shape, time.Part]] = field(default_factory=dict)
+    done: dict[str, KernelWork] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, workload: Workload) -> Version:
+        limits = None if work.family(workload.arch) is None else ceilings.of_workload(workload)
+        return cls(workload, {k.name: k for k in time.kernels(workload)}, limits)
+
+    @property
+    def id(self) -> str:
+        return self.workload.id
+
+    @property
+    def name(self) -> str:
+        return self.workload.name
+
+    @property
+    def total_ns(self) -> float:
+        """The sum of all run times."""
+        return sum(k.total_ns for k in self.kernels.values())
+
+    def find(self, pattern: str) -> list[str]:
+        """The names of the kernels meant."""
+        return self.workload.select(pattern).kernels
+
+    def only(self, names: Iterable[str]) -> list[time.Kernel]:
+        """Some of its kernels, longest first."""
+        wanted = set(names)
+        return [k for k in self.kernels.values() if k.name in wanted]
+
+    def read(self, names: Iterable[str], formulas: Mapping[str, str]) -> None:
+        """Read the times of these kernels, and what they did."""
+        wanted = sorted(set(names))
+        self.parts = time.parts(self.workload, wanted)
+        self.done = work.collected(self.workload, wanted, formulas)
+
+    def side(self, names: Sequence[str], rounds: int) -> Side:
+        """These kernels as one side of a pair."""
+        return Side(tuple(self.kernels[n] for n in names), tuple(self.done.get(n) for n in names), rounds)
 
 
 @dataclass(frozen=True)
 class Comparison:
     """All pairs of two workloads, longest first, and what has no counterpart.
 
-    ``other_gpu`` says why absolute times are not compared; None on the same kind of GPU. ``total_ns`` are the sums of
-    all run times of both workloads.
+    ``other_gpu`` says why absolute times are not compared; None on the same kind of GPU.
     """
 
-    before: Workload
-    after: Workload
+    before: Version
+    after: Version
     pairs: list[Compared]
     matching: Matching
-    other_gpu: str | None
-    total_ns: tuple[float, float]
-    ceilings: tuple[Ceilings | None, Ceilings | None]
+    other_gpu: Reason | None
+
+    @property
+    def main(self) -> Compared | None:
+        """The pair that takes most of the baseline's time."""
+        return max(self.pairs, key=lambda p: p.share, default=None)
 
 
 def compare(
@@ -88,137 +134,104 @@ def compare(
     ``kernel`` chooses kernels of both sides, as everywhere; where it fits none of the candidate's, those most like the
     baseline's count. Raises NotFound or BadArgument for what fits nothing, BadInput without dispatches.
     """
-    sides = [samples.kernels(workload) for workload in (before, after)]
+    versions = first, second = Version.of(before), Version.of(after)
     other_gpu = _other_gpu(before.manifest, after.manifest)
-    found = _matched(before, after, sides, kernel, groups)
-    pairs = found.pairs if groups else found.pairs[:limit]
-    alike = before.arch == after.arch
-    formulas = [quantities.expressions([before, after] if alike else [w]) for w in (before, after)]
-    limits = (_ceilings(before), _ceilings(after))
-    data = (
-        _read(before, sides[0], {n for p in pairs for n in p.before}, formulas[0]),
-        _read(after, sides[1], {n for p in pairs for n in p.after}, formulas[1]),
-    )
-    totals = (sum(k.total_ns for k in sides[0]), sum(k.total_ns for k in sides[1]))
-    compared = [_compared(pair, before.arch, data, other_gpu, limits[0], totals[0]) for pair in pairs]
-    return Comparison(before, after, compared, found, other_gpu, totals, limits)
-
-
-def _read(workload: Workload, known: list[samples.Kernel], names: set[str], formulas: Mapping[str, str]) -> _Data:
-    wanted = sorted(names)
-    timed = samples.parts(workload, wanted)
-    done = quantities.collected(workload, wanted, formulas)
-    return _Data({k.name: k for k in known if k.name in names}, timed, done)
-
-
-def _matched(
-    before: Workload,
-    after: Workload,
-    sides: list[list[samples.Kernel]],
-    kernel: str | None,
-    groups: Mapping[str, Sequence[str]] | None,
-) -> Matching:
-    find = (
-        lambda pattern: before.select(pattern).kernels,
-        lambda pattern: after.select(pattern).kernels,
-    )
     if groups:
-        return grouped(sides[0], sides[1], groups, find)
+        kernels = list(first.kernels.values()), list(second.kernels.values())
+        matching = grouped(*kernels, groups, (first.find, second.find))
+    else:
+        matching = _matched(first, second, kernel)
+    pairs = matching.pairs if groups else matching.pairs[:limit]
+    alike = before.arch == after.arch
+    for version, names in zip(versions, ([p.before for p in pairs], [p.after for p in pairs]), strict=True):
+        formulas = work.expressions([before, after] if alike else [version.workload])
+        version.read((name for of_pair in names for name in of_pair), formulas)
+    return Comparison(first, second, [_compared(pair, first, second, other_gpu) for pair in pairs], matching, other_gpu)
+
+
+def _matched(before: Version, after: Version, kernel: str | None) -> Matching:
     if kernel is None:
-        return match(sides[0], sides[1])
-    chosen = [k for k in sides[0] if k.name in set(find[0](kernel))]
+        return match(list(before.kernels.values()), list(after.kernels.values()))
+    chosen = before.only(before.find(kernel))
     try:
-        wanted = set(find[1](kernel))
+        return match(chosen, after.only(after.find(kernel)))
     except NotFound:
         # Renamed: only those that are not the same kernel as another one of the baseline can be meant.
-        wanted = {k.name for k in sides[1]} - {k.name for k in sides[0]}
-        found = match(chosen, [k for k in sides[1] if k.name in wanted])
-        if not found.pairs:
+        renamed = match(chosen, after.only(after.kernels.keys() - before.kernels.keys()))
+        if not renamed.pairs:
             raise
-        return Matching(found.pairs, found.only_before, [])
-    return match(chosen, [k for k in sides[1] if k.name in wanted])
+        return Matching(renamed.pairs, renamed.only_before, [])
 
 
-def _compared(
-    pair: Pair, target: str, data: tuple[_Data, _Data], other_gpu: str | None, limits: Ceilings | None, total_ns: float
-) -> Compared:
-    rounds = _rounds(pair, data)
-    before, after = _side(pair.before, data[0], rounds[0]), _side(pair.after, data[1], rounds[1])
-    work = same_work.judge(target, before, after) if other_gpu is None else same_work.Work("unknown", other_gpu, [])
-    if rounds != (1, 1) and rounds[0] != rounds[1] and work.answer != "yes":
-        whole = _side(pair.before, data[0], 1), _side(pair.after, data[1], 1)
-        in_total = same_work.judge(target, *whole)
-        if other_gpu is None and in_total.answer == "yes":
-            rounds, (before, after), work = (1, 1), whole, in_total
-    found = _effect(pair, data, rounds) if before.time_ns and after.time_ns else None
-    verdict, why = _verdict(found, work, other_gpu)
-    per_unit = {}
-    if found is not None:
-        per_unit = {e.quantity: found.speedup * e.after / e.before for e in work.units()}
-    terms = explain.explain(before, after, target, limits) if other_gpu is None else []
+def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | None) -> Compared:
+    target = first.workload.arch
+    rounds = _rounds(pair, first, second)
+    before, after = first.side(pair.before, rounds[0]), second.side(pair.after, rounds[1])
+    if other_gpu is not None:
+        same = SameWork("unknown", other_gpu.text, [])
+    else:
+        same = work.judge(target, before, after)
+        if rounds[0] != rounds[1] and same.answer != "yes":
+            whole = first.side(pair.before, 1), second.side(pair.after, 1)
+            in_total = work.judge(target, *whole)
+            if in_total.answer == "yes":
+                (before, after), same = whole, in_total
+    effect = _effect(pair, first, second, (before.rounds, after.rounds)) if before.time_ns and after.time_ns else None
+    verdict, why = _verdict(effect, same, other_gpu)
+    terms = explain(before, after, target, first.ceilings) if other_gpu is None else []
     spent = sum(k.total_ns for k in before.kernels)
-    share = spent / total_ns if total_ns else 0.0
-    return Compared(pair, before, after, found, work, verdict, why, per_unit, terms, share)
+    share = spent / first.total_ns if first.total_ns else 0.0
+    return Compared(pair, before, after, effect, same, verdict, why, terms, share)
 
 
-def _verdict(found: Effect | None, work: Work, other_gpu: str | None) -> tuple[Verdict, str]:
+def _verdict(effect: Effect | None, same: SameWork, other_gpu: Reason | None) -> tuple[TimeVerdict, str]:
     """The verdict over time and work: less time for other work is neither better nor worse."""
-    if found is None:
+    if effect is None:
         return "inconclusive", "no usable timing on both sides"
     if other_gpu is not None:
         return "inconclusive", f"{other_gpu}: absolute times are not compared"
-    if work.answer == "no":
-        return "inconclusive", f"not like for like: {work.why}"
-    return found.verdict, found.why
+    if same.answer == "no":
+        return "inconclusive", f"not like for like: {same.why}"
+    return effect.verdict, effect.why
 
 
-def _rounds(pair: Pair, data: tuple[_Data, _Data]) -> tuple[int, int]:
+def _rounds(pair: Pair, before: Version, after: Version) -> tuple[int, int]:
     """What times are divided by: the launches of a kernel; of a group, the rounds in which all of it was launched.
 
     The number of rounds is the greatest common divisor of the launches. Where both sides do not have it in common,
     whole profiles are compared.
     """
-    counts = [
-        [side.kernels[name].timed for name in names]
-        for names, side in zip((pair.before, pair.after), data, strict=True)
-    ]
-    found = math.gcd(*counts[0]), math.gcd(*counts[1])
-    if 0 in (*counts[0], *counts[1]) or (pair.how == "group" and found[0] != found[1]):
+    counts = [before.kernels[n].timed for n in pair.before], [after.kernels[n].timed for n in pair.after]
+    rounds = math.gcd(*counts[0]), math.gcd(*counts[1])
+    if 0 in (*counts[0], *counts[1]) or (pair.how == "group" and rounds[0] != rounds[1]):
         return 1, 1
-    return found
+    return rounds
 
 
-def _side(names: Sequence[str], data: _Data, rounds: int) -> Side:
-    return Side(tuple(data.kernels[n] for n in names), tuple(data.done.get(n) for n in names), rounds)
-
-
-def _effect(pair: Pair, data: tuple[_Data, _Data], rounds: tuple[int, int]) -> Effect:
+def _effect(pair: Pair, before: Version, after: Version, rounds: tuple[int, int]) -> Effect:
     if len(pair.before) == len(pair.after) == 1:
-        parts = samples.alike(data[0].parts[pair.before[0]], data[1].parts[pair.after[0]])
+        parts = time.alike(before.parts[pair.before[0]], after.parts[pair.after[0]])
     else:
         parts = (
-            [samples.whole(data[0].parts[name]) for name in pair.before],
-            [samples.whole(data[1].parts[name]) for name in pair.after],
+            [time.whole(before.parts[name]) for name in pair.before],
+            [time.whole(after.parts[name]) for name in pair.after],
         )
     short = max(sum(p.launches for p in side) // n for side, n in zip(parts, rounds, strict=True))
-    return effect(*parts, rounds, short=max(1, short))
+    return time.effect(*parts, rounds, short=max(1, short))
 
 
-def _ceilings(workload: Workload) -> Ceilings | None:
-    """Theoretical ceilings: their ratios weigh bytes against operations; None for a target without any."""
-    if quantities.family(workload.arch or None) is None:
-        return None
-    return known_ceilings.of_workload(workload)
-
-
-def _other_gpu(before: Manifest, after: Manifest) -> str | None:
-    """How two workloads differ in hardware, in words; None where nothing says that they do."""
+def _other_gpu(before: Manifest, after: Manifest) -> Reason | None:
+    """How two workloads differ in hardware; None where nothing says that they do."""
     if before.arch != after.arch:
-        return f"different GPUs ({before.arch or 'unknown'} and {after.arch or 'unknown'})"
+        return _differ(f"{before.arch or 'unknown'} and {after.arch or 'unknown'}")
     stated = [(f, before.facts[f], after.facts[f]) for f in _HARDWARE if f in before.facts and f in after.facts]
     for fact, one, other in stated:
         if one != other:
-            return f"different GPUs ({fact} {one:g} and {other:g})"
+            return _differ(f"{fact} {one:g} and {other:g}")
     if not stated and before.device and after.device and before.device != after.device:
-        return f"different GPUs ({before.device} and {after.device})"
+        return _differ(f"{before.device} and {after.device}")
     return None
+
+
+def _differ(how: str) -> Reason:
+    return Reason("other_gpu", f"different GPUs ({how})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..catalogue import metrics as catalog
 from ..engine.evaluation import Figure, View, figures
@@ -13,8 +14,25 @@ from ..workload import Workload
 from .work import Side, family, level_title
 
 _NOTHING = 1e-12
-Part = tuple[str, float | None, float | None, str, float]
-"""A term before it is in ns: name, value before and after, unit, logarithm of its factor."""
+
+
+class _Part(NamedTuple):
+    """A term before it is in ns: ``log`` is the logarithm of its factor."""
+
+    name: str
+    before: float | None
+    after: float | None
+    unit: str
+    log: float
+
+
+@dataclass(frozen=True)
+class LeastTime:
+    """The least time in ns that a resource needs for an amount of work (bytes, operations, instructions)."""
+
+    time_ns: float
+    amount: float
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -48,59 +66,65 @@ def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -
         return []
     span = math.log(totals[1] / totals[0])
     mean = totals[0] if abs(span) < _NOTHING else (totals[1] - totals[0]) / span
-    parts: list[Part] = []
+    parts: list[_Part] = []
     if before.rounds != after.rounds:
-        parts.append(("launches", before.rounds, after.rounds, "launches", math.log(after.rounds / before.rounds)))
+        launches = math.log(after.rounds / before.rounds)
+        parts.append(_Part("launches", before.rounds, after.rounds, "launches", launches))
     work = _work(before, after, target, ceilings)
     parts += work
+    per_wave = ""
     running = ("CPUs used", "CPUs") if target == "cpu" else ("occupancy", "resident waves")
     for name, title, unit in (("concurrency", *running), ("clock", "clock", "cycles/ns")):
         values = before.ratio(name), after.ratio(name)
         if work and values[0] is not None and values[1] is not None:
-            parts.append((title, *values, unit, math.log(values[0] / values[1])))
-    rest = span - sum(part[4] for part in parts)
-    apart = " per wave" if "occupancy" in {part[0] for part in parts} else ""
-    parts.append((f"achieved rate{apart}" if work else "unexplained", None, None, "", rest))
-    return [Term(name, a, b, unit, math.exp(share), mean * share) for name, a, b, unit, share in parts]
+            parts.append(_Part(title, *values, unit, math.log(values[0] / values[1])))
+            if name == "concurrency" and target != "cpu":
+                per_wave = " per wave"
+    rest = span - sum(part.log for part in parts)
+    parts.append(_Part(f"achieved rate{per_wave}" if work else "unexplained", None, None, "", rest))
+    return [Term(p.name, p.before, p.after, p.unit, math.exp(p.log), mean * p.log) for p in parts]
 
 
-def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, tuple[float, float, str]]:
-    """Resource -> (least time of a round in ns, amount, unit), for those with a ceiling and a count."""
-    found: dict[str, tuple[float, float, str]] = {}
+def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastTime]:
+    """Resource -> the least time of a round, for those with a ceiling and a count."""
+    times: dict[str, LeastTime] = {}
     formulas = family(target)
     if formulas is None:
-        return found
+        return times
     for level in formulas.level:
         amount, peak = side.amount(level.name), ceilings.value(level.key)
         if amount is not None and peak:
-            found[level_title(level.name)] = (amount / peak, amount, "bytes")
+            times[level_title(level.name)] = LeastTime(amount / peak, amount, "bytes")
     for operation in formulas.operations(target, "flop", "iop"):
         amount, peak = side.amount(operation.name), ceilings.value(operation.key)
         if amount is not None and peak:
             name = f"{operation.pipe} operations" + (f" ({operation.engine})" if operation.engine else "")
-            spent, sum_, _ = found.get(name, (0.0, 0.0, ""))
-            found[name] = (spent + amount / peak, sum_ + amount, "operations")
+            so_far = times.get(name, LeastTime(0.0, 0.0, ""))
+            times[name] = LeastTime(so_far.time_ns + amount / peak, so_far.amount + amount, "operations")
     issue = next((o for o in formulas.operation if o.name == "valu.issue"), None)
     if issue is not None and (amount := side.amount(issue.name)) is not None and (peak := ceilings.value(issue.key)):
-        found["instructions"] = (amount / peak, amount, "instructions")
-    return found
+        times["instructions"] = LeastTime(amount / peak, amount, "instructions")
+    return times
 
 
-def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[Part]:
+def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[_Part]:
     """The terms of the work: by the greatest least time where ceilings are known, else by one quantity."""
     if ceilings is not None:
-        both = [least_times(side, target, ceilings) for side in (before, after)]
-        shared = [name for name in both[0] if name in both[1]]
-        shares = envelope([(both[0][name][0], both[1][name][0]) for name in shared])
+        first, second = (least_times(side, target, ceilings) for side in (before, after))
+        shared = [name for name in first if name in second]
+        shares = envelope([(first[name].time_ns, second[name].time_ns) for name in shared])
         if shares is not None:
-            parts = [(n, both[0][n][1], both[1][n][1], both[0][n][2], s) for n, s in zip(shared, shares, strict=True)]
-            greatest = max(parts, key=lambda part: both[0][part[0]][0])
-            return [part for part in parts if abs(part[4]) > _NOTHING] or [greatest]
+            parts = [
+                _Part(name, first[name].amount, second[name].amount, first[name].unit, share)
+                for name, share in zip(shared, shares, strict=True)
+            ]
+            greatest = max(parts, key=lambda part: first[part.name].time_ns)
+            return [part for part in parts if abs(part.log) > _NOTHING] or [greatest]
     for name, unit in (("hbm", "bytes"), ("l2", "bytes"), ("vl1d", "bytes"), ("instructions", "instructions")):
         amounts = before.amount(name), after.amount(name)
         if amounts[0] and amounts[1]:
             title = level_title(name) if unit == "bytes" else name
-            return [(title, *amounts, unit, math.log(amounts[1] / amounts[0]))]
+            return [_Part(title, *amounts, unit, math.log(amounts[1] / amounts[0]))]
     return []
 
 
@@ -136,7 +160,7 @@ def _crossing(one: tuple[float, float], other: tuple[float, float]) -> float:
     return gap / gain if gain > 0 else 2.0
 
 
-_WORDS = ("overview", "memory", "compute", "lds", "occupancy")
+_PRESETS = ("overview", "memory", "compute", "lds", "occupancy")
 _LEFT_OUT = ("dispatch.duration_ns", "dispatch.gpu_cycles", "dispatch.cycles")
 """Time itself, which the comparison states anyway."""
 _LEAST = 0.05
@@ -165,19 +189,19 @@ def changes(before: Workload, kernel: str, after: Workload, candidate: str, norm
         before.manifest.counters and after.manifest.counters
     ):
         return []
-    both = [_figures(w, name) for w, name in ((before, kernel), (after, candidate))]
-    found: dict[tuple[float | None, float | None], Change] = {}
-    for name in both[0]:
-        if name in both[1] and (change := _change(both[0][name], both[1][name], normalised)):
-            found.setdefault((change.before.value, change.after.value), change)
-    return sorted(found.values(), key=lambda c: -c.weight)
+    first, second = _figures(before, kernel), _figures(after, candidate)
+    by_values: dict[tuple[float | None, float | None], Change] = {}
+    for name in first:
+        if name in second and (change := _change(first[name], second[name], normalised)):
+            by_values.setdefault((change.before.value, change.after.value), change)
+    return sorted(by_values.values(), key=lambda c: -c.weight)
 
 
 def _figures(workload: Workload, kernel: str) -> dict[str, Figure]:
     known = catalog.by_name(workload.arch)
-    words = [w for w in _WORDS if any(n in known for n in catalog.presets()[w])]
-    shown = figures(workload, words, View(kernel=[kernel], quartiles=False))
-    return {f.name: f for f in shown if f.status == "ok" and f.value is not None and f.name not in _LEFT_OUT}
+    presets = [p for p in _PRESETS if any(n in known for n in catalog.presets()[p])]
+    measured = figures(workload, presets, View(kernel=[kernel], quartiles=False))
+    return {f.name: f for f in measured if f.status == "ok" and f.value is not None and f.name not in _LEFT_OUT}
 
 
 def _change(before: Figure, after: Figure, normalised: bool) -> Change | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import Literal
 
 from ..problems import BadArgument
 from .time import Kernel
@@ -15,6 +16,7 @@ _LIKE = 0.6
 _COMPARED = 30
 """Kernels of each side, longest first, that are compared for likeness; every pair is one comparison."""
 Find = Callable[[str], Sequence[str]]
+How = Literal["same_name", "parameters", "only", "similar", "group"]
 _LABEL = re.compile(r"[\w .+-]{1,60}")
 
 
@@ -22,13 +24,15 @@ _LABEL = re.compile(r"[\w .+-]{1,60}")
 class Pair:
     """Kernels of the baseline and of the candidate that are compared with each other.
 
-    ``how`` says why they belong together: same name, same name but for parameters, the only one, similar, group.
+    ``how`` says why they belong together: the same name, the same but for parameters, the only kernels, similar names
+    (by ``likeness``, 0 to 1), or a group that was asked for.
     """
 
     label: str
     before: tuple[str, ...]
     after: tuple[str, ...]
-    how: str
+    how: How
+    likeness: float | None = None
 
 
 @dataclass(frozen=True)
@@ -43,15 +47,15 @@ class Matching:
 def match(before: Sequence[Kernel], after: Sequence[Kernel]) -> Matching:
     """Pair kernels by name, by base name (without parameters, template arguments, namespace), then by likeness."""
     left, right = {k.name: k for k in before}, {k.name: k for k in after}
-    pairs = [Pair(name, (name,), (name,), "same name") for name in left if name in right]
-    rest = [[n for n in names if n not in other] for names, other in ((left, right), (right, left))]
+    pairs = [Pair(name, (name,), (name,), "same_name") for name in left if name in right]
+    only_before, only_after = [n for n in left if n not in right], [n for n in right if n not in left]
     for find in (_only, _same_base, _similar) if len(left) == len(right) == 1 else (_same_base, _similar):
-        for a, b, how in find(*rest):
-            pairs.append(Pair(a if a == b else f"{a} -> {b}", (a,), (b,), how))
-            rest[0].remove(a)
-            rest[1].remove(b)
+        for pair in find(only_before, only_after):
+            pairs.append(pair)
+            only_before.remove(pair.before[0])
+            only_after.remove(pair.after[0])
     pairs.sort(key=lambda p: -left[p.before[0]].total_ns)
-    return Matching(pairs, rest[0], rest[1])
+    return Matching(pairs, only_before, only_after)
 
 
 def grouped(
@@ -74,12 +78,14 @@ def grouped(
             if twice := {*pair.before} & {*other.before} or {*pair.after} & {*other.after}:
                 raise BadArgument(f"Groups {other.label!r} and {label!r} share a kernel", sorted(twice)[0][:200])
         pairs.append(pair)
-    used = ({n for p in pairs for n in p.before}, {n for p in pairs for n in p.after})
     both = {k.name for k in before} & {k.name for k in after}
-    left = [
-        [k.name for k in side if k.name not in taken | both] for side, taken in zip((before, after), used, strict=True)
-    ]
-    return Matching(pairs, *left)
+    used_before = both.union(*(p.before for p in pairs))
+    used_after = both.union(*(p.after for p in pairs))
+    return Matching(
+        pairs,
+        [k.name for k in before if k.name not in used_before],
+        [k.name for k in after if k.name not in used_after],
+    )
 
 
 def base_name(kernel: str) -> str:
@@ -95,24 +101,29 @@ def base_name(kernel: str) -> str:
     return words[-1].rpartition("::")[2] if words else kernel
 
 
-def _same_base(before: list[str], after: list[str]) -> list[tuple[str, str, str]]:
+def _same_base(before: list[str], after: list[str]) -> list[Pair]:
     groups: dict[str, tuple[list[str], list[str]]] = {}
     for i, names in enumerate((before, after)):
         for name in names:
             groups.setdefault(base_name(name), ([], []))[i].append(name)
-    found = []
-    for left, right in groups.values():
-        found += [(a, b, "same but for parameters") for a, b, _ in _best(left[:_COMPARED], right[:_COMPARED], str, 0.0)]
-    return found
+    return [
+        _pair(a, b, "parameters")
+        for left, right in groups.values()
+        for a, b, _ in _best(left[:_COMPARED], right[:_COMPARED], str, 0.0)
+    ]
 
 
-def _only(before: list[str], after: list[str]) -> list[tuple[str, str, str]]:
-    return [(a, b, "the only kernel") for a, b in zip(before, after, strict=True)]
+def _only(before: list[str], after: list[str]) -> list[Pair]:
+    return [_pair(a, b, "only") for a, b in zip(before, after, strict=True)]
 
 
-def _similar(before: list[str], after: list[str]) -> list[tuple[str, str, str]]:
-    found = _best(before[:_COMPARED], after[:_COMPARED], base_name, _LIKE)
-    return [(a, b, f"similar name ({likeness:.2f})") for a, b, likeness in found]
+def _similar(before: list[str], after: list[str]) -> list[Pair]:
+    alike = _best(before[:_COMPARED], after[:_COMPARED], base_name, _LIKE)
+    return [_pair(a, b, "similar", likeness) for a, b, likeness in alike]
+
+
+def _pair(before: str, after: str, how: How, likeness: float | None = None) -> Pair:
+    return Pair(f"{before} -> {after}", (before,), (after,), how, likeness)
 
 
 def _best(
@@ -120,13 +131,13 @@ def _best(
 ) -> list[tuple[str, str, float]]:
     """Pairs by falling likeness, each kernel in one pair at most."""
     ranked = sorted(
-        ((SequenceMatcher(None, key(a), key(b)).ratio(), a, b) for a in before for b in after),
-        key=lambda found: -found[0],
+        ((a, b, SequenceMatcher(None, key(a), key(b)).ratio()) for a in before for b in after),
+        key=lambda ranked: -ranked[2],
     )
-    taken: set[tuple[int, str]] = set()
-    found = []
-    for likeness, a, b in ranked:
-        if likeness >= least and (0, a) not in taken and (1, b) not in taken:
-            found.append((a, b, likeness))
-            taken |= {(0, a), (1, b)}
-    return found
+    pairs: dict[str, tuple[str, str, float]] = {}
+    taken = set[str]()
+    for a, b, likeness in ranked:
+        if likeness >= least and a not in pairs and b not in taken:
+            pairs[a] = (a, b, likeness)
+            taken.add(b)
+    return list(pairs.values())

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..database import sql_literal
@@ -13,7 +14,6 @@ from ..workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np
-
 
 SAMPLES = 500
 """Launches of a kernel that are looked at one by one, spread evenly over all of them."""
@@ -52,8 +52,8 @@ def kernels(workload: Workload) -> list[Kernel]:
 def parts(workload: Workload, names: Sequence[str]) -> dict[str, dict[Shape, Part]]:
     """The timed launches of these kernels by kernel and launch shape (grid, work-group size)."""
     table = workload.relation("dispatches")
-    held = {str(row[0]) for row in workload.rows(f"DESCRIBE SELECT * FROM {table}")}
-    shape = ", ".join(c if c in held else f"NULL::BIGINT AS {c}" for c in ("grid", "workgroup_size"))
+    stated = {str(row[0]) for row in workload.rows(f"DESCRIBE SELECT * FROM {table}")}
+    shape = ", ".join(c if c in stated else f"NULL::BIGINT AS {c}" for c in ("grid", "workgroup_size"))
     wanted = ", ".join(map(sql_literal, names)) or "NULL"
     timed = f"SELECT kernel, {shape}, dispatch_id, duration_ns FROM {table} "
     timed += f"WHERE duration_ns > 0 AND kernel IN ({wanted})"
@@ -65,10 +65,10 @@ def parts(workload: Workload, names: Sequence[str]) -> dict[str, dict[Shape, Par
         f"WHERE floor(i * least(n, {SAMPLES}) / n) > floor((i - 1) * least(n, {SAMPLES}) / n) "
         "GROUP BY ALL ORDER BY ALL"
     )
-    found: dict[str, dict[Shape, Part]] = {}
+    by_kernel: dict[str, dict[Shape, Part]] = {}
     for kernel, grid, size, launches, times in rows:
-        found.setdefault(str(kernel), {})[grid, size] = Part(tuple(times), int(launches))
-    return found
+        by_kernel.setdefault(str(kernel), {})[grid, size] = Part(tuple(times), int(launches))
+    return by_kernel
 
 
 def alike(one: dict[Shape, Part], other: dict[Shape, Part]) -> tuple[list[Part], list[Part]]:
@@ -88,7 +88,7 @@ def whole(parts: dict[Shape, Part]) -> Part:
     return Part(times, sum(part.launches for part in parts.values()))
 
 
-Verdict = Literal["improved", "regressed", "inconclusive"]
+TimeVerdict = Literal["improved", "regressed", "inconclusive"]
 ENOUGH = 5
 """Launches from which on the bootstrap interval of a ratio of medians covers at least 95 %; measured for 4 to 40."""
 RUNS_DIFFER = 0.025
@@ -119,7 +119,7 @@ class Effect:
     high: float | None
     floor: float
     n: tuple[int, int]
-    verdict: Verdict
+    verdict: TimeVerdict
     why: str
     p: float | None = None
 
@@ -133,7 +133,7 @@ def effect(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int
     LAUNCHES_DIFFER with few, and never less than JITTER_NS for each of ``short`` launches in a round.
     """
     times = [
-        sum(_share(part, n) * _median(part.times) for part in side)
+        sum(_share(part, n) * median(part.times) for part in side)
         for side, n in zip((before, after), rounds, strict=True)
     ]
     n = (_fewest(before, rounds[0]), _fewest(after, rounds[1]))
@@ -148,7 +148,7 @@ def effect(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int
         p = _ranks(before, after)
         excluded = not low <= 1 <= high and (p is None or p < 1 - _LEVEL)
         certain, why = beyond and excluded, _many(floor, beyond, excluded)
-    verdict: Verdict = "inconclusive" if not certain else "improved" if speedup > 1 else "regressed"
+    verdict: TimeVerdict = "inconclusive" if not certain else "improved" if speedup > 1 else "regressed"
     return Effect(times[0], times[1], speedup, low, high, floor, n, verdict, why, p)
 
 
@@ -171,7 +171,7 @@ def _share(part: Part, rounds: int) -> float:
 
 def _fewest(side: Sequence[Part], rounds: int) -> int:
     """The least number of launches of the parts that weigh; repeats of one part cannot stand for another."""
-    spent = [_share(part, rounds) * _median(part.times) for part in side]
+    spent = [_share(part, rounds) * median(part.times) for part in side]
     return min(p.launches for p, time in zip(side, spent, strict=True) if time >= _WEIGHS * sum(spent) / len(spent))
 
 
@@ -194,10 +194,10 @@ def _interval(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, 
 
     data = tuple(np.asarray(part.times) for part in (*before, *after))
     # A seed of its own: the same samples give the same interval.
-    found = bootstrap(
+    interval = bootstrap(
         data, logarithm, n_resamples=_RESAMPLES, method="percentile", confidence_level=_LEVEL, vectorized=True, rng=0
     ).confidence_interval
-    return math.exp(found.low), math.exp(found.high)
+    return math.exp(interval.low), math.exp(interval.high)
 
 
 def _ranks(before: Sequence[Part], after: Sequence[Part]) -> float | None:
@@ -207,9 +207,3 @@ def _ranks(before: Sequence[Part], after: Sequence[Part]) -> float | None:
     from scipy.stats import mannwhitneyu
 
     return float(mannwhitneyu(before[0].times, after[0].times).pvalue)
-
-
-def _median(times: Sequence[float]) -> float:
-    from statistics import median
-
-    return median(times)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..catalogue import metrics as catalog
 from ..catalogue import targets, work
@@ -18,12 +18,7 @@ from ..engine.sums import KernelWork, Page, collect
 from ..workload import Selection, Workload
 from .time import Kernel
 
-if TYPE_CHECKING:
-    pass
-
-
-Role = Literal["launch", "instructions", "asked", "moved", "reuse"]
-BUSY = ("clock", "concurrency")
+Role = Literal["operations", "flop", "iop", "launch", "instructions", "asked", "moved", "reuse"]
 _LEVELS = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "lds_bytes_moved"}
 
 
@@ -63,7 +58,7 @@ class Side:
         return total if total >= 0 else None
 
     def ratio(self, name: str) -> float | None:
-        """The quotient of a pair of BUSY, None where it is not known or nothing."""
+        """``clock`` in cycles per ns, or ``concurrency``: how much ran at once; None where not known or nothing."""
         of, over = self.amount(f"{name}.of"), self.amount(f"{name}.over")
         return of / over if of and over else None
 
@@ -117,8 +112,7 @@ def collected(workload: Workload, names: Sequence[str], formulas: Mapping[str, s
     """What the named kernels did; empty where the workload has no counters or nothing is to be evaluated."""
     if not formulas or not names or not workload.has("counters"):
         return {}
-    chosen = Selection(list(names), False, None)
-    groups = collect(workload, formulas, Page(chosen)).groups
+    groups = collect(workload, formulas, Page(Selection(list(names), False, None))).groups
     return {done.kernel: done for done in groups}
 
 
@@ -132,17 +126,26 @@ SAME = 0.05
 """Relative difference up to which counts are the same: compilers contract, boundaries move."""
 OTHER = 0.2
 """Relative difference from which on counts are not the same work."""
-_UNITS = ("flop", "global_bytes_asked", "hbm_bytes", "l2_sectors", "l2_requests", "memory_requests", "vl1d_requests",
-          "vector_memory_instructions", "instructions")  # fmt: skip
+_UNITS = (
+    "flop",
+    "global_bytes_asked",
+    "hbm_bytes",
+    "l2_sectors",
+    "l2_requests",
+    "memory_requests",
+    "vl1d_requests",
+    "vector_memory_instructions",
+    "instructions",
+)
 """What time is held against, the most telling first."""
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Quantity:
     """One quantity of a round before and after; ``ratio`` is after / before, None where nothing was done before."""
 
     quantity: str
-    role: str
+    role: Role
     before: float
     after: float
 
@@ -152,20 +155,20 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Work:
+class SameWork:
     """Whether the work was the same, why, and the quantities that tell, the most telling first."""
 
     answer: Answer
     why: str
-    evidence: list[Evidence]
+    evidence: list[Quantity]
 
-    def units(self) -> list[Evidence]:
+    def units(self) -> list[Quantity]:
         """The quantities that time can be held against: not zero on either side, the most telling first."""
         fit = {e.quantity: e for e in self.evidence if e.before > 0 and e.after > 0}
         return [fit[name] for name in _UNITS if name in fit]
 
 
-def judge(target: str, before: Side, after: Side) -> Work:
+def judge(target: str, before: Side, after: Side) -> SameWork:
     """Compare what both sides did in a round.
 
     Floating-point operations decide where any were counted: tiling, caching and other launch shapes leave them as they
@@ -176,7 +179,7 @@ def judge(target: str, before: Side, after: Side) -> Work:
     """
     evidence = _evidence(target, before, after)
     named = {e.quantity: e for e in evidence}
-    flop, kinds = named.get("flop"), [e for e in evidence if e.role == "operations" and e.quantity != "flop"]
+    flop, kinds = named.get("flop"), [e for e in evidence if e.role == "flop"]
     asked = [e for e in evidence if e.role == "asked" and e.before and e.after]
     reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in evidence)
     requests = _by_requests(asked, named.get("hbm_bytes"), reuse) if asked else None
@@ -184,41 +187,37 @@ def judge(target: str, before: Side, after: Side) -> Work:
         answer, why = _by_operations(flop, kinds)
         lost = _not_counted(target, before, after) if answer == "no" else []
         if lost and not (requests and requests[0] == "no"):
-            return Work(
+            return SameWork(
                 "unknown", f"{_times(flop.ratio)} of those counted, but not counted: {', '.join(lost)}", evidence
             )
-        return Work(answer, why, evidence)
+        return SameWork(answer, why, evidence)
     if requests:
-        return Work(*requests, evidence)
+        return SameWork(*requests, evidence)
     if not evidence:
-        return Work("unknown", "no counter of work is in both profiles", evidence)
+        return SameWork("unknown", "no counter of work is in both profiles", evidence)
     counted = ", ".join(e.quantity for e in evidence[:4])
     if "instructions" in named and all(e.ratio is not None and abs(e.ratio - 1) <= SAME for e in evidence):
-        return Work("yes", f"all that was counted agrees to {SAME:.0%}: {counted}", evidence)
-    return Work("unknown", f"neither operations nor requests were counted in both, only {counted}", evidence)
+        return SameWork("yes", f"all that was counted agrees to {SAME:.0%}: {counted}", evidence)
+    return SameWork("unknown", f"neither operations nor requests were counted in both, only {counted}", evidence)
 
 
-def _evidence(target: str, before: Side, after: Side) -> list[Evidence]:
-    found = []
-
-    def note(quantity: str, role: str, names: list[str]) -> None:
-        sums = [[side.amount(name) for name in names] for side in (before, after)]
-        counted = [[v for v in side if v is not None] for side in sums]
-        if names and len(counted[0]) == len(counted[1]) == len(names):
-            found.append(Evidence(quantity, role, sum(counted[0]), sum(counted[1])))
-
+def _evidence(target: str, before: Side, after: Side) -> list[Quantity]:
+    """The quantities that both sides counted, the most telling first."""
     both = [o for o in operations(target) if _counted(o, before, after)]
     floats = [o.name for o in both if o.kind == "flop"]
-    note("flop", "operations", floats)
-    for operation in both:
-        note(operation.name, "operations", [operation.name])
+    stated: list[tuple[str, Role, list[str]]] = [("flop", "operations", floats)] if floats else []
+    stated += [(o.name, "flop" if o.kind == "flop" else "iop", [o.name]) for o in both]
     roles = known(target).roles
-    for role in ("asked", "moved", "instructions", "launch", "reuse"):
-        for name in (n for n, r in roles.items() if r == role):
-            note(name, role, [name])
-        if role == "asked":
-            note(level_title("hbm"), "moved", ["hbm"])
-    return [e for e in found if e.before or e.after]
+    stated += [(name, role, [name]) for name, role in roles.items() if role == "asked"]
+    stated.append((level_title("hbm"), "moved", ["hbm"]))
+    others: tuple[Role, ...] = ("moved", "instructions", "launch", "reuse")
+    stated += [(name, role, [name]) for wanted in others for name, role in roles.items() if role == wanted]
+    quantities = []
+    for title, role, names in stated:
+        amounts = [[v for name in names if (v := side.amount(name)) is not None] for side in (before, after)]
+        if len(amounts[0]) == len(amounts[1]) == len(names):
+            quantities.append(Quantity(title, role, sum(amounts[0]), sum(amounts[1])))
+    return [q for q in quantities if q.before or q.after]
 
 
 def _counted(operation: Operation, before: Side, after: Side) -> bool:
@@ -233,7 +232,7 @@ def _not_counted(target: str, before: Side, after: Side) -> list[str]:
     return [o.name for o in kinds if before.amount(o.name) is None or after.amount(o.name) is None]
 
 
-def _by_operations(flop: Evidence, kinds: list[Evidence]) -> tuple[Answer, str]:
+def _by_operations(flop: Quantity, kinds: list[Quantity]) -> tuple[Answer, str]:
     ratio = flop.ratio
     if ratio is None or not 1 - OTHER <= ratio <= 1 + OTHER:
         done = f"{_times(ratio)} floating-point operations"
@@ -241,17 +240,13 @@ def _by_operations(flop: Evidence, kinds: list[Evidence]) -> tuple[Answer, str]:
     if abs(ratio - 1) > SAME:
         return "unknown", f"floating-point operations differ by {ratio - 1:+.1%}: boundaries, or another algorithm"
     total = max(flop.before, flop.after)
-    moved = [e.quantity for e in kinds if "." in e.quantity and abs(e.after - e.before) > SAME * total and _float(e)]
+    moved = [e.quantity for e in kinds if abs(e.after - e.before) > SAME * total]
     if moved:
         return "unknown", f"as many operations of other types ({', '.join(moved)}): check the accuracy of the results"
     return "yes", f"floating-point operations agree to {abs(ratio - 1):.1%}"
 
 
-def _float(kind: Evidence) -> bool:
-    return not kind.quantity.rpartition(".")[2].startswith("i")
-
-
-def _by_requests(asked: list[Evidence], hbm: Evidence | None, reuse: bool) -> tuple[Answer, str]:
+def _by_requests(asked: list[Quantity], hbm: Quantity | None, reuse: bool) -> tuple[Answer, str]:
     best = asked[0]
     ratio, name = best.after / best.before, best.quantity.replace("_", " ")
     if abs(ratio - 1) <= SAME:

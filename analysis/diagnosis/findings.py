@@ -86,16 +86,16 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     """
     target = workload.arch
     kernels, total = subjects(workload, kernel, limit)
-    known = rules.rules(target)
+    stated = rules.rules(target)
     # A name alone is an expression, so that claims and evidence get the values of signals too.
-    expressions = [n for rule in known for e in rule.expressions for n in [*paths(e), e]]
-    values = evaluate(workload.cursor, target, kernels, [*expressions, *(n for rule in known for n in rule.claimed)])
+    expressions = [n for rule in stated for e in rule.expressions for n in [*paths(e), e]]
+    values = evaluate(workload.cursor, target, kernels, [*expressions, *(n for rule in stated for n in rule.claimed)])
     views = _views(workload, kernels)
     cases = [
         Case(workload.id, target, subject, of_kernel, views.get(subject.kernel))
         for subject, of_kernel in zip(kernels, values, strict=True)
     ]
-    return [_diagnosis(case, known) for case in cases], total
+    return [_diagnosis(case, stated) for case in cases], total
 
 
 def _views(workload: Workload, subjects: list[Subject]) -> dict[str, limits.View]:
@@ -111,8 +111,8 @@ def _views(workload: Workload, subjects: list[Subject]) -> dict[str, limits.View
     }
 
 
-def _diagnosis(case: Case, known: tuple[Rule, ...]) -> Diagnosis:
-    weighed = [score.weigh(rule, case.values) for rule in known]
+def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
+    weighed = [score.weigh(rule, case.values) for rule in stated]
     chosen = score.best(weighed)
     by_subsystem: dict[str, list[Weighed]] = {}
     for one in sorted((w for w in weighed if w.state == "holds"), key=lambda w: w.order):

@@ -140,6 +140,14 @@ def test_a_series_withholds_what_is_not_like_for_like_or_from_another_gpu(sample
     assert any("slower: x 0.526 per byte of HBM traffic" in n for n in found.notes)
 
 
+def test_the_best_step_of_a_series_of_groups_is_the_one_with_the_largest_gain(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name, a, b in (("base", 6e6, 6e6), ("first", 5e6, 2e6), ("second", 3e6, 3e6)):
+        workload(store, launches("a", [a] * 6) + launches("b", [b] * 6), name=name)
+    found = compare_workloads(store, "base", ["first", "second"], group={"a": ["^a", "^a"], "b": ["^b", "^b"]})
+    assert found.summary.startswith("Best so far: first. Speed-up over base: first x 1.200 (improved), first x 3.000")
+
+
 def test_different_gpus_are_compared_in_shares_of_their_own_ceilings(tmp_path: Path) -> None:
     store = Store(tmp_path)
     workload(store, launches("k", [2e6] * 6, **traffic(1)), name="old")
@@ -197,6 +205,23 @@ def test_default_answers_stay_short_also_with_long_names_and_many_kernels(tmp_pa
     assert len(json.dumps(render.structured(found))) < 8000
     assert len(render.text(found)) < 8000
     assert len(found.kernels.rows) == 5 and found.kernels.total_rows == 40
+
+
+def test_why_a_pair_belongs_together_is_said_in_words(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    names = (["same", "gemm<1>(int)", "reduce_naive(int)"], ["same", "gemm<2>(int)", "reduce_tiled(int)"])
+    for workload_name, kernels in zip("ab", names, strict=True):
+        workload(store, [row for k in kernels for row in launches(k, [1e6])], name=workload_name)
+    found = compare_workloads(store, "a", "b")
+    words = {r["kernel"]: r["match"] for r in records(found.kernels)}
+    assert words["same"] == "same name" and words["gemm<1>(int) -> gemm<2>(int)"] == "same but for parameters"
+    assert words["reduce_naive(int) -> reduce_tiled(int)"].startswith("similar name (0.")
+    assert sum(n.startswith("Taken for versions of each other, s") for n in found.notes) == 2
+    for name, kernel in (("c", "alpha"), ("d", "omega")):
+        workload(store, launches(kernel, [1e6]), name=name)
+    assert [r["match"] for r in records(compare_workloads(store, "c", "d").kernels)] == ["the only kernel"]
+    grouped = compare_workloads(store, "a", "b", group={"g": ["gemm", "gemm"]})
+    assert [r["match"] for r in records(grouped.kernels)] == ["group"]
 
 
 def test_kernels_in_one_workload_only_are_named(tmp_path: Path) -> None:

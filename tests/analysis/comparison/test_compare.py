@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rooflens.analysis.comparison.compare import compare
+from rooflens.analysis.notes import Reason
 from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
@@ -62,7 +63,7 @@ def test_on_different_gpus_times_are_not_judged(store: Store) -> None:
         store, launches("k", jittered(1e6), TCC_EA0_RDREQ_sum=1e9 / 64), arch="gfx942", facts=MI300X, name="other"
     )
     found = compare(Workload(store, before), Workload(store, after))
-    assert found.other_gpu == "different GPUs (gfx90a and gfx942)"
+    assert found.other_gpu == Reason("other_gpu", "different GPUs (gfx90a and gfx942)")
     assert (found.pairs[0].verdict, found.pairs[0].terms) == ("inconclusive", [])
     assert "absolute times are not compared" in found.pairs[0].why
 
@@ -71,9 +72,8 @@ def test_products_of_one_target_differ_by_their_units_and_the_same_product_by_no
     rows = launches("k", jittered(1e6))
     small = workload(store, rows, facts={"cu_per_gpu": 104.0}, device="MI210")
     large, same = (workload(store, rows, facts={"cu_per_gpu": 110.0}, device=d) for d in ("MI250X", "AMD MI250X"))
-    assert (
-        compare(Workload(store, small), Workload(store, large)).other_gpu == "different GPUs (cu_per_gpu 104 and 110)"
-    )
+    other = compare(Workload(store, small), Workload(store, large)).other_gpu
+    assert other is not None and other.text == "different GPUs (cu_per_gpu 104 and 110)"
     assert compare(Workload(store, large), Workload(store, same)).other_gpu is None
 
 
@@ -89,7 +89,7 @@ def test_a_renamed_kernel_is_found_by_likeness_and_nothing_else_of_the_baseline_
     after = workload(store, launches("transpose_naive2", jittered(1e6)) + launches("transpose_rows", jittered(1e6)))
     found = compare(Workload(store, before), Workload(store, after), kernel="^transpose_naive$")
     assert [p.pair.after for p in found.pairs] == [("transpose_naive2",)]
-    assert "similar" in found.pairs[0].pair.how or "only" in found.pairs[0].pair.how
+    assert found.pairs[0].pair.how in ("similar", "only")
     with pytest.raises(NotFound, match="gemm"):
         compare(Workload(store, before), Workload(store, after), kernel="gemm")
 

@@ -31,7 +31,7 @@ def test_base_names_have_no_parameters_templates_or_namespaces(name: str, base: 
 def test_equal_names_come_before_everything_else() -> None:
     found = match(known("scale", "copy"), known("copy", "scale"))
     assert [(p.before[0], p.after[0], p.how) for p in found.pairs] == [
-        ("scale", "scale", "same name"), ("copy", "copy", "same name"),
+        ("scale", "scale", "same_name"), ("copy", "copy", "same_name"),
     ]  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_template_arguments_and_parameters_may_change() -> None:
         known("void stencil<1>(float*)", "void stencil<4>(float*)"), known("void stencil<4>(float*, int)", "fill()")
     )
     assert [(p.before[0], p.after[0], p.how) for p in found.pairs] == [
-        ("void stencil<4>(float*)", "void stencil<4>(float*, int)", "same but for parameters")
+        ("void stencil<4>(float*)", "void stencil<4>(float*, int)", "parameters")
     ]
     assert found.only_before == ["void stencil<1>(float*)"] and found.only_after == ["fill()"]
 
@@ -48,13 +48,13 @@ def test_template_arguments_and_parameters_may_change() -> None:
 def test_versions_by_suffix_are_matched_and_said_to_be_only_similar() -> None:
     found = match(known("transpose_naive(float*)", "reduce(float*)"), known("transpose_padded(float*)", "softmax(int)"))
     assert [p.label for p in found.pairs] == ["transpose_naive(float*) -> transpose_padded(float*)"]
-    assert found.pairs[0].how.startswith("similar name (0.")
+    assert found.pairs[0].how == "similar" and 0.6 <= (found.pairs[0].likeness or 0) < 1
     assert found.only_before == ["reduce(float*)"] and found.only_after == ["softmax(int)"]
 
 
 def test_the_only_kernels_are_compared_whatever_their_names() -> None:
     found = match(known("alpha"), known("omega"))
-    assert [p.how for p in found.pairs] == ["the only kernel"]
+    assert [p.how for p in found.pairs] == ["only"]
 
 
 def test_unlike_kernels_are_not_paired() -> None:
