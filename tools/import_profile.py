@@ -77,8 +77,8 @@ def import_profile(
         passes=len(merged.passes),
         passes_matched=len(merged.passes) - incomplete,
         passes_unmatched=incomplete,
-        warnings=merged.warnings,
-        notes=[*merged.notes, *_hints(done)],
+        warnings=[w.text for w in merged.warnings],
+        notes=[*(n.text for n in merged.notes), *_hints(done)],
         next=_next(done),
     )
 

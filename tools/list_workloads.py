@@ -129,7 +129,7 @@ def _one(store: Store, manifest: Manifest, limit: int, offset: int) -> Workloads
     return WorkloadsResult(
         workload=detail,
         table=table(_KERNELS, kernels, limit=limit, offset=offset),
-        notes=list(manifest.warnings),
+        notes=[w.text for w in manifest.warnings],
         next=suggested if manifest.dispatches else [],
     )
 

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from ..analysis.catalogue import products
 from ..analysis.experiments import Entry, record
+from ..analysis.notes import Note
 from ..analysis.planning.plan import PassPlan, plan
 from ..analysis.problems import BadArgument, MissingTool, NotAllowed, NotFound, Problem, near
 from ..analysis.store import Manifest, Store
@@ -458,7 +459,7 @@ def save(
         manifest.device_uuid = device_uuid
         manifest.command, manifest.host = command, manifest.host or host
         asked = [counter for step in finished for counter in (wanted or {}).get(step, [])]
-        merged.warnings[:0] = said + _missing(asked, merged)
+        merged.warnings[:0] = [Note("run", text) for text in said + _missing(asked, merged)]
 
     done, merged = imported(store, Path(out), "auto", amend)
     if hypothesis or change:
@@ -468,7 +469,7 @@ def save(
 
 def _missing(asked: list[str], merged: Merged) -> list[str]:
     """Profilers leave out a counter that they do not know with no more than a line among their messages."""
-    found = {*merged.counters, *(f"{event}[*]" for p in merged.passes for event, _ in p.instances.values())}
+    found = {*merged.counters, *(f"{event}[*]" for p in merged.passes for event, _ in p.table.instances.values())}
     lost = [counter for counter in dict.fromkeys(asked) if counter not in found]
     if not lost:
         return []
@@ -486,5 +487,5 @@ def _summary(done: Manifest, merged: Merged) -> dict[str, Any]:
         "kernels": done.kernels,
         "dispatches": done.dispatches,
         "counters": len(done.counters),
-        "warnings": merged.warnings,
+        "warnings": [w.text for w in merged.warnings],
     }
