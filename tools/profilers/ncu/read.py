@@ -177,8 +177,6 @@ def _united(con: duckdb.DuckDBPyConnection, group: list[Table], parquet: Path) -
     return sheet
 
 
-FORMAT = "ncu"
-TITLE = "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)"
 _TEXTS = ("CC", f"{DEVICE}display_name", "Process Name", "Host Name")
 _SHOWN = 4
 
@@ -215,7 +213,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     merged.notes += notes
     manifest = Manifest(
         name=path.name.split(".")[0] if path.is_file() else path.name,
-        format=FORMAT,
+        format="ncu",
         vendor="nvidia",
         arch=f"sm_{texts['CC'][0].replace('.', '')}" if texts["CC"] else None,
         device=next(iter(texts[_TEXTS[1]]), None),

@@ -138,8 +138,6 @@ def _program(run: Run) -> str | None:
     return Path(words[0]).name if words else None
 
 
-FORMAT = "perf"
-TITLE = "output of perf stat (text, -x, or -j)"
 _SUFFIXES = (".txt", ".csv", ".json", ".log", ".out", ".perf", ".stat")
 COMMAND_FILE = "command.txt"
 """Beside the output of one run: its command line, quoted as for a shell."""
@@ -174,7 +172,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     command = next(iter(commands)) if len(commands) == 1 else None
     manifest = Manifest(
         name=name,
-        format=FORMAT,
+        format="perf",
         vendor="cpu",
         arch="cpu",
         command=plain_text(command, 400) if command else None,

@@ -89,8 +89,6 @@ def _number(text: str) -> float:
     return float(digits[0]) if digits else 0.0
 
 
-FORMAT = "rocprof"
-TITLE = "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)"
 _PASS_FOLDER = re.compile(r"timing|(?:pmc|pass)_(\d+)")
 _MAIN = "results.csv"
 _LOOKED_AT = 200
@@ -128,7 +126,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         merged.notes.append(Note("xcds", text))
     manifest = Manifest(
         name=_name(path, files[0]),
-        format=FORMAT,
+        format="rocprof",
         vendor="amd",
         arch=arch,
         device=agent.device if agent else None,

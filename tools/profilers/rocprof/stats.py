@@ -19,8 +19,6 @@ from ..tables.sheet import Column, Sheet
 if TYPE_CHECKING:
     import duckdb
 
-FORMAT = "rocprof-stats"
-TITLE = "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)"
 _ROLES = {
     "name": "kernel", "calls": "calls", "totaldurationns": "total_ns", "averagens": "mean_ns", "minns": "min_ns",
     "maxns": "max_ns", "stddev": "std_ns", "percentage": "ignored",
@@ -72,7 +70,7 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
     stem = files[0].name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
     manifest = Manifest(
         name=stem if stem not in ("results", "kernel_stats") else files[0].parent.name,
-        format=FORMAT,
+        format="rocprof-stats",
         vendor="amd",
         tool="rocprofv3" if any(c.role == "std_ns" for c in parts[0].columns) else "rocprof",
     )

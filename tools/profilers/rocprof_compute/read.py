@@ -182,8 +182,6 @@ def _ceiling_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-FORMAT = "rocprof-compute"
-TITLE = "rocprof-compute or omniperf workload folder (pmc_perf.csv)"
 _LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
 _REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
 _OWN_FILE = re.compile(f"pmc_perf(_\\d+)?|sysinfo|roofline|{_LEVEL_FILE.pattern}")
@@ -218,7 +216,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     name = text_of(info, "name")
     manifest = Manifest(
         name=name if name not in (None, "path") else options.get("name") or folder.parent.name,
-        format=FORMAT,
+        format="rocprof-compute",
         vendor="amd",
         arch=arch,
         device=text_of(info, "device"),

@@ -317,10 +317,6 @@ def _what(item: Recording) -> str:
     return plain_text(item.command, 40) if item.command else f"process {item.pid}" if item.pid else "process unknown"
 
 
-FORMAT = "rocprofv3"
-TITLE = "output of rocprofv3: rocpd database, JSON or CSV (*_results.db, *_counter_collection.csv)"
-
-
 def detect(path: Path) -> bool:
     """Whether ``path`` is a file of rocprofv3, or a folder that holds one at any depth."""
     return holds_output(path)
@@ -359,7 +355,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
     manifest = Manifest(
         name=_name(path, outputs),
-        format=FORMAT,
+        format="rocprofv3",
         vendor="amd",
         arch=arch,
         device=agent.device if agent else None,
@@ -403,7 +399,7 @@ def _statistics(
     described = next((o.files["agents"] for o in outputs if "agents" in o.files), None)
     agent, doubts = profiled(read_agents(described), ()) if described else (None, [])
     manifest, merged = rocprof_stats.read_files(con, files, out)
-    manifest.format, manifest.tool = FORMAT, "rocprofv3"
+    manifest.format = manifest.tool = "rocprofv3"
     if path.is_dir():
         manifest.name = path.name
     if agent:
