@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.database import sql_literal, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
 from ....analysis.store import Manifest
 from ..rocprof import stats as rocprof_stats
-from ..tables.contract import LAUNCH, RESERVED, PassTable, Values, parquet
+from ..tables.contract import LAUNCH, RESERVED, PassTable, Values
 from ..tables.csvfile import usable_names
 from ..tables.files import WORK
 from ..tables.merge import ACCUMULATE, Merged, as_replays, write_tables
@@ -110,21 +111,27 @@ def as_pass(name: str, recordings: list[Recording], processes: list[int]) -> Pas
     """The launches of ``recordings`` with their counters; ``processes`` numbers them within the workload."""
     first = recordings[0].source
     counters, warnings = _usable(first, sorted({c for r in recordings for c in r.counters}))
-    launches, values, rows = [], [], 0
+    places, values, rows = [], [], 0
     for recording, process in zip(recordings, processes, strict=True):
         low, high = recording.keys
-        own = {"row": f"key - {low - rows}", "process": str(process), "device_id": "device", "duration_ns": _DURATION}
-        picks = ", ".join(f"{own.get(column, column)} AS {column}" for column in LAUNCH)
-        launches.append(f"SELECT {picks} FROM {parquet([recording.launches])} WHERE key BETWEEN {low} AND {high}")
+        places.append(f"({sql_literal(recording.launches.name)}, {low}, {high}, {low - rows}, {process})")
         once = recording.kind == "csv"
         values.append(Values(tuple(recording.values), recording.keys, rows, frozenset(recording.counters), once))
         rows += recording.rows
+    own = {"row": "key - shift", "process": "p.process", "device_id": "device", "duration_ns": _DURATION}
+    picks = ", ".join(f"{own.get(column, f'l.{column}')} AS {column}" for column in LAUNCH)
+    files = ", ".join(sql_path(f) for f in dict.fromkeys(r.launches for r in recordings))
+    launches = (
+        f"(SELECT {picks} FROM read_parquet([{files}], hive_partitioning = false, filename = true) l "
+        f"JOIN (VALUES {', '.join(places)}) p(file, low, high, shift, process) ON parse_filename(filename) = file "
+        "AND key BETWEEN low AND high)"
+    )
     columns = [Column(c, "instance" if c.endswith("]") else "counter") for c in counters]
     return PassTable(
         name,
         first,
         rows,
-        f"({' UNION ALL '.join(launches)})",
+        launches,
         frozenset(LAUNCH),
         [c.header for c in columns if c.role == "counter"],
         {c.header: c.instance for c in columns if c.role == "instance"},
