@@ -28,11 +28,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import pydantic
 
 from .database import sql_literal
+from .notes import Note
 from .problems import NotAllowed, NotFound, StoreProblem, near
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ _DRAFT_LIFETIME_S = 86_400
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = re.compile(r"[0-9a-z]{1,64}")
+
+
+def _noted(warning: object) -> object:
+    """A warning of an old manifest, which held words alone."""
+    return Note("recorded", warning) if isinstance(warning, str) else warning
 
 
 class Manifest(pydantic.BaseModel):
@@ -75,7 +81,7 @@ class Manifest(pydantic.BaseModel):
     kernels: int = 0
     counters: list[str] = []
     """Columns of the table counters that hold counters, with their pass suffix where they have one."""
-    warnings: list[str] = []
+    warnings: list[Annotated[Note, pydantic.BeforeValidator(_noted)]] = []
     files: dict[str, int] = {}
     """Bytes of every Parquet file, by file name: a truncated file is noticed without opening it."""
 

@@ -99,7 +99,7 @@ def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
     for status in ("impossible", "suspect"):
         if odd := [f.name for f in figures if f.status == status]:
             notes.append(f"{len(odd)} figures are {status}: {', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}.")
-    if any("no usable timing" in w for w in manifest.warnings):
+    if any(w.code == "no_timing" for w in manifest.warnings):
         notes.append("The profile has no usable timing for some dispatches; their rates are empty.")
     return notes
 

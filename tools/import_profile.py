@@ -14,7 +14,7 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
-from .profilers.registry import reader_for
+from .profilers.registry import FORMATS, reader_for
 from .profilers.tables.checks import doubts
 from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.merge import Merged
@@ -45,9 +45,7 @@ class ImportResult(Result):
 def import_profile(
     store: Store,
     path: Annotated[str, Field(description="folder or file that the profiler wrote")],
-    format: Annotated[
-        str, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu or perf")
-    ] = "auto",
+    format: Annotated[str, Field(description=f"auto, {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")] = "auto",
     name: Annotated[str | None, Field(description="default: as the profile is called")] = None,
     tags: list[str] | None = None,
     gpu: Annotated[str | None, Field(description="where the profile does not state it")] = None,
@@ -77,8 +75,8 @@ def import_profile(
         passes=len(merged.passes),
         passes_matched=len(merged.passes) - incomplete,
         passes_unmatched=incomplete,
-        warnings=merged.warnings,
-        notes=[*merged.notes, *_hints(done)],
+        warnings=[w.text for w in merged.warnings],
+        notes=[*(n.text for n in merged.notes), *_hints(done)],
         next=_next(done),
     )
 

@@ -123,7 +123,7 @@ def _one(workload: Workload, limit: int, offset: int) -> WorkloadsResult:
     return WorkloadsResult(
         workload=detail,
         table=table(_KERNELS, kernels, limit=limit, offset=offset),
-        notes=list(manifest.warnings),
+        notes=[w.text for w in manifest.warnings],
         next=suggested if manifest.dispatches else [],
     )
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ..analysis.experiments import Entry, record
+from ..analysis.notes import Note
 from ..analysis.planning.plan import PassPlan, plan
 from ..analysis.problems import BadArgument, Problem
 from ..analysis.store import Manifest, Store
@@ -186,7 +187,7 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         manifest.device_uuid = run.device_uuid
         manifest.command, manifest.host = run.command, manifest.host or run.host
         asked = [counter for step in state.finished for counter in run.counters.get(step, [])]
-        merged.warnings[:0] = warnings + _missing(asked, merged)
+        merged.warnings[:0] = [Note("run", text) for text in warnings + _missing(asked, merged)]
 
     manifest, merged = imported(store, folder / run.out, "auto", amend)
     if run.hypothesis or run.change:
@@ -196,7 +197,7 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
 
 def _missing(asked: list[str], merged: Merged) -> list[str]:
     """Profilers leave out a counter that they do not know with no more than a line among their messages."""
-    brought = {*merged.counters, *(f"{event}[*]" for p in merged.passes for event, _ in p.instances.values())}
+    brought = {*merged.counters, *(f"{event}[*]" for p in merged.passes for event, _ in p.table.instances.values())}
     lost = [counter for counter in dict.fromkeys(asked) if counter not in brought]
     if not lost:
         return []
@@ -214,5 +215,5 @@ def _summary(manifest: Manifest, merged: Merged) -> dict[str, Any]:
         "kernels": manifest.kernels,
         "dispatches": manifest.dispatches,
         "counters": len(manifest.counters),
-        "warnings": merged.warnings,
+        "warnings": [warning.text for warning in merged.warnings],
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import duckdb
 import pytest
+from rooflens.analysis.notes import Note
 from rooflens.analysis.problems import BadArgument, BadInput, LimitExceeded, NotFound, StoreProblem
 from rooflens.tools.import_profile import import_profile
 
@@ -145,3 +147,15 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     code = "import sys, rooflens.tools.import_profile; print({'duckdb', 'pandas', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_warnings_are_kept_with_their_codes_and_those_of_old_workloads_are_read(store, profile):
+    (profile / "pmc_perf.csv").write_text(ROWS.replace("10,20", "20,20"))
+    done = import_profile(store, str(profile))
+    manifest = store.resolve(done.workload)
+    assert "no_timing" in [w.code for w in manifest.warnings] and [w.text for w in manifest.warnings] == done.warnings
+    file = store.root / f"workload={done.workload}" / "manifest.json"
+    content = json.loads(file.read_text())
+    assert content["warnings"][0].keys() == {"code", "text"}
+    file.write_text(json.dumps(content | {"warnings": ["Words alone."]}))
+    assert store.resolve(done.workload).warnings == [Note("recorded", "Words alone.")]

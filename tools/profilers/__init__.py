@@ -1,1 +1,1 @@
-"""One module per profiler: how to read (and later run) it."""
+"""One folder per profiler: how to read what it writes, and how to run it; registry.py lists them."""

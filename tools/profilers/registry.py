@@ -1,60 +1,149 @@
-"""The readers, in the order in which ``format="auto"`` tries them."""
+"""The one list of profilers: their names, their files, and the modules that read those and run them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from ...analysis.problems import BadArgument, BadInput, near
-from .foreign import recognise
-from .ncu import read as ncu
-from .perf import read as perf
-from .rocprof import read as rocprof
-from .rocprof import stats as rocprof_stats
-from .rocprof_compute import read as rocprof_compute
-from .rocprofv3 import read as rocprofv3
+from ...analysis.problems import BadArgument, BadInput, Problem, near
+from .tables.files import head
 
 if TYPE_CHECKING:
     import duckdb
 
     from ...analysis.store import Manifest
+    from ..machine.model import Vendor
     from .tables.merge import Merged
 
 
-class Reader(Protocol):
-    """What a collector module offers to import a profile."""
+@dataclass(frozen=True)
+class Profiler:
+    """One profiler that rooflens reads or runs. Its modules are imported when they are needed.
 
-    FORMAT: str
-    TITLE: str
+    A reader has ``detect(path)``, whether a file or folder looks like its format, and ``read(con, path, out)``, which
+    writes the tables of the profile into the folder ``out``. What a runner has is said in drivers.py.
+    """
+
+    name: str
+    """Of the program and of its format, as users write it."""
+    vendor: Vendor
+    files: str = ""
+    """What it writes, in words; empty where another one reads its files."""
+    reader: str = ""
+    runner: str = ""
+    program: bool = True
+    """Whether it is a program of its own, which may be installed here (machine/profilers.py)."""
 
     def detect(self, path: Path) -> bool:
-        """Whether ``path`` looks like this format."""
-        ...
+        """Whether ``path`` looks like its format."""
+        return bool(self._module(self.reader).detect(path))
 
     def read(self, con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
-        """Write the tables of the profile at ``path`` into ``out``."""
-        ...
+        """Write the tables of the profile at ``path`` into ``out``; BadInput names the file at fault."""
+        manifest, merged = self._module(self.reader).read(con, path, out)
+        return manifest, merged
+
+    @property
+    def run(self) -> ModuleType:
+        """The module with its command lines."""
+        return self._module(self.runner)
+
+    def _module(self, name: str) -> ModuleType:
+        return import_module(f".{name}", __package__)
 
 
-READERS: tuple[Reader, ...] = (rocprof_compute, rocprof, rocprofv3, rocprof_stats, ncu, perf)
+PROFILERS = (  # in the order in which format="auto" tries them
+    Profiler(
+        "rocprof-compute", "amd", "rocprof-compute or omniperf workload folder (pmc_perf.csv)", "rocprof_compute.read"
+    ),
+    Profiler(
+        "rocprof", "amd", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read",
+        "rocprof.v1",
+    ),
+    Profiler("rocprofv2", "amd", runner="rocprof.v2"),
+    Profiler(
+        "rocprofv3", "amd",
+        "output of rocprofv3: rocpd database, JSON or CSV (*_results.db, *_counter_collection.csv)",
+        "rocprofv3.read", "rocprofv3.run",
+    ),
+    Profiler(
+        "rocprof-stats", "amd",
+        "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)",
+        "rocprof.stats", program=False,
+    ),
+    Profiler(
+        "ncu", "nvidia", "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)", "ncu.read",
+        "ncu.run",
+    ),
+    Profiler("perf", "cpu", "output of perf stat (text, -x, or -j)", "perf.read", "perf.run"),
+)  # fmt: skip
+FORMATS = tuple(p.name for p in PROFILERS if p.reader)
+_LOOKED_AT = 200
+_SUFFIXES = {  # end of a file's name -> what it is, where it cannot be read yet
+    ".nsys-rep": "a report of NVIDIA Nsight Systems",
+    ".pftrace": "a Perfetto trace",
+    ".otf2": "an OTF2 trace",
+    ".db.gz": "a compressed database: unpack it and import that",
+    ".json.gz": "a compressed JSON file: unpack it and import that",
+    ".zip": "an archive: unpack it and import what it holds",
+    ".tar": "an archive: unpack it and import what it holds",
+    ".tar.gz": "an archive: unpack it and import what it holds",
+    ".tgz": "an archive: unpack it and import what it holds",
+}
+_STARTS = {  # first bytes of a file -> what it is
+    b"SQLite format 3\x00": "a SQLite database without the tables of rocpd",
+    b"PERFILE2": "recorded samples of perf",
+}
 
 
-def reader_for(path: Path, format: str) -> Reader:
-    """The reader of ``format``, or for "auto" the first that recognises ``path``."""
-    known = {r.FORMAT: r for r in READERS}
+def reader_for(path: Path, format: str) -> Profiler:
+    """The profiler that wrote ``format``, or for "auto" the first that recognises ``path``."""
+    readers = {p.name: p for p in PROFILERS if p.reader}
     if format != "auto":
-        if format not in known:
-            raise BadArgument(f"Unknown format {format!r}", near(format, known), f"Known: auto, {', '.join(known)}")
-        return known[format]
-    for reader in READERS:
-        if reader.detect(path):
-            return reader
-    readable = "Readable are: " + "; ".join(r.TITLE for r in READERS)
-    if found := recognise(path):
-        what = f"{path.name} is {found}" if path.is_file() else found
+        if format not in readers:
+            raise BadArgument(f"Unknown format {format!r}", near(format, readers), f"Known: auto, {', '.join(readers)}")
+        return readers[format]
+    for profiler in readers.values():
+        if profiler.detect(path):
+            return profiler
+    readable = "Readable are: " + "; ".join(p.files for p in readers.values())
+    if kind := _unreadable(path):
+        what = f"{path.name} is {kind}" if path.is_file() else kind
         raise BadInput(what, "this version of rooflens cannot read that format yet", readable)
     raise BadInput(
         f"{path.name} is no profile that rooflens knows",
         "no file in it, or its content, fits a known format",
         f"Name the folder or file that the profiler wrote. {readable}",
     )
+
+
+def _unreadable(path: Path) -> str | None:
+    """What ``path``, or the first telling file of the folder ``path``, is; None where nothing is recognised."""
+    if path.is_file():
+        return _kind(path)
+    if not path.is_dir():
+        return None
+    return next((f"{file.name} is {kind}" for file in _files(path) if (kind := _kind(file))), None)
+
+
+def _kind(file: Path) -> str | None:
+    if name := next((what for end, what in _SUFFIXES.items() if file.name.endswith(end)), None):
+        return name
+    try:
+        start = head(file, 4096)
+    except Problem:
+        return None
+    return next((what for mark, what in _STARTS.items() if start.startswith(mark)), None)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Files of the folder and of its sub-folders, a bounded number of them."""
+    here = sorted(folder.iterdir())[:_LOOKED_AT]
+    yield from (p for p in here if p.is_file())
+    for below in here:
+        if below.is_dir() and not below.is_symlink():
+            yield from (p for p in sorted(below.iterdir())[:_LOOKED_AT] if p.is_file())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rooflens.tools.profilers.tables.names import plain_text
-from rooflens.tools.profilers.tables.staged import classify, role_of
+from rooflens.tools.profilers.tables.sheet import classify, role_of
 
 V1 = "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,vgpr,sgpr,fbar,sig,obj,BeginNs,EndNs"
 V2 = "Dispatch_ID,Kernel_Name,GPU_ID,Queue_ID,Queue_Index,PID,TID,GRD,WGR,LDS,SCR,Arch_VGPR,SGPR,wave_size,SIG,OBJ,"

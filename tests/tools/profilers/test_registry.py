@@ -6,7 +6,9 @@ import sqlite3
 
 import pytest
 from rooflens.analysis.problems import BadArgument, BadInput
-from rooflens.tools.profilers.registry import READERS, reader_for
+from rooflens.tools.machine.profilers import PROGRAMS
+from rooflens.tools.profilers import drivers
+from rooflens.tools.profilers.registry import FORMATS, PROFILERS, reader_for
 
 V1 = "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,sig,obj"
 STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage"
@@ -39,7 +41,7 @@ STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage"
 @pytest.mark.parametrize("named", ["file", "folder"])
 def test_auto_finds_the_reader_of_a_file_and_of_its_folder(tmp_path, file, header, reader, named):
     (tmp_path / file).write_text(f"{header}\n")
-    found = reader_for(tmp_path if named == "folder" else tmp_path / file, "auto").FORMAT
+    found = reader_for(tmp_path if named == "folder" else tmp_path / file, "auto").name
     assert found == reader
 
 
@@ -73,12 +75,12 @@ def test_a_database_is_recognised_by_its_tables(tmp_path):
     con.execute("CREATE TABLE rocpd_kernel_dispatch_0000 (id INT)")
     con.execute("CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch_0000")
     con.close()
-    assert reader_for(tmp_path, "auto").FORMAT == "rocprofv3"
+    assert reader_for(tmp_path, "auto").name == "rocprofv3"
 
 
 @pytest.mark.parametrize("name", ["default_names", "kernel_trace", "two_process", "defaults_csv", "hip_trace"])
 def test_recorded_output_of_rocprofv3_has_its_reader(shared, name):
-    assert reader_for(shared / "rocprofv3" / name, "auto").FORMAT == "rocprofv3"
+    assert reader_for(shared / "rocprofv3" / name, "auto").name == "rocprofv3"
 
 
 def test_what_is_no_profile_gets_the_list_of_formats(tmp_path):
@@ -86,7 +88,7 @@ def test_what_is_no_profile_gets_the_list_of_formats(tmp_path):
     for path in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(BadInput, match="no profile that rooflens knows") as found:
             reader_for(path, "auto")
-        assert all(reader.TITLE in found.value.text for reader in READERS)
+        assert all(profiler.files in found.value.text for profiler in PROFILERS)
 
 
 def test_an_unknown_format_suggests_known_ones(tmp_path):
@@ -94,7 +96,7 @@ def test_an_unknown_format_suggests_known_ones(tmp_path):
         reader_for(tmp_path, "rocprof-v1")
 
 
-@pytest.mark.parametrize("format", [r.FORMAT for r in READERS])
+@pytest.mark.parametrize("format", FORMATS)
 def test_a_forced_format_that_does_not_fit_is_refused(bench, format):
     (bench.folder / "other").mkdir()
     (bench.folder / "other" / "a.csv").write_text("x,y\n1,2\n")
@@ -102,3 +104,14 @@ def test_a_forced_format_that_does_not_fit_is_refused(bench, format):
         with pytest.raises(BadInput):
             bench.load(bench.folder / path, format=format)
     assert bench.is_clean()
+
+
+def test_every_profiler_that_is_run_or_looked_for_is_in_the_list():
+    assert {p.name: p.run for p in PROFILERS if p.runner} == drivers.profilers()
+    assert all(p.name == p.run.NAME and p.vendor == p.run.VENDOR for p in PROFILERS if p.runner)
+    assert {p.name: p.vendor for p in PROFILERS if p.program} == {p.name: p.vendor for p in PROGRAMS}
+
+
+def test_every_format_is_that_of_its_workloads(bench):
+    assert bench.load(bench.workload()).format in FORMATS
+    assert {p.name for p in PROFILERS if p.files} == set(FORMATS)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.database import sql_literal, sql_name, sql_path
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput
-from ....analysis.store import write_table
+from ..tables.contract import RESERVED
+from ..tables.csvfile import bad_cells, write_text
 from ..tables.names import bounded_name, plain_text
-from ..tables.staged import Column, Staged, measure
+from ..tables.sheet import Column, Sheet
 from .pages import INSTANCES, Page, damaged, number, scale
 
 if TYPE_CHECKING:
@@ -78,48 +81,47 @@ def _product(column: str) -> str:
     return " * ".join(parts)
 
 
-def unknown_units(page: Page, factors: dict[int, float | None]) -> list[str]:
+def unknown_units(page: Page, factors: dict[int, float | None]) -> list[Note]:
     """A sentence on values whose unit has no factor, or is not there."""
     if not page.units:
-        return [f"{page.source.name} has no row of units below its header: values are kept as printed, in any scale."]
+        text = f"{page.source.name} has no row of units below its header: values are kept as printed, in any scale."
+        return [Note("no_units", text)]
     unknown = sorted({page.units[i] for i, factor in factors.items() if factor is None})
     if not unknown:
         return []
     example = next(page.headers[i] for i, factor in factors.items() if factor is None)
     listed = ", ".join(repr(plain_text(u, 20)) for u in unknown[:6])
-    return [
-        f"{page.source.name}: unknown units {listed} (for instance of {example}): "
-        "these values are kept as printed and may be scaled."
-    ]
+    text = f"{page.source.name}: unknown units {listed} (for instance of {example}): "
+    return [Note("unknown_units", text + "these values are kept as printed and may be scaled.")]
 
 
-def left_out(page: Page, kinds: dict[int, str], empty: set[str]) -> list[str]:
+def left_out(page: Page, kinds: dict[int, str], empty: set[str]) -> list[Note]:
     """Sentences on what the page holds beside launches, and on metrics that were measured in none."""
     notes = []
     if page.foreign:
-        notes.append(f"{page.source.name}: {page.foreign} lines of other output among the table were skipped.")
+        text = f"{page.source.name}: {page.foreign} lines of other output among the table were skipped."
+        notes.append(Note("other_output", text))
     if blank := [page.headers[i] for i, kind in kinds.items() if kind == "number" and page.headers[i] in empty]:
-        notes.append(
-            f"{page.source.name}: {len(blank)} metrics without a value in any launch were left out "
-            f"(such as {blank[0]})."
-        )
+        text = f"{page.source.name}: {len(blank)} metrics without a value in any launch were left out "
+        notes.append(Note("no_value", f"{text}(such as {blank[0]})."))
     return notes
 
 
-def rounded_zeros(page: Page, factors: dict[int, float | None], staged: Staged) -> list[str]:
+def rounded_zeros(page: Page, factors: dict[int, float | None], sheet: Sheet) -> list[Note]:
     """ncu chooses one unit for a column and prints six decimals, so that small values of it become zero."""
     scaled = [
         (page.headers[i], page.units[i])
         for i, factor in factors.items()
-        if factor is not None and factor > 1 and staged.bounds.get(page.headers[i], (1, 1))[0] == 0
+        if factor is not None and factor > 1 and sheet.wide.bounds.get(page.headers[i], (1, 1))[0] == 0
     ]
     if not scaled:
         return []
     metric, unit = scaled[0]
-    return [
+    text = (
         f"{page.source.name}: zeros of {len(scaled)} metrics (such as {metric} in {unit}) may be small values that the "
         "page rounded away; the report, or a page written with --print-units base, has them."
-    ]
+    )
+    return [Note("rounded_zeros", text)]
 
 
 DEVICE = "device__attribute_"
@@ -128,39 +130,31 @@ _KEPT = ("CC", "Process Name", "Host Name", f"{DEVICE}display_name")
 """Texts that tell about the run."""
 _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[.:\-][A-Za-z0-9_]+)*")
 _NAME_LIMIT = 200
-_RESERVED = {"row", "file_row_number", "dispatch_id", "kernel", "kernel_id", "duration_ns", "workload", "filename"}
 _NOTHING = ("", "nan", "-nan", "inf", "-inf", "n/a", "N/A", "no data", "(!) nan", "(!) n/a", "(!)")
 _LOOKED_AT = 100
 
 
-def stage(con: duckdb.DuckDBPyConnection, page: Page, folder: Path, name: str) -> tuple[Staged, list[str]]:
+def stage(con: duckdb.DuckDBPyConnection, page: Page, folder: Path, name: str) -> tuple[Sheet, list[Note]]:
     """The launches of a raw page in ``folder`` with what is to be said about them; cells without a number are NULL.
 
     Metrics that are text in every launch are left out, as are those without a value in any.
     """
-    import duckdb
-
     if twice := [h for h, n in Counter(h.casefold() for h in page.headers).items() if n > 1]:
         raise BadInput(f"{page.source.name} names columns twice", ", ".join(sorted(twice)[:8]), "Remove one of each")
-    factors, staged = _factors(page), Staged(name, page.source, folder / f"stage_{name}.parquet", [], 0)
+    factors, sheet = _factors(page), Sheet(name, page.source, folder / f"stage_{name}.parquet")
     kinds = _kinds(page, factors)
-    try:
-        staged.rows = write_table(con, _select(page, kinds, factors, lenient=False), staged.parquet)
-    except (duckdb.ConversionException, duckdb.InvalidInputException):
-        try:
-            staged.rows = write_table(con, _select(page, kinds, factors, lenient=True), staged.parquet)
-            staged.warnings += _bad_cells(con, page, kinds)
-        except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.IOException) as error:
-            raise damaged(page.source, plain_text(_cause(error), 160)) from error
-    if staged.rows == 0:
+    sheet.rows, lenient = write_text(con, sheet.parquet, partial(_select, page, kinds, factors), partial(_cut, page))
+    if lenient:
+        sheet.warnings += _bad_cells(con, page, kinds)
+    if sheet.rows == 0:
         raise BadInput(f"{page.source.name} holds no launches", "it has a header only", "Did any kernel match?")
-    empty = _empty(con, staged)
-    staged.columns = [
+    empty = _empty(con, sheet)
+    sheet.columns = [
         Column(alias, role) for alias, role in _roles(page, kinds) if role != "counter" or alias not in empty
     ]
-    measure(con, staged)
-    staged.warnings += unknown_units(page, factors)
-    return staged, [*left_out(page, kinds, empty), *rounded_zeros(page, factors, staged)]
+    sheet.measure(con)
+    sheet.warnings += unknown_units(page, factors)
+    return sheet, [*left_out(page, kinds, empty), *rounded_zeros(page, factors, sheet)]
 
 
 def _factors(page: Page) -> dict[int, float | None]:
@@ -175,7 +169,7 @@ def _factors(page: Page) -> dict[int, float | None]:
         and header not in _KEPT
         and len(header) <= _NAME_LIMIT
         and _METRIC.fullmatch(header)
-        and header.casefold() not in _RESERVED
+        and header.casefold() not in RESERVED
         and ("_" in header or "." in header)
     }
 
@@ -202,7 +196,7 @@ def _roles(page: Page, kinds: dict[int, str]) -> list[tuple[str, str]]:
     ]
 
 
-def _select(page: Page, kinds: dict[int, str], factors: dict[int, float | None], *, lenient: bool) -> str:
+def _select(page: Page, kinds: dict[int, str], factors: dict[int, float | None], lenient: bool) -> str:
     """The launches in SQL; DuckDB knows columns by position, so that no header can confuse it."""
     inner, metrics = [], []
     for i, kind in kinds.items():
@@ -235,33 +229,32 @@ def _csv(page: Page, kinds: dict[int, str], *, lenient: bool) -> str:
     )
 
 
-def _bad_cells(con: duckdb.DuckDBPyConnection, page: Page, kinds: dict[int, str]) -> list[str]:
+def _bad_cells(con: duckdb.DuckDBPyConnection, page: Page, kinds: dict[int, str]) -> list[Note]:
     """One sentence on cells that hold text where the column holds numbers."""
-    numeric = [i for i, kind in kinds.items() if kind == "number"]
-    bad = [f"c{i} IS NOT NULL AND {_number(i)} IS NULL" for i in numeric]
-    picks = ", ".join(f"count(*) FILTER ({b}), any_value(c{i}) FILTER ({b})" for i, b in zip(numeric, bad, strict=True))
-    found = con.execute(f"SELECT {picks} FROM {_csv(page, kinds, lenient=True)}").fetchone() or ()
-    hit = [(page.headers[i], n, text) for i, n, text in zip(numeric, found[::2], found[1::2], strict=True) if n]
-    if not hit:
+    cells = {page.headers[i]: (f"c{i}", _number(i)) for i, kind in kinds.items() if kind == "number"}
+    bad = list(bad_cells(con, _csv(page, kinds, lenient=True), cells))
+    if not bad:
         return []
-    name, count, text = hit[0]
-    more = f" and {len(hit) - 1} more metrics" if len(hit) > 1 else ""
-    return [
+    name, count, example = bad[0]
+    more = f" and {len(bad) - 1} more metrics" if len(bad) > 1 else ""
+    text = (
         f"{page.source.name}: {name}{more} hold text instead of a number ({count} of {page.rows} launches, for "
-        f"instance {plain_text(str(text), 40)!r}); those cells are taken as not collected."
-    ]
+        f"instance {plain_text(str(example), 40)!r}); those cells are taken as not collected."
+    )
+    return [Note("not_a_number", text)]
 
 
-def _empty(con: duckdb.DuckDBPyConnection, staged: Staged) -> set[str]:
+def _empty(con: duckdb.DuckDBPyConnection, sheet: Sheet) -> set[str]:
     """Columns without any value."""
     found = con.execute(
         "SELECT path_in_schema FROM parquet_metadata(?) GROUP BY 1 HAVING sum(stats_null_count) = sum(num_values)",
-        [str(staged.parquet)],
+        [str(sheet.parquet)],
     ).fetchall()
     return {name for (name,) in found}
 
 
-def _cause(error: Exception) -> str:
-    """The line of a DuckDB error that says what is wrong."""
+def _cut(page: Page, error: Exception) -> BadInput:
+    """The refusal of a page that DuckDB cannot read, with the line of its error that says what is wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if line.startswith(("Expected Number", "Error when", "Value with"))), lines[0])
+    causes = ("Expected Number", "Error when", "Value with")
+    return damaged(page.source, plain_text(next((line for line in lines if line.startswith(causes)), lines[0]), 160))

@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ..tables.files import check_text, head, is_gzip, open_regular
 from ..tables.names import plain_text
@@ -205,7 +206,7 @@ _OWN = (
 _NEEDED = ("Section Name", "Metric Name", "Metric Unit", "Metric Value")
 
 
-def as_raw(page: Page) -> tuple[Page, list[str]]:
+def as_raw(page: Page) -> tuple[Page, list[Note]]:
     """The same launches with a column per metric, and what is to be said: which labels stand for no known metric.
 
     Labels become metrics by labels.toml; what was asked for by name (ncu --metrics) has its name already.
@@ -245,12 +246,15 @@ def as_raw(page: Page) -> tuple[Page, list[str]]:
             out.writerow([*(launch[0][at[name]] for name in own), *(found.get(metric, "") for metric in columns)])
             raw.rows += 1
     raw.foreign = page.foreign
-    notes = [f"{page.source.name} is a details page, whose values are rounded; the report and its raw page state more."]
+    text = f"{page.source.name} is a details page, whose values are rounded; the report and its raw page state more."
+    notes = [Note("rounded", text)]
     if labelled:
-        notes.append("Labels of the page were read as Nsight Compute 2025.3 defines them; a few differ by version.")
+        text = "Labels of the page were read as Nsight Compute 2025.3 defines them; a few differ by version."
+        notes.append(Note("labels", text))
     if strange:
         listed = ", ".join(plain_text(name, 40) for name in sorted(strange)[:6])
-        notes.append(f"{len(strange)} labels that stand for no known metric were left out: {listed}.")
+        text = f"{len(strange)} labels that stand for no known metric were left out: {listed}."
+        notes.append(Note("unknown_labels", text))
     return raw, notes
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....analysis.database import sql_name, sql_path
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput, MissingTool, Problem
 from ....analysis.store import Manifest, write_table
 from ..tables.files import WORK, files_below, step_of
 from ..tables.merge import Merged, as_replays, write_tables
 from ..tables.names import plain_text
-from ..tables.staged import Column, Staged, measure
+from ..tables.sheet import Column, Sheet
 from .launches import DEVICE, stage
 from .pages import as_raw, has_page, read_pages
 from .report import is_report, read_report, version_of
@@ -36,15 +37,15 @@ class Table:
 
     file: Path
     rank: int
-    staged: Staged
-    notes: list[str]
+    sheet: Sheet
+    notes: list[Note]
 
     @property
     def folder(self) -> Path:
         return self.file.parent
 
     def counters(self) -> set[str]:
-        return set(self.staged.counters())
+        return set(self.sheet.counters())
 
 
 def files_of(path: Path) -> list[Path]:
@@ -52,30 +53,32 @@ def files_of(path: Path) -> list[Path]:
     return [file for file in files_below(path, _SUFFIXES) if _is_ncu(file)]
 
 
-def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path, notes: list[str]) -> list[Table]:
+def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> tuple[list[Table], list[Note]]:
     """Every table of ``files``, without those that show launches of another one again."""
     tables: list[Table] = []
+    notes: list[Note] = []
     missing: MissingTool | None = None
     for file in sorted(files, key=lambda f: not is_report(f)):
         try:
             tables += _tables(con, file, work, len(tables))
         except MissingTool as problem:  # the same launches may be there as CSV
             missing = problem
-            notes.append(problem.text)
+            notes.append(Note("missing_tool", problem.text))
     if missing and not tables:
         raise missing
     kept: list[Table] = []
     for table in sorted(tables, key=lambda t: (t.rank, -len(t.counters()))):
         twin = next((k for k in kept if k.folder == table.folder and _shows(con, k, table)), None)
         if twin:
-            notes.append(f"{table.file.name} shows the launches of {twin.file.name} again and was left out.")
+            text = f"{table.file.name} shows the launches of {twin.file.name} again and was left out."
+            notes.append(Note("shown_again", text))
         else:
             kept.append(table)
-    return sorted(kept, key=lambda t: files.index(t.file))
+    return sorted(kept, key=lambda t: files.index(t.file)), notes
 
 
-def as_passes(con: duckdb.DuckDBPyConnection, tables: list[Table], work: Path) -> list[Staged]:
-    """One Staged per pass: tables of one step's folder, or with the same metrics, are processes of one pass."""
+def as_passes(con: duckdb.DuckDBPyConnection, tables: list[Table], work: Path) -> list[Sheet]:
+    """One sheet per pass: tables of one step's folder, or with the same metrics, are processes of one pass."""
     groups: list[list[Table]] = []
     for table in tables:
         fitting = next((g for g in groups if _same_pass(g[0], table)), None)
@@ -86,12 +89,12 @@ def as_passes(con: duckdb.DuckDBPyConnection, tables: list[Table], work: Path) -
     taken: set[str] = set()
     passes = []
     for number, group in enumerate(groups):
-        staged = group[0].staged if len(group) == 1 else _united(con, group, work / f"pass_{number}.parquet")
+        sheet = group[0].sheet if len(group) == 1 else _united(con, group, work / f"pass_{number}.parquet")
         first = group[0].file
         name = step_of(first) or first.name.split(".")[0]
-        staged.name = name if name not in taken else f"{name}_{number}"
-        taken.add(staged.name)
-        passes.append(staged)
+        sheet.name = name if name not in taken else f"{name}_{number}"
+        taken.add(sheet.name)
+        passes.append(sheet)
     return passes
 
 
@@ -112,14 +115,14 @@ def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) 
     pages = [read_report(file, work, f"ncu_{start}")] if report else read_pages(file, work, f"ncu_{start}")
     tables = []
     for number, page in enumerate(pages, start):
-        rank, notes, whole = _REPORT if report else _RAW, list[str](), page
+        rank, notes, whole = _REPORT if report else _RAW, list[Note](), page
         if page.long:
             rank = _DETAILS
             whole, notes = as_raw(page)
             page.body.unlink()
-        staged, said = stage(con, whole, work, f"ncu_{number}")
+        sheet, more = stage(con, whole, work, f"ncu_{number}")
         whole.body.unlink()
-        tables.append(Table(file, rank, staged, [*notes, *said]))
+        tables.append(Table(file, rank, sheet, [*notes, *more]))
     return tables
 
 
@@ -136,46 +139,44 @@ def _shows(con: duckdb.DuckDBPyConnection, one: Table, other: Table) -> bool:
     Launches of two forms are the same where kernels and durations agree one by one, and processes as far as known.
     Of one form all values must be equal: ranks of one program may well take the same times.
     """
-    if one.staged.rows != other.staged.rows or not other.counters() <= one.counters():
+    if one.sheet.rows != other.sheet.rows or not other.counters() <= one.counters():
         return False
     if one.rank == other.rank:
-        shared = [sql_name(c.header) for c in other.staged.columns if c in one.staged.columns]
-        a, b = (f"FROM {t.staged.relation(shared)}" for t in (one, other))
+        shared = [sql_name(c.header) for c in other.sheet.columns if c in one.sheet.columns]
+        a, b = (f"FROM {t.sheet.relation(shared)}" for t in (one, other))
         return con.execute(f"({b} EXCEPT {a}) LIMIT 1").fetchone() is None
     if not _both(one, other, "duration"):
         return False
     keys = ['"ncu kernel"', '"ncu duration"', *(['"ncu pid"'] if _both(one, other, "pid") else [])]
-    a, b = (f"SELECT {', '.join(keys)}, row FROM {t.staged.relation(keys)}" for t in (one, other))
+    a, b = (f"SELECT {', '.join(keys)}, row FROM {t.sheet.relation(keys)}" for t in (one, other))
     near = _PRINTED if _DETAILS in (one.rank, other.rank) else _EXACT
     same = f'a."ncu kernel" = b."ncu kernel" AND abs(a."ncu duration" - b."ncu duration") <= {near} * a."ncu duration"'
     if '"ncu pid"' in keys:
         same += ' AND coalesce(a."ncu pid" = b."ncu pid", true)'
     row = con.execute(f"SELECT count(*) FROM ({a}) a JOIN ({b}) b USING (row) WHERE {same}").fetchone()
-    return bool(row and row[0] == one.staged.rows)
+    return bool(row and row[0] == one.sheet.rows)
 
 
 def _both(one: Table, other: Table, role: str) -> bool:
-    return bool(one.staged.header(role) and other.staged.header(role))
+    return bool(one.sheet.header(role) and other.sheet.header(role))
 
 
-def _united(con: duckdb.DuckDBPyConnection, group: list[Table], parquet: Path) -> Staged:
+def _united(con: duckdb.DuckDBPyConnection, group: list[Table], parquet: Path) -> Sheet:
     """The launches of several processes or ranks below each other."""
-    reads = [f"SELECT * FROM read_parquet({sql_path(t.staged.parquet)}, hive_partitioning = false)" for t in group]
+    reads = [f"SELECT * FROM read_parquet({sql_path(t.sheet.parquet)}, hive_partitioning = false)" for t in group]
     columns: dict[str, Column] = {}
     for table in group:
-        columns |= {c.header: c for c in table.staged.columns if c.header not in columns}
-    first = group[0].staged
-    staged = Staged(first.name, first.source, parquet, list(columns.values()), 0)
-    staged.rows = write_table(con, " UNION ALL BY NAME ".join(reads), parquet)
+        columns |= {c.header: c for c in table.sheet.columns if c.header not in columns}
+    first = group[0].sheet
+    sheet = Sheet(first.name, first.source, parquet, list(columns.values()))
+    sheet.rows = write_table(con, " UNION ALL BY NAME ".join(reads), parquet)
     for table in group:
-        table.staged.parquet.unlink()
-        staged.warnings += table.staged.warnings
-    measure(con, staged)
-    return staged
+        table.sheet.parquet.unlink()
+        sheet.warnings += table.sheet.warnings
+    sheet.measure(con)
+    return sheet
 
 
-FORMAT = "ncu"
-TITLE = "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)"
 _TEXTS = ("CC", f"{DEVICE}display_name", "Process Name", "Host Name")
 _SHOWN = 4
 
@@ -196,23 +197,23 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         raise BadInput(
             f"{path.name} holds no report and no page of ncu", "no file with ID and Process ID in its header"
         )
-    notes: list[str] = []
-    tables = read_tables(con, files, out / WORK, notes)
+    tables, notes = read_tables(con, files, out / WORK)
     notes += [note for table in tables for note in table.notes]
-    passes = as_replays(as_passes(con, tables, out / WORK))
-    main, warnings = passes[0].staged, []
+    sheets = as_passes(con, tables, out / WORK)
+    main, warnings = sheets[0], []
     have = {row[0] for row in con.execute(f"DESCRIBE FROM {_rows(main)}").fetchall()}
     texts = {name: _values(con, main, name) if name in have else [] for name in _TEXTS}
     facts = _facts(con, main, have)
     for what, values in (("GPUs", texts[_TEXTS[1]]), ("compute capabilities", texts["CC"])):
         if len(values) > 1:
-            warnings.append(f"Launches of several {what} ({', '.join(values[:_SHOWN])}): facts are those of the first.")
-    merged = write_tables(con, passes, out, instances_per_xcd=1)
+            text = f"Launches of several {what} ({', '.join(values[:_SHOWN])}): facts are those of the first."
+            warnings.append(Note("several_devices", text))
+    merged = write_tables(con, as_replays([s.as_pass() for s in sheets]), out, instances_per_xcd=1)
     merged.warnings[:0] = warnings
     merged.notes += notes
     manifest = Manifest(
         name=path.name.split(".")[0] if path.is_file() else path.name,
-        format=FORMAT,
+        format="ncu",
         vendor="nvidia",
         arch=f"sm_{texts['CC'][0].replace('.', '')}" if texts["CC"] else None,
         device=next(iter(texts[_TEXTS[1]]), None),
@@ -225,26 +226,26 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     return manifest, merged
 
 
-def _rows(staged: Staged) -> str:
-    return f"read_parquet({sql_path(staged.parquet)}, hive_partitioning = false, file_row_number = true)"
+def _rows(sheet: Sheet) -> str:
+    return f"read_parquet({sql_path(sheet.parquet)}, hive_partitioning = false, file_row_number = true)"
 
 
-def _values(con: duckdb.DuckDBPyConnection, staged: Staged, column: str) -> list[str]:
+def _values(con: duckdb.DuckDBPyConnection, sheet: Sheet, column: str) -> list[str]:
     """The different texts of a column, in file order."""
     name = sql_name(column)
     found = con.execute(
-        f"SELECT {name} FROM {_rows(staged)} WHERE {name} IS NOT NULL GROUP BY 1 ORDER BY min(file_row_number) LIMIT 50"
+        f"SELECT {name} FROM {_rows(sheet)} WHERE {name} IS NOT NULL GROUP BY 1 ORDER BY min(file_row_number) LIMIT 50"
     ).fetchall()
     return [plain_text(text) for (text,) in found]
 
 
-def _facts(con: duckdb.DuckDBPyConnection, staged: Staged, have: set[str]) -> dict[str, float]:
+def _facts(con: duckdb.DuckDBPyConnection, sheet: Sheet, have: set[str]) -> dict[str, float]:
     """Facts of the device of the first launch."""
     stated = {fact: rule for fact, rule in _rules().items() if rule["metric"] in have}
     if not stated:
         return {}
     picks = ", ".join(f"first({sql_name(rule['metric'])} ORDER BY file_row_number)" for rule in stated.values())
-    row = con.execute(f"SELECT {picks} FROM {_rows(staged)}").fetchone() or ()
+    row = con.execute(f"SELECT {picks} FROM {_rows(sheet)}").fetchone() or ()
     return {
         fact: value * rule.get("factor", 1)
         for (fact, rule), value in zip(stated.items(), row, strict=True)

@@ -1,4 +1,4 @@
-"""Read what perf stat left: runs staged as launches of one program."""
+"""Read what perf stat left: runs as launches of one program."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.database import sql_name
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded, Problem
 from ....analysis.store import Manifest, write_table
+from ..tables.contract import RESERVED, PassTable
 from ..tables.files import WORK, files_below, head, is_inside, step_of
 from ..tables.merge import Merged, as_replays, write_tables
 from ..tables.names import plain_text
-from ..tables.staged import Column, Staged, measure
+from ..tables.sheet import Column, Sheet
 from .text import (
     DURATION,
     Run,
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 
 _COUNTER = re.compile(r"[A-Za-z][\w.:/,=@\-]{0,180}")
-_RESERVED = {"row", "file_row_number", "dispatch_id", "kernel", "kernel_id", "duration_ns", "workload", "filename"}
 _TIMES = {DURATION, "user_time", "system_time"}
 _WHOLE = 100.0
 _ROLES = {"perf kernel": "kernel", "perf run": "dispatch_id", "perf duration": "duration"}
@@ -68,25 +69,22 @@ def grouped_by_pass(sources: list[Source]) -> list[list[Source]]:
     return groups
 
 
-def stage(
+def _as_pass(
     con: duckdb.DuckDBPyConnection, group: list[Source], folder: Path, names: dict[str, str], number: int, unnamed: str
-) -> Staged:
+) -> PassTable:
     """The runs of pass ``number`` in ``folder``; ``names`` are the counters that the events become, ``unnamed`` what
     a program is called where the output does not state the command."""
     rows = [(_program(run) or unnamed, run) for source in group for run in source.runs]
     values = [_values(run, names) for _, run in rows]
     counters = list(dict.fromkeys(name for row in values for name in row if _usable(name)))
     file = group[0].file
-    staged = Staged(
-        step_of(file) or f"{file.name.split('.')[0]}", file, folder / f"perf_{number}.parquet", [], len(rows)
-    )
+    sheet = Sheet(step_of(file) or file.name.split(".")[0], file, folder / f"perf_{number}.parquet", rows=len(rows))
     if number and step_of(file) is None:
-        staged.name = f"{staged.name}_{number}"
+        sheet.name = f"{sheet.name}_{number}"
     if strange := sorted({name for row in values for name in row if not _usable(name)}):
-        staged.warnings.append(
-            f"{file.name}: events that cannot be columns were left out: "
-            f"{', '.join(plain_text(name, 60) for name in strange[:8])}."
-        )
+        listed = ", ".join(plain_text(name, 60) for name in strange[:8])
+        text = f"{file.name}: events that cannot be columns were left out: {listed}."
+        sheet.warnings.append(Note("no_counters", text))
     columns = "".join(f", {sql_name(name)} DOUBLE" for name in counters)
     con.execute(
         'CREATE OR REPLACE TABLE perf_rows ("perf kernel" VARCHAR, "perf run" VARCHAR, '
@@ -99,11 +97,11 @@ def stage(
             for i, ((program, run), row) in enumerate(zip(rows, values, strict=True))
         ],
     )
-    write_table(con, "FROM perf_rows", staged.parquet)
+    write_table(con, "FROM perf_rows", sheet.parquet)
     con.execute("DROP TABLE perf_rows")
-    staged.columns = [*(Column(h, role) for h, role in _ROLES.items()), *(Column(name, "counter") for name in counters)]
-    measure(con, staged)
-    return staged
+    sheet.columns = [*(Column(h, role) for h, role in _ROLES.items()), *(Column(name, "counter") for name in counters)]
+    sheet.measure(con)
+    return sheet.as_pass()
 
 
 def _values(run: Run, names: dict[str, str]) -> dict[str, float | None]:
@@ -126,7 +124,7 @@ def _same_pass(one: Source, other: Source) -> bool:
 
 
 def _usable(name: str) -> bool:
-    return bool(_COUNTER.fullmatch(name)) and name.casefold() not in _RESERVED
+    return bool(_COUNTER.fullmatch(name)) and name.casefold() not in RESERVED
 
 
 def _program(run: Run) -> str | None:
@@ -140,8 +138,6 @@ def _program(run: Run) -> str | None:
     return Path(words[0]).name if words else None
 
 
-FORMAT = "perf"
-TITLE = "output of perf stat (text, -x, or -j)"
 _SUFFIXES = (".txt", ".csv", ".json", ".log", ".out", ".perf", ".stat")
 COMMAND_FILE = "command.txt"
 """Beside the output of one run: its command line, quoted as for a shell."""
@@ -168,7 +164,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     names = plain_names(runs)
     groups = grouped_by_pass(sources)
     name = path.name.split(".")[0]
-    passes = as_replays([stage(con, group, out / WORK, names, n, name) for n, group in enumerate(groups)])
+    passes = as_replays([_as_pass(con, group, out / WORK, names, n, name) for n, group in enumerate(groups)])
     merged = write_tables(con, passes, out, instances_per_xcd=1)
     merged.warnings += _doubts(runs)
     merged.notes += _notes(runs, names)
@@ -176,7 +172,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     command = next(iter(commands)) if len(commands) == 1 else None
     manifest = Manifest(
         name=name,
-        format=FORMAT,
+        format="perf",
         vendor="cpu",
         arch="cpu",
         command=plain_text(command, 400) if command else None,
@@ -225,35 +221,35 @@ def _named(file: Path, runs: list[Run]) -> list[Run]:
     return runs
 
 
-def _doubts(runs: list[Run]) -> list[str]:
+def _doubts(runs: list[Run]) -> list[Note]:
     units = sorted({unit for run in runs for unit in run.unknown_units})
     if not units:
         return []
     listed = ", ".join(repr(plain_text(unit, 20)) for unit in units[:6])
-    return [f"Unknown units {listed}: these values are kept as printed."]
+    return [Note("unknown_units", f"Unknown units {listed}: these values are kept as printed.")]
 
 
-def _notes(runs: list[Run], names: dict[str, str]) -> list[str]:
+def _notes(runs: list[Run], names: dict[str, str]) -> list[Note]:
     """What is to be known about the counts; nothing of it is a fault."""
     notes = []
     events = [event for run in runs for event in run.events]
     if modified := sorted({e.name for e in events if names[e.name] != e.name}):
-        notes.append(
-            f"Counted with a modifier, which the counter's name leaves out: {_listed(modified)} "
-            "(u: in user space only, k: in the kernel only)."
-        )
+        text = f"Counted with a modifier, which the counter's name leaves out: {_listed(modified)} "
+        notes.append(Note("modified", text + "(u: in user space only, k: in the kernel only)."))
     if missing := sorted({f"{e.name} ({e.reason})" for e in events if e.value is None}):
-        notes.append(f"Not measured, so NULL: {_listed(missing)}.")
+        notes.append(Note("not_measured", f"Not measured, so NULL: {_listed(missing)}."))
     if means := [run.repeats for run in runs if run.repeats != 1]:
         count = f"{means[0]} runs" if means[0] else "several runs"
-        notes.append(f"Means over {count} (-r) in {len(means)} of {len(runs)} rows; EVENT:error_pct is their error.")
+        text = f"Means over {count} (-r) in {len(means)} of {len(runs)} rows; EVENT:error_pct is their error."
+        notes.append(Note("means", text))
     if without := sum(1 for run in runs if run.duration_ns is None):
+        text = f"No elapsed time, hence no duration, in {without} of {len(runs)} rows: "
         notes.append(
-            f"No elapsed time, hence no duration, in {without} of {len(runs)} rows: "
-            f"with -x or -j perf stat states it only as an event (-e {DURATION},...)."
+            Note("no_duration", text + f"with -x or -j perf stat states it only as an event (-e {DURATION},...).")
         )
     if any(run.command is None for run in runs):
-        notes.append("The form of the file does not state the command: the kernel is called as the profile.")
+        text = "The form of the file does not state the command: the kernel is called as the profile."
+        notes.append(Note("no_command", text))
     return notes
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.catalogue.targets import described
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest
 from ..tables.csvfile import read_headers, stage
 from ..tables.files import WORK, head, is_inside
-from ..tables.merge import Merged, Pass, as_replays, write_tables
+from ..tables.merge import Merged, as_replays, write_tables
 from ..tables.names import plain_text
-from ..tables.staged import classify
+from ..tables.sheet import Sheet, classify
 from ..tables.xcd import channels_per_xcd, merge_xcds
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ def _number(text: str) -> float:
     return float(digits[0]) if digits else 0.0
 
 
-FORMAT = "rocprof"
-TITLE = "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)"
 _PASS_FOLDER = re.compile(r"timing|(?:pmc|pass)_(\d+)")
 _MAIN = "results.csv"
 _LOOKED_AT = 200
@@ -109,26 +108,26 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     files = _files(path) or ([path] if path.is_file() else [])
     if not files:
         raise BadInput(f"{path.name} holds no CSV of rocprof", "no file with kernel names and one row per dispatch")
-    passes = as_replays([merge_xcds(con, stage(con, f, out / WORK, _pass_name(f, files))) for f in files])
-    second = passes[0].staged.header("xcc") or any(c.header == "Kernel_Name" for c in passes[0].staged.columns)
-    notes: list[str] = []
-    agent = _agent(con, files[0], passes[0], notes)
+    sheets = [merge_xcds(con, stage(con, f, out / WORK, _pass_name(f, files))) for f in files]
+    main, xcds = sheets[0], max(s.xcds for s in sheets)
+    second = main.header("xcc") or any(c.header == "Kernel_Name" for c in main.columns)
+    agent, warnings = _agent(con, files[0], main)
     facts = dict(agent.facts) if agent else {}
-    if (xcds := max(p.staged.xcds for p in passes)) > 1:
+    if xcds > 1:
         facts["num_xcd"] = float(xcds)
     arch = agent.arch if agent else None
-    numbers = [n for p in passes for _, n in p.instances.values()]
-    merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
-    merged.warnings[:0] = notes
-    if not passes[0].staged.header("start") and not passes[0].staged.header("duration"):
-        merged.notes.append("The file has no times: rocprof v1 writes them with --timestamp on.")
-    if max(p.staged.xcds for p in passes) > 1:
-        merged.notes.append(
-            "Counters are sums over the XCDs of a dispatch; percentages of rocprof are means over them."
-        )
+    tables = [s.as_pass() for s in sheets]
+    numbers = [n for t in tables for _, n in t.instances.values()]
+    merged = write_tables(con, as_replays(tables), out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
+    merged.warnings[:0] = warnings
+    if not main.named("start", "duration"):
+        merged.notes.append(Note("no_times", "The file has no times: rocprof v1 writes them with --timestamp on."))
+    if xcds > 1:
+        text = "Counters are sums over the XCDs of a dispatch; percentages of rocprof are means over them."
+        merged.notes.append(Note("xcds", text))
     manifest = Manifest(
         name=_name(path, files[0]),
-        format=FORMAT,
+        format="rocprof",
         vendor="amd",
         arch=arch,
         device=agent.device if agent else None,
@@ -177,19 +176,19 @@ def _holds_dispatches(file: Path) -> bool:
     return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
 
 
-def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: Pass, notes: list[str]) -> Agent | None:
+def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: Sheet) -> tuple[Agent | None, list[Note]]:
     """The GPU according to the output of rocminfo that rocprof v1 leaves beside its results."""
     beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
     if not beside.is_file() or not is_inside(beside, file.parent):
-        return None
-    device, agents = main.staged.header("device_id"), read_agents(beside)
+        return None, []
+    device, agents = main.header("device_id"), read_agents(beside)
     number = f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "0"
-    nodes = con.execute(f"SELECT DISTINCT {number} FROM {main.staged.relation([device] if device else [])}").fetchall()
-    found = agent_of(agents, [node for (node,) in nodes])
-    if found is None:
-        kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
-        notes.append(f"{beside.name} does not tell which GPU was profiled (it names: {kinds}).")
-    return found
+    nodes = con.execute(f"SELECT DISTINCT {number} FROM {main.relation([device] if device else [])}").fetchall()
+    agent = agent_of(agents, [node for (node,) in nodes])
+    if agent is not None:
+        return agent, []
+    kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
+    return None, [Note("device", f"{beside.name} does not tell which GPU was profiled (it names: {kinds}).")]
 
 
 def _pass_name(file: Path, files: list[Path]) -> str:

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.database import sql_name
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
+from ..tables.contract import PassTable
 from ..tables.csvfile import read_headers, stage
 from ..tables.files import WORK, is_inside
 from ..tables.merge import Merged, Pass, write_passes
 from ..tables.names import plain_kernel_name, visible_name
-from ..tables.staged import Column, Staged
+from ..tables.sheet import Column, Sheet
 
 if TYPE_CHECKING:
     import duckdb
 
-FORMAT = "rocprof-stats"
-TITLE = "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)"
 _ROLES = {
     "name": "kernel", "calls": "calls", "totaldurationns": "total_ns", "averagens": "mean_ns", "minns": "min_ns",
     "maxns": "max_ns", "stddev": "std_ns", "percentage": "ignored",
@@ -61,9 +61,7 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
             "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)",
         )
     write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
-    passes = [Pass(staged, {}) for staged in parts]
-    for staged in parts:
-        staged.rows = 0
+    passes = [Pass(PassTable(s.name, s.source), {}) for s in parts]
     write_passes(con, passes, out)
     note = (
         f"This profile holds totals of {kernels} kernels over {calls} calls, no single dispatches and no counters: "
@@ -72,16 +70,16 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
     stem = files[0].name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
     manifest = Manifest(
         name=stem if stem not in ("results", "kernel_stats") else files[0].parent.name,
-        format=FORMAT,
+        format="rocprof-stats",
         vendor="amd",
         tool="rocprofv3" if any(c.role == "std_ns" for c in parts[0].columns) else "rocprof",
     )
-    return manifest, Merged(0, kernels, [], passes, [w for s in parts for w in s.warnings], [note])
+    return manifest, Merged(0, kernels, [], passes, [w for s in parts for w in s.warnings], [Note("totals", note)])
 
 
-def _stats(parts: list[Staged]) -> str:
+def _stats(parts: list[Sheet]) -> str:
     """One row per kernel; rows of one kernel, of several processes or under several spellings, are added up."""
-    rows = " UNION ALL ".join(f"({_named(staged)})" for staged in parts)
+    rows = " UNION ALL ".join(f"({_named(sheet)})" for sheet in parts)
     return (
         "SELECT kernel, TRY_CAST(sum(calls) AS BIGINT) AS calls, TRY_CAST(sum(total_ns) AS BIGINT) AS total_ns, "
         "sum(total_ns) / nullif(sum(calls), 0) AS mean_ns, TRY_CAST(min(min_ns) AS BIGINT) AS min_ns, "
@@ -90,12 +88,12 @@ def _stats(parts: list[Staged]) -> str:
     )
 
 
-def _named(staged: Staged) -> str:
-    have = {c.role: sql_name(c.header) for c in staged.columns}
+def _named(sheet: Sheet) -> str:
+    have = {c.role: sql_name(c.header) for c in sheet.columns}
     picks = ", ".join(
         f"{have.get(role, 'NULL::DOUBLE')} AS {role}" for role in ("calls", "total_ns", "min_ns", "max_ns", "std_ns")
     )
-    return f"SELECT {plain_kernel_name(visible_name(have['kernel']))} AS kernel, {picks} FROM {staged.all}"
+    return f"SELECT {plain_kernel_name(visible_name(have['kernel']))} AS kernel, {picks} FROM {sheet.all}"
 
 
 def _classify(headers: list[str]) -> list[Column]:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.catalogue.targets import described
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import Manifest, write_table
-from ..tables.csvfile import stage, widen
+from ..tables.contract import PassTable
+from ..tables.csvfile import long_pass, stage
 from ..tables.files import WORK, head, is_inside, small_table
-from ..tables.merge import ACCUMULATE, Merged, Pass, as_replays, instances_of, write_tables
+from ..tables.merge import ACCUMULATE, Merged, Pass, as_replays, write_tables
 from ..tables.names import plain_text
-from ..tables.staged import Staged
 from ..tables.xcd import channels_per_xcd, merge_xcds
 
 if TYPE_CHECKING:
@@ -51,17 +52,17 @@ _HBM_BYTES_PER_CLOCK = 32
 _WHOLE = 1e-6
 
 
-def read_sysinfo(folder: Path, notes: list[str]) -> dict[str, str]:
-    """The one row of sysinfo.csv; empty, with a note, where there is none."""
+def read_sysinfo(folder: Path) -> tuple[dict[str, str], list[Note]]:
+    """The one row of sysinfo.csv; empty, with a warning, where there is none."""
     file = folder / "sysinfo.csv"
     if not file.is_file() or not is_inside(file, folder):
-        notes.append("sysinfo.csv is missing: the device is unknown, so peaks and some metrics are empty.")
-        return {}
+        return {}, [_unknown_device("missing")]
     rows = small_table(file)
-    if not rows:
-        notes.append("sysinfo.csv is empty: the device is unknown, so peaks and some metrics are empty.")
-        return {}
-    return rows[0]
+    return (rows[0], []) if rows else ({}, [_unknown_device("empty")])
+
+
+def _unknown_device(state: str) -> Note:
+    return Note("device", f"sysinfo.csv is {state}: the device is unknown, so peaks and some metrics are empty.")
 
 
 def text_of(info: dict[str, str], field: str) -> str | None:
@@ -76,7 +77,7 @@ def arch_of(info: dict[str, str]) -> str | None:
     return found[0] if found else None
 
 
-def facts_of(info: dict[str, str], notes: list[str]) -> dict[str, float]:
+def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
     """Device facts as positive numbers; what is absent, zero or text stays unknown and is told."""
     facts: dict[str, float] = {}
     for fact, names in FACTS.items():
@@ -93,9 +94,10 @@ def facts_of(info: dict[str, str], notes: list[str]) -> dict[str, float]:
         channels = 1000 * bandwidth / (facts["max_mclk"] * _HBM_BYTES_PER_CLOCK)
         if channels >= 1 and abs(channels - round(channels)) < _WHOLE:
             facts["num_hbm_channels"] = float(round(channels))
-    if info and "max_sclk" not in facts:
-        notes.append("sysinfo.csv states no clock (max_sclk): peaks that depend on it are empty.")
-    return facts
+    if not info or "max_sclk" in facts:
+        return facts, []
+    text = "sysinfo.csv states no clock (max_sclk): peaks that depend on it are empty."
+    return facts, [Note("no_clock", text)]
 
 
 def read_options(folder: Path) -> dict[str, str]:
@@ -120,19 +122,17 @@ _DEVICES = 64
 
 
 def write_ceilings(
-    con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None, out: Path, notes: list[str]
-) -> None:
+    con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None, out: Path
+) -> list[Note]:
     """roofline.csv of ``folder``, one row per device, into empirical ceilings (GB/s, GFLOP/s, GOP/s)."""
     file = folder / "roofline.csv"
     if not file.is_file():
-        return
+        return []
     if not is_inside(file, folder):
-        notes.append("roofline.csv is a link out of the workload folder and was left out.")
-        return
+        return [Note("left_out", "roofline.csv is a link out of the workload folder and was left out.")]
     rows = [row for record in small_table(file)[:_DEVICES] for row in ceilings(record, gpu)]
     if not rows:
-        notes.append("roofline.csv holds no usable ceiling and was left out.")
-        return
+        return [Note("left_out", "roofline.csv holds no usable ceiling and was left out.")]
     con.execute(
         "CREATE OR REPLACE TABLE ceiling_rows (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, "
         "unit VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, kind VARCHAR, n INT, median DOUBLE, p05 DOUBLE, "
@@ -144,6 +144,7 @@ def write_ceilings(
         [[*row, measured_at] for row in rows],
     )
     write_table(con, "FROM ceiling_rows", out / "ceilings.parquet")
+    return []
 
 
 def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
@@ -182,8 +183,6 @@ def _ceiling_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-FORMAT = "rocprof-compute"
-TITLE = "rocprof-compute or omniperf workload folder (pmc_perf.csv)"
 _LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
 _REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
 _OWN_FILE = re.compile(f"pmc_perf(_\\d+)?|sysinfo|roofline|{_LEVEL_FILE.pattern}")
@@ -204,20 +203,21 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     folder = _folder(path)
     if folder is None:
         raise BadInput(f"{path.name} is no rocprof-compute workload", "it holds no pmc_perf.csv")
-    notes: list[str] = []
-    info, options = read_sysinfo(folder, notes), read_options(folder)
-    arch, facts = arch_of(info), facts_of(info, notes)
-    passes = _passes(con, _files(folder, notes), out / WORK)
-    numbers = [n for p in passes for _, n in p.instances.values()]
+    (info, no_device), options = read_sysinfo(folder), read_options(folder)
+    arch, (facts, no_clock) = arch_of(info), facts_of(info)
+    files, left_out = _files(folder)
+    passes = _passes(con, files, out / WORK)
+    numbers = [n for p in passes for _, n in p.table.instances.values()]
     merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
-    write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out, notes)
-    merged.warnings[:0] = notes
+    no_ceilings = write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out)
+    merged.warnings[:0] = [*no_device, *no_clock, *left_out, *no_ceilings]
     if filters := [k for k in ("kernel", "dispatch") if options.get(k)]:
-        merged.notes.append(f"The profile is filtered by {' and '.join(filters)}: it is not the whole program.")
+        text = f"The profile is filtered by {' and '.join(filters)}: it is not the whole program."
+        merged.notes.append(Note("filtered", text))
     name = text_of(info, "name")
     manifest = Manifest(
         name=name if name not in (None, "path") else options.get("name") or folder.parent.name,
-        format=FORMAT,
+        format="rocprof-compute",
         vendor="amd",
         arch=arch,
         device=text_of(info, "device"),
@@ -254,9 +254,10 @@ def _replays(folder: Path) -> list[Path]:
     return [f for _, f in sorted(found, key=lambda pair: int(pair[0][1]))]
 
 
-def _files(folder: Path, notes: list[str]) -> list[Path]:
+def _files(folder: Path) -> tuple[list[Path], list[Note]]:
     """The replays first, then level files and the run without counters; links out of the folder are left out."""
     files: dict[str, Path] = {}
+    warnings = []
     for file in _replays(folder):
         if not is_inside(file, folder):
             raise BadInput(f"{file.name} is a link out of the workload folder", fix="Copy the file itself into it")
@@ -266,28 +267,31 @@ def _files(folder: Path, notes: list[str]) -> list[Path]:
         if not (_LEVEL_FILE.fullmatch(stem) or stem == _UNTIMED):
             continue
         if not is_inside(file, folder):
-            notes.append(f"{file.name} is a link out of the workload folder and was left out.")
+            warnings.append(Note("left_out", f"{file.name} is a link out of the workload folder and was left out."))
         elif stem in files:
-            notes.append(f"{file.relative_to(folder)} was left out: there is already a pass {stem}.")
+            text = f"{file.relative_to(folder)} was left out: there is already a pass {stem}."
+            warnings.append(Note("left_out", text))
         else:
             files[stem] = file
-    return list(files.values())
+    return list(files.values()), warnings
 
 
 def _passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[Pass]:
     """The passes of all files, with the names their counters have in the store."""
     replays = [f for f in files if _REPLAY_FILE.fullmatch(_stem(f))]
-    staged = [_stage(con, f, work, _stem(f)) for f in files]
+    tables = [_table(con, f, work) for f in files]
     if replays:
-        return as_replays(staged)
-    main, *others = staged
-    joined = Pass(main, {c: c for c in main.counters()}, instances_of(main))
-    return [joined, *(Pass(s, {c: _name_in_level_file(c, s.name) for c in s.counters()}) for s in others)]
+        return as_replays(tables)
+    main, *others = tables
+    joined = Pass(main, {c: c for c in main.counters})
+    for table in others:
+        table.instances = {}
+    return [joined, *(Pass(t, {c: _name_in_level_file(c, t.name) for c in t.counters}) for t in others)]
 
 
-def _stage(con: duckdb.DuckDBPyConnection, file: Path, work: Path, name: str) -> Staged:
-    staged = stage(con, file, work, name)
-    return merge_xcds(con, widen(con, staged) if staged.header("counter_name") else staged)
+def _table(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> PassTable:
+    sheet = stage(con, file, work, _stem(file))
+    return long_pass(con, sheet) if sheet.header("counter_name") else merge_xcds(con, sheet).as_pass()
 
 
 def _name_in_level_file(counter: str, level: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.catalogue.targets import Gpu, described
+from ....analysis.notes import Note
 from ..tables.files import small_table
 from ..tables.names import plain_text
 
@@ -96,7 +97,7 @@ def arch_of(name: object, version: float) -> str | None:
     return f"gfx{major}{minor}{step:x}" if major else None
 
 
-def profiled(agents: Iterable[Agent], numbers: Iterable[int], warnings: list[str]) -> Agent | None:
+def profiled(agents: Iterable[Agent], numbers: Iterable[int]) -> tuple[Agent | None, list[Note]]:
     """The GPU that launches on ``numbers`` ran on; None, with a warning, where GPUs of several kinds are meant."""
     known, used = list(agents), set(numbers)
     for place in (0, 1):
@@ -106,9 +107,9 @@ def profiled(agents: Iterable[Agent], numbers: Iterable[int], warnings: list[str
             break
     if len({a.model for a in known}) > 1:
         kinds = ", ".join(sorted({f"{a.arch} ({a.facts.get('cu_per_gpu', 0):.0f} CUs)" for a in known}))
-        warnings.append(f"agents: The profile names GPUs of several kinds ({kinds}): its device is left open.")
-        return None
-    return known[0] if known else None
+        text = f"agents: The profile names GPUs of several kinds ({kinds}): its device is left open."
+        return None, [Note("agents", text)]
+    return known[0] if known else None, []
 
 
 def _memory(target: Gpu | None, banks: object) -> dict[str, float]:

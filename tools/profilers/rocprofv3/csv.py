@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
 from ..tables.csvfile import stage
 from ..tables.files import is_gzip, open_regular
-from ..tables.staged import Column, Staged
+from ..tables.sheet import Column, Sheet
 from .agents import read_agents
 from .outputs import Output, rank_of
 from .recording import LAUNCH, Recording, counter_list, describe
@@ -18,7 +19,7 @@ from .recording import LAUNCH, Recording, counter_list, describe
 if TYPE_CHECKING:
     import duckdb
 
-_ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text when they are staged
+_ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text when they are sheet
     "kernel_name": "kernel", "process_id": "pid", "pid": "pid", "dispatch_id": "dispatch_id", "agent_id": "device_id",
     "queue_id": "queue_id", "thread_id": "thread", "grid_size": "grid", "grid_size_x": "grid_x",
     "grid_size_y": "grid_y", "grid_size_z": "grid_z", "workgroup_size": "workgroup_size",
@@ -33,43 +34,43 @@ _SIZES = ("grid", "workgroup")
 _PLAIN = {"queue_id", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr"}
 
 
-def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path, warnings: list[str]) -> list[Recording]:
+def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tuple[list[Recording], list[Note]]:
     """The recordings in the CSV files of one output, one for every process.
 
     Launches are those of the trace and, joined by process and dispatch, those of the counters.
     """
-    staged = [
-        (kind, _stage(con, file, kind, work.with_name(f"{work.name}_{kind}"), warnings))
+    sheets = {
+        kind: _stage(con, file, kind, work.with_name(f"{work.name}_{kind}"))
         for kind in ("trace", "counters")
         if (file := output.files.get(kind))
-    ]
-    pid = _pid_of_name(con, output.stem, [s for _, s in staged])
-    selects = [_launches(s, kind, pid) for kind, s in staged]
+    }
+    pid = _pid_of_name(con, output.stem, list(sheets.values()))
+    selects = [_launches(sheet, kind, pid) for kind, sheet in sheets.items()]
     con.execute(f"CREATE OR REPLACE TABLE found AS {_numbered(selects)}")
     launches = work.with_name(f"{work.name}_launches.parquet")
     write_table(con, f"SELECT {', '.join(LAUNCH)} FROM found ORDER BY key", launches)
     values: list[Path] = []
-    for kind, part in staged:
-        if kind == "counters":
-            values.append(work.with_name(f"{work.name}_values.parquet"))
-            write_table(con, _values(part, pid), values[-1])
-        part.parquet.unlink()
+    if "counters" in sheets:
+        values.append(work.with_name(f"{work.name}_values.parquet"))
+        write_table(con, _values(sheets["counters"], pid), values[-1])
+    for sheet in sheets.values():
+        sheet.parquet.unlink()
     processes = con.execute(
         "SELECT pid, min(key), max(key), count(*) FROM found GROUP BY pid ORDER BY min(key)"
     ).fetchall()
     con.execute("DROP TABLE found")
     agents = read_agents(output.files["agents"]) if "agents" in output.files else []
-    found = []
+    recordings = []
     for number, low, high, rows in processes:
         item = Recording(
-            staged[-1][1].source, "csv", output.label, output.above, launches, (low, high), rows, values,
-            pid=number, agents=agents, lds_is_static=not any(map(_states_launch_lds, staged)),
+            output.files[list(sheets)[-1]], "csv", output.label, output.above, launches, (low, high), rows, values,
+            pid=number, agents=agents, lds_is_static=not _states_launch_lds(sheets.get("trace")),
         )  # fmt: skip
         item.host = _host(output)
         item.rank = rank_of(output, item.host, number)
         item.counters = counter_list(con, values, item.keys)
-        found.append(describe(con, item))
-    return found
+        recordings.append(describe(con, item))
+    return recordings, [warning for sheet in sheets.values() for warning in sheet.warnings]
 
 
 def classify(headers: list[str]) -> list[Column]:
@@ -83,51 +84,51 @@ def classify(headers: list[str]) -> list[Column]:
     return columns
 
 
-def _stage(con: duckdb.DuckDBPyConnection, file: Path, kind: str, work: Path, warnings: list[str]) -> Staged:
-    if not is_gzip(file):
-        _check_end(file, warnings)
-    staged = stage(con, file, work.parent, work.name, classify)
-    warnings += staged.warnings
-    if not staged.header("dispatch_id") and (kind == "counters" or not staged.header("start")):
+def _stage(con: duckdb.DuckDBPyConnection, file: Path, kind: str, work: Path) -> Sheet:
+    sheet = stage(con, file, work.parent, work.name, classify)
+    if not sheet.header("dispatch_id") and (kind == "counters" or not sheet.header("start")):
         raise BadInput(f"{file.name} has no column Dispatch_Id", fix="Is this the profiler's own file?")
-    return staged
+    return sheet
 
 
-def _check_end(file: Path, warnings: list[str]) -> None:
+def cut_ends(output: Output) -> list[Note]:
     """A file that was cut in the middle of a number may still be read; only its end gives it away."""
-    with open_regular(file) as handle:
-        if handle.seek(0, 2) and handle.seek(-1, 2) >= 0 and handle.read(1) not in b"\r\n":
-            warnings.append(
-                f"{file.name} does not end with a line break: it may have been cut, and its last row be wrong."
-            )
+    warnings = []
+    for file in (output.files[kind] for kind in ("trace", "counters") if kind in output.files):
+        with open_regular(file) as handle:
+            whole = is_gzip(file) or not handle.seek(0, 2) or handle.seek(-1, 2) < 0 or handle.read(1) in b"\r\n"
+        if not whole:
+            text = f"{file.name} does not end with a line break: it may have been cut, and its last row be wrong."
+            warnings.append(Note("cut", text))
+    return warnings
 
 
-def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, staged: list[Staged]) -> int | None:
+def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, sheets: list[Sheet]) -> int | None:
     """The process that wrote files without its id (the trace): what the counters beside it name, else a number in
     the files' name, best one that is also a thread of the process.
     """
-    for part in staged:
-        low, high = part.bounds.get((part.header("pid") or "").strip('"'), (0, 1))
+    for sheet in sheets:
+        low, high = sheet.bounds("pid") or (0, 1)
         if low == high:
             return int(low)
     numbers = [int(n) for n in re.findall(r"(?<![A-Za-z\d])\d{1,10}(?![A-Za-z\d])", stem)]
-    for part in staged:
-        if (thread := part.header("thread")) and len(numbers) > 1:
-            ids = con.execute(f"SELECT DISTINCT {thread} FROM {part.relation([thread])} LIMIT 10000").fetchall()
+    for sheet in sheets:
+        if (thread := sheet.header("thread")) and len(numbers) > 1:
+            ids = con.execute(f"SELECT DISTINCT {thread} FROM {sheet.relation([thread])} LIMIT 10000").fetchall()
             known = {int(i) for (i,) in ids if i is not None}
             numbers = [n for n in numbers if n in known] or numbers
     return numbers[-1] if numbers else None
 
 
-def _launches(staged: Staged, kind: str, pid: int | None) -> str:
+def _launches(sheet: Sheet, kind: str, pid: int | None) -> str:
     """One row per launch, in the columns of LAUNCH; counters repeat a launch in every row."""
-    picks = [f"{_identity(staged, pid)}", f"{'0' if kind == 'trace' else '1'} AS origin"]
+    picks = [f"{_identity(sheet, pid)}", f"{'0' if kind == 'trace' else '1'} AS origin"]
     for size, column in zip(_SIZES, ("grid", "workgroup_size"), strict=True):
-        parts = [h for axis in "xyz" if (h := staged.header(f"{size}_{axis}"))]
-        picks.append(f"{' * '.join(parts) if len(parts) == 3 else _of(staged, column)} AS {column}")
-    picks += [f"{_of(staged, c)} AS {c}" for c in sorted(_PLAIN)]
-    picks += [f"TRY_CAST({_of(staged, role)} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
-    select = f"SELECT row, {', '.join(picks)} FROM {staged.all}"
+        parts = [h for axis in "xyz" if (h := sheet.header(f"{size}_{axis}"))]
+        picks.append(f"{' * '.join(parts) if len(parts) == 3 else _of(sheet, column)} AS {column}")
+    picks += [f"{_of(sheet, c)} AS {c}" for c in sorted(_PLAIN)]
+    picks += [f"TRY_CAST({_of(sheet, role)} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
+    select = f"SELECT row, {', '.join(picks)} FROM {sheet.all}"
     if kind == "trace":
         return select
     rest = ", ".join(f"any_value({c}) AS {c}" for c in (*sorted(_PLAIN), "start_ns", "end_ns"))
@@ -148,13 +149,13 @@ def _numbered(selects: list[str]) -> str:
     return f"SELECT row_number() OVER (ORDER BY pid, dispatch_id, row) - 1 AS key, {typed} FROM ({once})"
 
 
-def _values(staged: Staged, pid: int | None) -> str:
+def _values(sheet: Sheet, pid: int | None) -> str:
     """Counter values under the keys of the launches; of launches alike in all that names them the first has them."""
-    name, value = staged.header("counter_name"), staged.header("counter_value")
+    name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
-        raise BadInput(f"{staged.source.name} has no columns Counter_Name and Counter_Value")
+        raise BadInput(f"{sheet.source.name} has no columns Counter_Name and Counter_Value")
     same = " AND ".join(f"f.{c} IS NOT DISTINCT FROM s.{c}" for c in ("pid", "dispatch_id", "device", "kernel"))
-    rows = f"SELECT row, {_identity(staged, pid)}, {name} AS counter, {staged.cell(value)} AS value FROM {staged.all}"
+    rows = f"SELECT row, {_identity(sheet, pid)}, {name} AS counter, {value} AS value FROM {sheet.all}"
     once = "SELECT min(key) AS key, pid, dispatch_id, device, kernel FROM found GROUP BY ALL"
     return (
         f"SELECT key, counter, value FROM ({rows}) s JOIN ({once}) f ON {same} "
@@ -162,30 +163,29 @@ def _values(staged: Staged, pid: int | None) -> str:
     )
 
 
-def _identity(staged: Staged, pid: int | None) -> str:
+def _identity(sheet: Sheet, pid: int | None) -> str:
     """The columns that name a launch; the trace has no process id but in its file's name."""
-    process = staged.header("pid") or (str(pid) if pid is not None else "NULL")
-    device = f"TRY_CAST(regexp_extract({staged.header('device_id')}, '(\\d+)', 1) AS INT)"
+    process = sheet.header("pid") or (str(pid) if pid is not None else "NULL")
+    device = f"TRY_CAST(regexp_extract({sheet.header('device_id')}, '(\\d+)', 1) AS INT)"
     return (
-        f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({_number(staged)} AS BIGINT) AS dispatch_id, "
-        f"{device if staged.header('device_id') else 'NULL::INT'} AS device, {staged.header('kernel')} AS kernel"
+        f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({_number(sheet)} AS BIGINT) AS dispatch_id, "
+        f"{device if sheet.header('device_id') else 'NULL::INT'} AS device, {sheet.header('kernel')} AS kernel"
     )
 
 
-def _number(staged: Staged) -> str:
+def _number(sheet: Sheet) -> str:
     """The number of a launch; the trace of ROCm 6.2 has none, where the start tells the order."""
-    by_start = f"row_number() OVER (ORDER BY TRY_CAST({staged.header('start')} AS BIGINT), row)"
-    return staged.header("dispatch_id") or by_start
+    by_start = f"row_number() OVER (ORDER BY TRY_CAST({sheet.header('start')} AS BIGINT), row)"
+    return sheet.header("dispatch_id") or by_start
 
 
-def _of(staged: Staged, role: str) -> str:
-    return staged.header(role) or "NULL"
+def _of(sheet: Sheet, role: str) -> str:
+    return sheet.header(role) or "NULL"
 
 
-def _states_launch_lds(part: tuple[str, Staged]) -> bool:
-    """Whether this is a trace from before ROCm 7.0, which has the LDS of the launch: static and dynamic."""
-    kind, staged = part
-    return kind == "trace" and "group_segment_size" in (staged.header("lds_bytes") or "").casefold()
+def _states_launch_lds(trace: Sheet | None) -> bool:
+    """Whether a trace is from before ROCm 7.0, which has the LDS of the launch: static and dynamic."""
+    return trace is not None and "group_segment_size" in (trace.header("lds_bytes") or "").casefold()
 
 
 def _host(output: Output) -> str | None:

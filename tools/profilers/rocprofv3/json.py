@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ..tables.contract import parquet
 from ..tables.files import open_regular
 from ..tables.names import bounded_name, plain_text
 from .agents import Agent, agent_of
 from .outputs import Output, rank_of
-from .recording import LAUNCH, Recording, Spool, counter_list, describe, relation
+from .recording import LAUNCH, Recording, Spool, counter_list, describe
 
 if TYPE_CHECKING:
     import duckdb
@@ -258,7 +259,7 @@ def read_json(con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: 
     """The recordings in one JSON file, one for every process; BadInput where it is cut or another JSON."""
     spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
     runs = collect(file, spools)
-    launch, value, symbol, counter = (relation(spool.close()) for spool in spools.values())
+    launch, value, symbol, counter = (parquet(spool.close()) for spool in spools.values())
     typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c not in ("key", "kernel"))
     device = _numbers(runs)
     con.execute(

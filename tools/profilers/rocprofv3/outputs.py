@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ....analysis.notes import Note
 from ....analysis.problems import Problem
 from ..tables.files import head, is_inside
 from .database import MAGIC, is_rocpd
@@ -60,17 +61,19 @@ def holds_output(path: Path) -> bool:
     return path.is_dir() and any(kind_of(f) is not None for f in _walk(path))
 
 
-def find_outputs(path: Path, warnings: list[str]) -> list[Output]:
+def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
     """The outputs at ``path``, sorted by place; of a single file, that file and the description of its agents."""
     folder = path if path.is_dir() else path.parent
     files = [f for f in _walk(folder) if kind_of(f)] if path.is_dir() else _with_agents(path)
     found: dict[tuple[Path, str], Output] = {}
+    warnings = []
     for file in files:
         kind = kind_of(file)
         if kind is None:
             continue
         if not is_inside(file, folder):
-            warnings.append(f"{file.name} is a link out of the profile's folder and was left out.")
+            text = f"{file.name} is a link out of the profile's folder and was left out."
+            warnings.append(Note("left_out", text))
             continue
         stem = _stem(file)
         parts = file.parent.relative_to(folder).parts
@@ -80,7 +83,7 @@ def find_outputs(path: Path, warnings: list[str]) -> list[Output]:
         output.files.setdefault(kind, file)
     outputs = sorted(found.values(), key=lambda o: (_natural(str(o.folder)), _natural(o.stem)))
     _shorten(outputs)
-    return outputs
+    return outputs, warnings
 
 
 def kind_of(file: Path) -> str | None:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.database import sql_literal, sql_name
+from ....analysis.database import sql_literal, sql_path
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
-from ....analysis.store import Manifest, write_table
+from ....analysis.store import Manifest
 from ..rocprof import stats as rocprof_stats
+from ..tables.contract import LAUNCH, RESERVED, PassTable, Values
+from ..tables.csvfile import usable_names
 from ..tables.files import WORK
 from ..tables.merge import ACCUMULATE, Merged, as_replays, write_tables
 from ..tables.names import plain_text
-from ..tables.staged import Column, Staged, measure
+from ..tables.sheet import Column
 from ..tables.xcd import channels_per_xcd
 from .agents import Agent, profiled, read_agents
-from .csv import read_csv
+from .csv import cut_ends, read_csv
 from .json import read_json
 from .outputs import LAUNCHES, Output, find_outputs, holds_output
-from .recording import LAUNCH, Recording, relation
+from .recording import Recording
 from .rocpd import read_rocpd
 
 if TYPE_CHECKING:
@@ -31,206 +35,145 @@ _SPOKEN = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
 _LISTED = 8
 
 
-def collect(
-    con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path, warnings: list[str], notes: list[str]
-) -> list[Recording]:
+@dataclass(frozen=True)
+class Collected:
+    """The recordings of a profile, what was wrong with its files, and what else is to be said about them."""
+
+    recordings: list[Recording]
+    warnings: list[Note]
+    notes: list[Note]
+
+
+def collect(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -> Collected:
     """The recordings of all outputs, each from the best of its files that can be read."""
-    found: list[Recording] = []
+    recordings: list[Recording] = []
+    warnings: list[Note] = []
+    notes: list[Note] = []
     unread: Counter[str] = Counter()
     idle: list[str] = []
     for number, output in enumerate(outputs):
         kinds = list(dict.fromkeys("csv" if k in ("counters", "trace") else k for k in LAUNCHES if k in output.files))
         for place, kind in enumerate(kinds):
             try:
-                items = _read(con, output, kind, work / f"file_{number}_{kind}", warnings)
+                if kind == "csv":
+                    warnings += cut_ends(output)
+                items, doubts = _read(con, output, kind, work / f"file_{number}_{kind}")
             except (BadInput, LimitExceeded) as problem:
-                warnings.append(f"{problem.text} It was left out.")
+                warnings.append(Note("damaged", f"{problem.text} It was left out."))
                 continue
-            found += items
+            recordings += items
+            warnings += doubts
             unread.update(kinds[place + 1 :])
             if not any(i.rows for i in items):
                 idle.append(items[0].source.name)
             break
-    found = _once(found, warnings)
-    if unread and found:
-        best = ", ".join(sorted({_SPOKEN[r.kind] for r in found}))
+    recordings, copies = _once(recordings)
+    if unread and recordings:
+        best = ", ".join(sorted({_SPOKEN[r.kind] for r in recordings}))
         others = " and ".join(_SPOKEN[k] for k in unread)
-        notes.append(f"Read from {best}; {others} of the same runs were not needed.")
-    if idle and any(r.rows for r in found):
+        notes.append(Note("best_file", f"Read from {best}; {others} of the same runs were not needed."))
+    if idle and any(r.rows for r in recordings):
         listed = ", ".join(idle[:_LISTED]) + (" ..." if len(idle) > _LISTED else "")
-        notes.append(f"{len(idle)} processes launched no kernel: {listed}.")
-    return found
+        notes.append(Note("idle", f"{len(idle)} processes launched no kernel: {listed}."))
+    return Collected(recordings, warnings + copies, notes)
 
 
-def _read(
-    con: duckdb.DuckDBPyConnection, output: Output, kind: str, work: Path, warnings: list[str]
-) -> list[Recording]:
-    if kind == "rocpd":
-        return read_rocpd(con, output.files[kind], output, work)
-    if kind == "json":
-        return read_json(con, output.files[kind], output, work)
-    return read_csv(con, output, work, warnings)
+def _read(con: duckdb.DuckDBPyConnection, output: Output, kind: str, work: Path) -> tuple[list[Recording], list[Note]]:
+    if kind == "csv":
+        return read_csv(con, output, work)
+    return (read_rocpd if kind == "rocpd" else read_json)(con, output.files[kind], output, work), []
 
 
-def _once(recordings: list[Recording], warnings: list[str]) -> list[Recording]:
+def _once(recordings: list[Recording]) -> tuple[list[Recording], list[Note]]:
     """Without copies of a database: its session, process and times name a recording wherever it lies."""
     seen: dict[tuple[object, ...], str] = {}
-    kept = []
+    unique, warnings = [], []
     for item in recordings:
         key = (item.session, item.pid, item.span, item.rows, item.counters)
         if item.session and key in seen:
-            warnings.append(f"{item.source.name} is a copy of {seen[key]} and was left out.")
+            text = f"{item.source.name} is a copy of {seen[key]} and was left out."
+            warnings.append(Note("copy", text))
         else:
             seen[key] = item.source.name
-            kept.append(item)
-    return kept
+            unique.append(item)
+    return unique, warnings
 
 
-_COLUMNS = {  # column of a staged pass -> (its role, SQL over a recording's launches)
-    "Process": ("process", "{process}"), "PID": ("pid", "pid"), "Dispatch_ID": ("dispatch_id", "dispatch_id"),
-    "Kernel_Name": ("kernel", "kernel"), "GPU_ID": ("device_id", "CAST(device AS VARCHAR)"),
-    "Queue_ID": ("queue_id", "queue_id"), "Grid_Size": ("grid", "grid"),
-    "Workgroup_Size": ("workgroup_size", "workgroup_size"), "LDS_Per_Workgroup": ("lds_bytes", "lds_bytes"),
-    "Scratch_Per_Workitem": ("scratch_bytes", "scratch_bytes"), "Arch_VGPR": ("vgpr", "vgpr"),
-    "Accum_VGPR": ("agpr", "agpr"), "SGPR": ("sgpr", "sgpr"),
-    "Start_Timestamp": ("start", "CAST(start_ns AS VARCHAR)"), "End_Timestamp": ("end", "CAST(end_ns AS VARCHAR)"),
-}  # fmt: skip
 _NAME = re.compile(r"[A-Za-z]\w{0,119}(\[\d{1,4}\])?", re.ASCII)
-_RESERVED = {
-    "row",
-    "file_row_number",
-    "workload",
-    "filename",
-    "duration_ns",
-    "kernel_id",
-    *LAUNCH,
-    *(c.casefold() for c in _COLUMNS),
-}
-_VALUES_AT_ONCE = 3_000_000
 _MOST_COUNTERS = 20_000
+_DURATION = (
+    "CASE WHEN start_ns >= 0 AND end_ns > start_ns THEN end_ns - start_ns "
+    "WHEN start_ns < 0 AND end_ns > start_ns THEN end_ns::DOUBLE - start_ns END::DOUBLE"
+)
 
 
-def stage_pass(
-    con: duckdb.DuckDBPyConnection, name: str, recordings: list[Recording], processes: list[int], work: Path
-) -> Staged:
-    """Write the launches of ``recordings`` with their counters; ``processes`` numbers them within the workload.
-
-    Counter values are spread over columns a few thousand launches at a time, so that memory stays bounded.
-    """
-    warnings: list[str] = []
-    counters = _usable(sorted({c for r in recordings for c in r.counters}), recordings, warnings)
-    parts: list[Path] = []
-    repeated = 0
+def as_pass(name: str, recordings: list[Recording], processes: list[int]) -> PassTable:
+    """The launches of ``recordings`` with their counters; ``processes`` numbers them within the workload."""
+    first = recordings[0].source
+    counters, warnings = _usable(first, sorted({c for r in recordings for c in r.counters}))
+    places, values, rows = [], [], 0
     for recording, process in zip(recordings, processes, strict=True):
-        for low, high in _slices(con, recording):
-            parts.append(work / f"part_{name}_{len(parts)}.parquet")
-            repeated += _write_part(con, recording, process, (low, high), counters, parts[-1])
-    whole = work / f"stage_{name}.parquet"
-    rows = write_table(con, f"FROM {relation(parts)}", whole)
-    for part in parts:
-        part.unlink()
-    if repeated:
-        warnings.append(
-            f"{recordings[0].source.name}: {repeated} counters are stated several times for one launch; "
-            "the values were added up, as those of instances are."
-        )
-    columns = [Column(header, role) for header, (role, _) in _COLUMNS.items()]
-    columns += [Column(c, "instance" if c.endswith("]") else "counter") for c in counters]
-    staged = Staged(name, recordings[0].source, whole, columns, rows, warnings)
-    measure(con, staged)
-    return staged
+        low, high = recording.keys
+        places.append(f"({sql_literal(recording.launches.name)}, {low}, {high}, {low - rows}, {process})")
+        once = recording.kind == "csv"
+        values.append(Values(tuple(recording.values), recording.keys, rows, frozenset(recording.counters), once))
+        rows += recording.rows
+    own = {"row": "key - shift", "process": "p.process", "device_id": "device", "duration_ns": _DURATION}
+    picks = ", ".join(f"{own.get(column, f'l.{column}')} AS {column}" for column in LAUNCH)
+    files = ", ".join(sql_path(f) for f in dict.fromkeys(r.launches for r in recordings))
+    launches = (
+        f"(SELECT {picks} FROM read_parquet([{files}], hive_partitioning = false, filename = true) l "
+        f"JOIN (VALUES {', '.join(places)}) p(file, low, high, shift, process) ON parse_filename(filename) = file "
+        "AND key BETWEEN low AND high)"
+    )
+    columns = [Column(c, "instance" if c.endswith("]") else "counter") for c in counters]
+    return PassTable(
+        name,
+        first,
+        rows,
+        launches,
+        frozenset(LAUNCH),
+        [c.header for c in columns if c.role == "counter"],
+        {c.header: c.instance for c in columns if c.role == "instance"},
+        values=values,
+        warnings=warnings,
+    )
 
 
-def _usable(names: list[str], recordings: list[Recording], warnings: list[str]) -> list[str]:
+def _usable(source: Path, names: list[str]) -> tuple[list[str], list[Note]]:
     """Counters in the order of columns: an accumulation directly after the only level it can belong to."""
-    source = recordings[0].source.name
     if len(names) > _MOST_COUNTERS:
-        raise BadInput(f"{source} names more than {_MOST_COUNTERS} counters", "no GPU has so many")
-    found: dict[str, str] = {}
-    for name in names:
-        if _NAME.fullmatch(name) and name.casefold() not in _RESERVED:
-            found.setdefault(name.casefold(), name)
-    counters = list(found.values())
-    if strange := [plain_text(n, 40) for n in names if n not in counters]:
-        warnings.append(
-            f"{source}: {len(strange)} names that are no counters were left out: {', '.join(strange[:8])}"
-            f"{' ...' if len(strange) > 8 else ''}."
-        )
+        raise BadInput(f"{source.name} names more than {_MOST_COUNTERS} counters", "no GPU has so many")
+    counters, warnings = usable_names(
+        source, names, lambda name: bool(_NAME.fullmatch(name)) and name.casefold() not in RESERVED
+    )
     levels = [c for c in counters if "LEVEL" in c and not c.endswith("_ACCUM")]
     if ACCUMULATE in counters and len(levels) == 1:
         counters.remove(ACCUMULATE)
         counters.insert(counters.index(levels[0]) + 1, ACCUMULATE)
-    return counters
-
-
-def _slices(con: duckdb.DuckDBPyConnection, recording: Recording) -> list[tuple[int, int]]:
-    """Ranges of keys that hold about as many values as fit in memory at ease."""
-    low, high = recording.keys
-    if not recording.counters:
-        return [(low, high)]
-    (values,) = con.execute(
-        f"SELECT count(*) FROM {relation(recording.values)} WHERE key BETWEEN {low} AND {high}"
-    ).fetchone() or (0,)
-    step = max(1, int(_VALUES_AT_ONCE / max(1.0, values / recording.rows)))
-    return [(start, min(high, start + step - 1)) for start in range(low, high + 1, step)]
-
-
-def _write_part(
-    con: duckdb.DuckDBPyConnection, recording: Recording, process: int, keys: tuple[int, int], counters: list[str],
-    path: Path,
-) -> int:  # fmt: skip
-    """One slice of a recording; returns how many counters were stated several times for one launch of a CSV file."""
-    low, high = keys
-    launched = ", ".join(f"{sql.format(process=process)} AS {header}" for header, (_, sql) in _COLUMNS.items())
-    select = f"SELECT key, {launched} FROM {relation([recording.launches])} WHERE key BETWEEN {low} AND {high}"
-    own = [c for c in counters if c in recording.counters]
-    empty = "".join(f", NULL::DOUBLE AS {sql_name(c)}" for c in counters)
-    if not own:
-        write_table(con, f"SELECT * EXCLUDE (key){empty} FROM ({select}) ORDER BY key", path)
-        return 0
-    names = ", ".join(f"({sql_literal(c)}, {i})" for i, c in enumerate(counters))
-    con.execute(
-        "CREATE OR REPLACE TABLE summed AS SELECT key, code, sum(value) AS value, count(*) AS n "
-        f"FROM {relation(recording.values)} JOIN (VALUES {names}) c(counter, code) USING (counter) "
-        f"WHERE key BETWEEN {low} AND {high} GROUP BY key, code"
-    )
-    codes = [i for i, c in enumerate(counters) if c in recording.counters]
-    picks = "".join(
-        f", w.{sql_name(str(i))} AS {sql_name(c)}" if i in codes else f", NULL::DOUBLE AS {sql_name(c)}"
-        for i, c in enumerate(counters)
-    )
-    wide = (
-        f"PIVOT (SELECT key, code, value FROM summed) ON code IN ({', '.join(map(str, codes))}) "
-        "USING first(value) GROUP BY key"
-    )
-    con.execute(f"CREATE OR REPLACE TABLE spread AS {wide}")
-    write_table(
-        con, f"SELECT l.* EXCLUDE (key){picks} FROM ({select}) l LEFT JOIN spread w USING (key) ORDER BY l.key", path
-    )
-    (again,) = con.execute("SELECT count(*) FROM summed WHERE n > 1").fetchone() or (0,)
-    con.execute("DROP TABLE summed; DROP TABLE spread")
-    return int(again) if recording.kind == "csv" else 0
+    return counters, warnings
 
 
 _PROCESSES_LISTED = 8
 
 
-def remarks(main: list[Recording], used: list[Recording], merged: Merged, facts: dict[str, float]) -> list[str]:
+def remarks(main: list[Recording], used: list[Recording], merged: Merged, facts: dict[str, float]) -> list[Note]:
     """How to read this profile; nothing of it is a fault."""
-    found = []
+    notes = []
     if len(main) > 1:
         listed = "; ".join(f"{_process(r)}: {r.rows}" for r in main[:_PROCESSES_LISTED])
         more = " ..." if len(main) > _PROCESSES_LISTED else ""
-        found.append(f"Launches of {len(main)} processes, kept apart by pid: {listed}{more}.")
+        notes.append(Note("processes", f"Launches of {len(main)} processes, kept apart by pid: {listed}{more}."))
     if any(r.lds_is_static for r in main):
-        found.append(
-            "lds_bytes is static LDS only, as the CSV of rocprofv3 states it; rocpd and JSON include dynamic LDS."
-        )
+        text = "lds_bytes is static LDS only, as the CSV of rocprofv3 states it; rocpd and JSON include dynamic LDS."
+        notes.append(Note("static_lds", text))
     if merged.counters and facts.get("num_xcd", 1) > 1:
-        found.append("Counters are sums over the XCDs of a dispatch, so cycles count once for every XCD.")
+        text = "Counters are sums over the XCDs of a dispatch, so cycles count once for every XCD."
+        notes.append(Note("xcds", text))
     if not any(r.agents for r in used):
-        found.append("The files do not describe the GPU: rocprofv3 writes *_agent_info.csv beside its CSV files.")
-    return found
+        text = "The files do not describe the GPU: rocprofv3 writes *_agent_info.csv beside its CSV files."
+        notes.append(Note("device", text))
+    return notes
 
 
 def _process(recording: Recording) -> str:
@@ -238,9 +181,9 @@ def _process(recording: Recording) -> str:
     return " ".join(p for p in parts if p)
 
 
-def nothing(path: Path, outputs: list[Output], warnings: list[str]) -> BadInput:
+def nothing(path: Path, outputs: list[Output], warnings: list[Note]) -> BadInput:
     """Why no launch was found: damaged files, or a run without kernels or without their trace."""
-    damaged = [w.removesuffix(" It was left out.") for w in warnings if w.endswith("It was left out.")]
+    damaged = [w.text.removesuffix(" It was left out.") for w in warnings if w.code == "damaged"]
     if damaged:
         return BadInput(f"{path.name} holds nothing that can be read", " ".join(damaged[:4]))
     if not outputs:
@@ -257,28 +200,29 @@ def nothing(path: Path, outputs: list[Output], warnings: list[str]) -> BadInput:
 _GROUPS_LISTED = 6
 
 
-def by_pass(recordings: list[Recording], warnings: list[str]) -> dict[str, list[Recording]]:
+def by_pass(recordings: list[Recording]) -> tuple[dict[str, list[Recording]], list[Note]]:
     """Recordings with launches under the names of their passes.
 
     A folder that numbers passes decides. Where there is none, processes of one run measure the same counters; what
     measures others is another pass, and one without counters belongs to the run that it overlaps in time.
     Raises BadInput where the folder holds profiles of unrelated runs.
     """
-    found: dict[str, list[Recording]] = {}
+    passes: dict[str, list[Recording]] = {}
     for item in recordings:
         if item.label:
-            found.setdefault(item.label, []).append(item)
+            passes.setdefault(item.label, []).append(item)
     loose = [r for r in recordings if not r.label]
     for group in _runs(loose):
-        found[_free_name(group, found, alone=len(recordings) == len(group))] = group
-    for name, group in found.items():
+        passes[_free_name(group, passes, alone=len(recordings) == len(group))] = group
+    warnings = []
+    for name, group in passes.items():
         trusted = any(r.label for r in group) and len({r.above for r in group}) == 1
         if not trusted:
-            _check_related(group, warnings)
-        found[name] = sorted((r for r in group if r.rows), key=_order)
-    found = {name: group for name, group in found.items() if group}
-    _check_same_program(found, loose)
-    return found
+            warnings += _check_related(group)
+        passes[name] = sorted((r for r in group if r.rows), key=_order)
+    passes = {name: group for name, group in passes.items() if group}
+    _check_same_program(passes, loose)
+    return passes, warnings
 
 
 def assign(main: list[Recording], others: list[Recording]) -> list[int]:
@@ -321,11 +265,11 @@ def _free_name(group: list[Recording], taken: dict[str, list[Recording]], alone:
     return next(n for n in names if n not in taken)
 
 
-def _check_related(group: list[Recording], warnings: list[str]) -> None:
+def _check_related(group: list[Recording]) -> list[Note]:
     """Processes that never ran at the same time are several runs, unless nothing speaks against one run."""
     pieces = _connected(group)
     if len(pieces) < 2:
-        return
+        return []
     commands = [{r.command for r in piece if r.command} for piece in pieces]
     kernels = [{name for r in piece for name, _ in r.kernels} for piece in pieces]
     known = [c for c in commands if c]
@@ -339,10 +283,11 @@ def _check_related(group: list[Recording], warnings: list[str]) -> None:
             f"they did not overlap in time and are of different programs or folders: {names}",
             "Import them one by one",
         )
-    warnings.append(
+    text = (
         f"several_runs: {len(pieces)} processes ran one after the other: {names}. They are taken as one run; if the "
         "program was profiled several times into this folder, import the files one by one."
     )
+    return [Note("several_runs", text)]
 
 
 def _connected(group: list[Recording]) -> list[list[Recording]]:
@@ -354,9 +299,9 @@ def _connected(group: list[Recording]) -> list[list[Recording]]:
     return pieces
 
 
-def _check_same_program(found: dict[str, list[Recording]], loose: list[Recording]) -> None:
+def _check_same_program(passes: dict[str, list[Recording]], loose: list[Recording]) -> None:
     """Passes told apart by their counters alone must at least share a kernel with the others."""
-    groups = [g for g in found.values() if any(r in g for r in loose)]
+    groups = [g for g in passes.values() if any(r in g for r in loose)]
     if len(groups) < 2:
         return
     kernels = [{name for r in g for name, _ in r.kernels} for g in groups]
@@ -379,10 +324,6 @@ def _what(item: Recording) -> str:
     return plain_text(item.command, 40) if item.command else f"process {item.pid}" if item.pid else "process unknown"
 
 
-FORMAT = "rocprofv3"
-TITLE = "output of rocprofv3: rocpd database, JSON or CSV (*_results.db, *_counter_collection.csv)"
-
-
 def detect(path: Path) -> bool:
     """Whether ``path`` is a file of rocprofv3, or a folder that holds one at any depth."""
     return holds_output(path)
@@ -395,32 +336,33 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     counters, else the one with most launches, is the main one. A damaged file is named in the warnings;
     raises BadInput where nothing else remains.
     """
-    warnings: list[str] = []
-    notes: list[str] = []
-    outputs = find_outputs(path, warnings)
-    recordings = collect(con, outputs, out / WORK, warnings, notes)
-    if not any(r.rows for r in recordings):
+    outputs, warnings = find_outputs(path)
+    collected = collect(con, outputs, out / WORK)
+    warnings += collected.warnings
+    if not any(r.rows for r in collected.recordings):
         statistics = [o.files["stats"] for o in outputs if "stats" in o.files]
         if not statistics:
             raise nothing(path, outputs, warnings)
-        return _statistics(con, path, statistics, _one_agent(outputs, warnings), out, warnings)
-    groups = by_pass(recordings, warnings)
+        return _statistics(con, path, outputs, statistics, out, warnings)
+    groups, doubts = by_pass(collected.recordings)
     names = _main_first(groups)
     main = groups[names[0]]
     numbers = {name: assign(main, groups[name]) if name != names[0] else list(range(len(main))) for name in names}
-    passes = as_replays([stage_pass(con, name, groups[name], numbers[name], out / WORK) for name in names])
+    tables = [as_pass(name, groups[name], numbers[name]) for name in names]
     used = [r for name in names for r in groups[name]]
-    agent = _agent(used, warnings)
+    agent, other_agents = _agent(used)
+    warnings += [*doubts, *other_agents]
     facts, arch = (dict(agent.facts), agent.arch) if agent else ({}, None)
-    instances = [n for p in passes for _, n in p.instances.values()]
-    merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, instances))
+    instances = [n for t in tables for _, n in t.instances.values()]
+    per_xcd = channels_per_xcd(facts, arch, instances)
+    merged = write_tables(con, as_replays(tables), out, instances_per_xcd=per_xcd)
     merged.warnings[:0] = warnings
-    merged.notes[:0] = notes
+    merged.notes[:0] = collected.notes
     merged.notes += remarks(main, used, merged, facts)
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
     manifest = Manifest(
         name=_name(path, outputs),
-        format=FORMAT,
+        format="rocprofv3",
         vendor="amd",
         arch=arch,
         device=agent.device if agent else None,
@@ -441,38 +383,36 @@ def _main_first(groups: dict[str, list[Recording]]) -> list[str]:
     return [main, *(name for name in groups if name != main)]
 
 
-def _agent(recordings: list[Recording], warnings: list[str]) -> Agent | None:
+def _agent(recordings: list[Recording]) -> tuple[Agent | None, list[Note]]:
     """The GPU of all recordings; None, with a warning, where it is not one. Targets of two kinds are two profiles."""
-    told: list[str] = []
-    agents = [a for r in recordings if (a := profiled(r.agents, r.devices, told))]
+    chosen = [profiled(r.agents, r.devices) for r in recordings]
+    agents = [agent for agent, _ in chosen if agent]
     if len(kinds := {a.arch or "unknown" for a in agents}) > 1:
         raise BadInput("The profile is of different GPUs", ", ".join(sorted(kinds)), "Import its parts one by one")
-    warnings += dict.fromkeys(told)
-    if told or not agents:
-        return None
+    warnings = list(dict.fromkeys(w for _, doubts in chosen for w in doubts))
+    if warnings or not agents:
+        return None, warnings
     if len({a.model for a in agents}) > 1:
-        warnings.append("agents: The processes ran on GPUs of different kinds: the device is left open.")
-        return None
-    return agents[0]
+        text = "agents: The processes ran on GPUs of different kinds: the device is left open."
+        return None, [Note("agents", text)]
+    return agents[0], []
 
 
 def _statistics(
-    con: duckdb.DuckDBPyConnection, path: Path, files: list[Path], agent: Agent | None, out: Path, warnings: list[str]
-) -> tuple[Manifest, Merged]:
+    con: duckdb.DuckDBPyConnection, path: Path, outputs: list[Output], files: list[Path], out: Path,
+    warnings: list[Note],
+) -> tuple[Manifest, Merged]:  # fmt: skip
     """Kernel statistics where no file holds single launches."""
+    described = next((o.files["agents"] for o in outputs if "agents" in o.files), None)
+    agent, doubts = profiled(read_agents(described), ()) if described else (None, [])
     manifest, merged = rocprof_stats.read_files(con, files, out)
-    manifest.format, manifest.tool = FORMAT, "rocprofv3"
+    manifest.format = manifest.tool = "rocprofv3"
     if path.is_dir():
         manifest.name = path.name
     if agent:
         manifest.arch, manifest.device, manifest.facts = agent.arch, agent.device, dict(agent.facts)
-    merged.warnings[:0] = warnings
+    merged.warnings[:0] = [*warnings, *doubts]
     return manifest, merged
-
-
-def _one_agent(outputs: list[Output], warnings: list[str]) -> Agent | None:
-    files = [o.files["agents"] for o in outputs if "agents" in o.files]
-    return profiled(read_agents(files[0]), (), warnings) if files else None
 
 
 def _name(path: Path, outputs: list[Output]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.database import sql_path
 from ....analysis.store import write_table
+from ..tables.contract import parquet
 from .agents import Agent
 
 if TYPE_CHECKING:
@@ -60,18 +60,13 @@ class Recording:
     def select(self, columns: str = "*") -> str:
         """SQL for the launches of this process."""
         low, high = self.keys
-        return f"SELECT {columns} FROM {relation([self.launches])} WHERE key BETWEEN {low} AND {high}"
+        return f"SELECT {columns} FROM {parquet([self.launches])} WHERE key BETWEEN {low} AND {high}"
 
     def overlaps(self, other: Recording) -> bool:
         """Whether the two ran at the same time, as far as one can tell: clocks of two hosts do not compare."""
         if self.span is None or other.span is None or self.host != other.host:
             return True
         return self.span[0] <= other.span[1] and other.span[0] <= self.span[1]
-
-
-def relation(files: Iterable[Path]) -> str:
-    """A FROM item over Parquet files, their rows in the order of the files."""
-    return f"read_parquet([{', '.join(sql_path(f) for f in files)}], hive_partitioning = false)"
 
 
 def describe(con: duckdb.DuckDBPyConnection, recording: Recording) -> Recording:
@@ -154,5 +149,5 @@ def counter_list(con: duckdb.DuckDBPyConnection, files: Sequence[Path], keys: tu
     if not files:
         return ()
     low, high = keys
-    found = con.execute(f"SELECT DISTINCT counter FROM {relation(files)} WHERE key BETWEEN {low} AND {high}").fetchall()
+    found = con.execute(f"SELECT DISTINCT counter FROM {parquet(files)} WHERE key BETWEEN {low} AND {high}").fetchall()
     return tuple(sorted(name for (name,) in found))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.database import sql_literal
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ..tables.contract import parquet
 from ..tables.names import bounded_name, plain_text
 from .agents import FIELDS, Agent, agent_of
 from .database import Database, open_database
 from .outputs import Output, rank_of
-from .recording import LAUNCH, Recording, Spool, counter_list, describe, relation
+from .recording import LAUNCH, Recording, Spool, counter_list, describe
 
 if TYPE_CHECKING:
     import duckdb
@@ -76,12 +77,12 @@ def read_rocpd(con: duckdb.DuckDBPyConnection, file: Path, output: Output, work:
 
 def _from_tables(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> str:
     """Table ``found`` of all launches; returns SQL for the counter values, empty where there are none."""
-    dispatches = relation(_spool(con, db, work, "dispatch", "rocpd_kernel_dispatch", _DISPATCH))
-    symbols = relation(_spool(con, db, work, "symbol", "rocpd_info_kernel_symbol", _SYMBOL))
+    dispatches = parquet(_spool(con, db, work, "dispatch", "rocpd_kernel_dispatch", _DISPATCH))
+    symbols = parquet(_spool(con, db, work, "symbol", "rocpd_info_kernel_symbol", _SYMBOL))
     agents = {"session": "guid", "agent": "id", "device": "coalesce(logical_index, absolute_index)"}
-    devices = relation(_spool(con, db, work, "agent", "rocpd_info_agent", agents))
+    devices = parquet(_spool(con, db, work, "agent", "rocpd_info_agent", agents))
     pids = {"session": "guid", "process": "id", "pid": "pid"}
-    processes = relation(_spool(con, db, work, "process", "rocpd_info_process", pids))
+    processes = parquet(_spool(con, db, work, "process", "rocpd_info_process", pids))
     con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id, event_id) "
         "- 1 AS key, coalesce(p.pid, process) AS pid, device, kernel, vgpr, agpr, sgpr, d.* "
@@ -93,23 +94,23 @@ def _from_tables(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> st
     if not db.parts("rocpd_pmc_event") or not db.parts("rocpd_info_pmc"):
         return ""
     counters = {"session": "guid", "pmc": "id", "counter": "name"}
-    names = relation(_spool(con, db, work, "pmc", "rocpd_info_pmc", counters))
+    names = parquet(_spool(con, db, work, "pmc", "rocpd_info_pmc", counters))
     given = _spool(con, db, work, "event", "rocpd_pmc_event", _VALUE)
     return (
-        f"SELECT key, counter, value FROM {relation(given)} JOIN found USING (session, event_id) "
+        f"SELECT key, counter, value FROM {parquet(given)} JOIN found USING (session, event_id) "
         f"JOIN (SELECT DISTINCT ON (session, pmc) * FROM {names}) USING (session, pmc) WHERE value IS NOT NULL"
     )
 
 
 def _from_views(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> str:
-    dispatches = relation(_spool(con, db, work, "dispatch", "kernels", _VIEW))
+    dispatches = parquet(_spool(con, db, work, "dispatch", "kernels", _VIEW))
     con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id) - 1 "
         f"AS key, process AS pid, * FROM {dispatches}"
     )
     if not db.parts("counters_collection"):
         return ""
-    given = relation(_spool(con, db, work, "event", "counters_collection", _VIEW_VALUE))
+    given = parquet(_spool(con, db, work, "event", "counters_collection", _VIEW_VALUE))
     return (
         f"SELECT key, counter, value FROM {given} g JOIN found f ON f.session IS NOT DISTINCT FROM g.session "
         "AND f.process = g.process AND f.dispatch_id = g.dispatch_id AND f.device IS NOT DISTINCT FROM g.device "
@@ -145,7 +146,7 @@ def _sessions(db: Database) -> list[str]:
 def _processes(con: duckdb.DuckDBPyConnection, launches: Path) -> list[tuple[Any, ...]]:
     """Session, process, its id, first and last key and number of launches; one row for a run without launches."""
     found = con.execute(
-        f"SELECT session, process, any_value(pid), min(key), max(key), count(*) FROM {relation([launches])} "
+        f"SELECT session, process, any_value(pid), min(key), max(key), count(*) FROM {parquet([launches])} "
         "GROUP BY session, process ORDER BY min(key)"
     ).fetchall()
     return found or [(-1, None, None, 0, -1, 0)]

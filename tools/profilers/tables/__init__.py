@@ -1,1 +1,1 @@
-"""What all readers share: staged tables of passes, and the one merge."""
+"""What all readers share: the contract of a pass, files as tables, the one merge and the checks of what it wrote."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.database import sql_literal, sql_name, sql_path
+from ....analysis.database import sql_name, sql_path
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from .contract import PassTable, Values, not_a_number
 from .files import check_text, head, is_gzip
 from .names import bounded_name, plain_text
-from .staged import TEXT_ROLES, UNUSED, Column, Staged, check_unique, classify, measure, not_a_number, role_of
+from .sheet import TEXT_ROLES, UNUSED, Column, Sheet, check_unique, classify, role_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,14 +35,12 @@ def stage(
     folder: Path,
     name: str,
     classify: Callable[[list[str]], list[Column]] = classify,
-) -> Staged:
+) -> Sheet:
     """Read ``source`` into ``folder``, the draft's work folder; numbers become DOUBLE, names and times stay text.
 
     Cells that are no finite numbers become NULL with a warning that names column, count and an example.
     Raises BadInput for an empty or binary file, a wrong encoding, duplicate headers, ragged rows.
     """
-    import duckdb
-
     headers = read_headers(source)
     columns = classify(headers)
     check_unique(source.name, columns)
@@ -50,22 +51,69 @@ def stage(
             "Is this the profiler's own file?",
         )
     check_text(source)
-    staged = Staged(name, source, folder / f"stage_{name}.parquet", columns, 0)
+    sheet = Sheet(name, source, folder / f"stage_{name}.parquet", columns)
     if unknown := [plain_text(c.header, 40) for c in columns if c.role == "unknown"]:
-        staged.warnings.append(
-            f"{source.name}: columns that are neither counters nor launch data were left out: "
-            f"{', '.join(unknown[:8])}{' ...' if len(unknown) > 8 else ''}."
+        sheet.warnings.append(
+            Note(
+                "unknown_columns",
+                f"{source.name}: columns that are neither counters nor launch data were left out: "
+                f"{', '.join(unknown[:8])}{' ...' if len(unknown) > 8 else ''}.",
+            )
         )
-    try:
-        staged.rows = write_table(con, _select(staged, lenient=False), staged.parquet)
-    except (duckdb.ConversionException, duckdb.InvalidInputException):
-        staged.rows = _stage_leniently(con, staged)
-    except duckdb.IOException as error:
-        raise _bad_csv(source, error) from error
-    if staged.rows == 0:
+    sheet.rows, lenient = write_text(con, sheet.parquet, partial(_select, sheet), partial(_bad_csv, source))
+    if lenient:
+        cells = {
+            c.header: (f"c{i}", f"TRY_CAST(c{i} AS DOUBLE)") for i, c in enumerate(columns) if c.role not in TEXT_ROLES
+        }
+        everything = _csv(source, dict.fromkeys(range(len(columns)), "VARCHAR"))
+        sheet.warnings += [
+            not_a_number(source, header, (count, sheet.rows), example)
+            for header, count, example in bad_cells(con, everything, cells)
+        ]
+    if sheet.rows == 0:
         raise BadInput(f"{source.name} holds no rows", "it has a header only", _COMPLETE)
-    measure(con, staged)
-    return staged
+    sheet.measure(con)
+    return sheet
+
+
+def write_text(
+    con: duckdb.DuckDBPyConnection, path: Path, select: Callable[[bool], str], refuse: Callable[[Exception], BadInput]
+) -> tuple[int, bool]:
+    """Write the rows of a text table, read strictly, else leniently; returns how many, and whether leniently.
+
+    ``select(lenient)`` is its SQL. Raises what ``refuse`` makes of an error that even the lenient reading meets.
+    """
+    import duckdb
+
+    try:
+        return write_table(con, select(False), path), False
+    except (duckdb.ConversionException, duckdb.InvalidInputException):
+        try:
+            return write_table(con, select(True), path), True
+        except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.IOException) as error:
+            raise refuse(error) from error
+    except duckdb.IOException as error:
+        raise refuse(error) from error
+
+
+def bad_cells(
+    con: duckdb.DuckDBPyConnection, rows: str, cells: dict[str, tuple[str, str]]
+) -> Iterator[tuple[str, int, str]]:
+    """Header, count and an example of cells that hold text where the column holds numbers.
+
+    ``cells`` has for every column its cell and the number in it, both as SQL over ``rows``.
+    """
+    columns = list(cells.items())
+    for start in range(0, len(columns), _CHUNK):
+        chunk = columns[start : start + _CHUNK]
+        picks = []
+        for _, (cell, number) in chunk:
+            bad = f"{cell} IS NOT NULL AND {number} IS NULL"
+            picks.append(f"count(*) FILTER ({bad}), any_value({cell}) FILTER ({bad})")
+        counted = con.execute(f"SELECT {', '.join(picks)} FROM {rows}").fetchone() or ()
+        for (header, _), count, example in zip(chunk, counted[::2], counted[1::2], strict=True):
+            if count:
+                yield header, count, example
 
 
 def read_headers(source: Path) -> list[str]:
@@ -93,16 +141,16 @@ def read_headers(source: Path) -> list[str]:
     return headers
 
 
-def _select(staged: Staged, *, lenient: bool) -> str:
+def _select(sheet: Sheet, lenient: bool) -> str:
     """The columns of use; DuckDB knows columns by position, so that no header can confuse it."""
-    typed = {i: "VARCHAR" if lenient or c.role in TEXT_ROLES else "DOUBLE" for i, c in enumerate(staged.columns)}
+    typed = {i: "VARCHAR" if lenient or c.role in TEXT_ROLES else "DOUBLE" for i, c in enumerate(sheet.columns)}
     picks = []
-    for i, column in enumerate(staged.columns):
+    for i, column in enumerate(sheet.columns):
         if column.role in UNUSED:
             continue
         cell = f"TRY_CAST(c{i} AS DOUBLE)" if lenient and column.role not in TEXT_ROLES else f"c{i}"
         picks.append(f"{bounded_name(cell) if column.role == 'kernel' else cell} AS {sql_name(column.header)}")
-    return f"SELECT {', '.join(picks) or 'c0'} FROM {_csv(staged.source, typed)}"
+    return f"SELECT {', '.join(picks) or 'c0'} FROM {_csv(sheet.source, typed)}"
 
 
 def _csv(source: Path, types: dict[int, str]) -> str:
@@ -112,29 +160,6 @@ def _csv(source: Path, types: dict[int, str]) -> str:
         f"read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
         f"compression = '{compression}', hive_partitioning = false, nullstr = {_NULLS}, columns = {{{columns}}})"
     )
-
-
-def _stage_leniently(con: duckdb.DuckDBPyConnection, staged: Staged) -> int:
-    """Second attempt, all text first: cells that are no numbers become NULL and are counted."""
-    import duckdb
-
-    numeric = [i for i, c in enumerate(staged.columns) if c.role not in TEXT_ROLES]
-    everything = _csv(staged.source, dict.fromkeys(range(len(staged.columns)), "VARCHAR"))
-    try:
-        rows = write_table(con, _select(staged, lenient=True), staged.parquet)
-        for start in range(0, len(numeric), _CHUNK):
-            chunk = numeric[start : start + _CHUNK]
-            bad = [f"c{i} IS NOT NULL AND TRY_CAST(c{i} AS DOUBLE) IS NULL" for i in chunk]
-            picks = ", ".join(
-                f"count(*) FILTER ({b}), any_value(c{i}) FILTER ({b})" for i, b in zip(chunk, bad, strict=True)
-            )
-            found = con.execute(f"SELECT {picks} FROM {everything}").fetchone() or ()
-            for i, count, example in zip(chunk, found[::2], found[1::2], strict=True):
-                if count:
-                    staged.warnings.append(not_a_number(staged, staged.columns[i].header, count, rows, example))
-    except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.IOException) as error:
-        raise _bad_csv(staged.source, error) from error
-    return rows
 
 
 def _bad_csv(source: Path, error: Exception) -> BadInput:
@@ -160,69 +185,79 @@ _LAUNCH = ("queue_id", "scratch_bytes", "vgpr", "agpr", "sgpr")
 _COUNTER_LIMIT = 20_000
 
 
-def widen(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
-    """The same dispatches with one column per counter.
+def long_pass(con: duckdb.DuckDBPyConnection, sheet: Sheet) -> PassTable:
+    """The launches and values of a file with a row per launch and counter.
 
     Rows belong together by process, device, dispatch, kernel and launch geometry; of several values of one
     counter the last one counts. Replays give a dispatch several pairs of timestamps: the duration is the median.
     """
-    name, value = staged.header("counter_name"), staged.header("counter_value")
+    name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
-        raise BadInput(f"{staged.source.name} has no column Counter_Value beside Counter_Name")
-    counters = _counter_names(con, staged, name)
-    identity = [h for role in _IDENTITY if (h := staged.header(role))]
-    launch = [h for role in _LAUNCH if (h := staged.header(role))]
-    start, end = staged.header("start"), staged.header("end")
-    keys = ", ".join(identity)
-    firsts = "".join(f", first({h} ORDER BY row) AS {h}" for h in launch)
+        raise BadInput(f"{sheet.source.name} has no column Counter_Value beside Counter_Name")
+    counters = _counter_names(con, sheet, name)
+    identity, launch = sheet.named(*_IDENTITY), sheet.named(*_LAUNCH)
+    columns = [c for c in sheet.columns if c.role in (*_IDENTITY, *_LAUNCH)]
+    picks = [*identity, *(f"first({h} ORDER BY row) AS {h}" for h in launch)]
+    start, end = sheet.header("start"), sheet.header("end")
     if start and end:
         span = f"median(TRY_CAST({end} AS BIGINT) - TRY_CAST({start} AS BIGINT))"
-        firsts += f", '0' AS Start_Timestamp, CAST({span} AS VARCHAR) AS End_Timestamp"
-    wide = staged.parquet.with_suffix(".wide")
-    con.execute(
-        f"CREATE OR REPLACE TABLE long_launch AS SELECT min(row) AS row, {keys}{firsts} "
-        f"FROM {staged.all} GROUP BY {keys}"
+        picks += [f"'0' AS {start}", f"CAST({span} AS VARCHAR) AS {end}"]
+        columns += [c for c in sheet.columns if c.role in ("start", "end")]
+    keys = ", ".join(identity)
+    launches = Sheet(sheet.name, sheet.source, sheet.parquet.with_suffix(".launches"), columns)
+    launches.rows = write_table(
+        con, f"SELECT {', '.join(picks)} FROM {sheet.all} GROUP BY {keys} ORDER BY min(row)", launches.parquet
     )
-    con.execute(
-        f"CREATE OR REPLACE TABLE long_wide AS PIVOT (SELECT {keys}, {name} AS counter, {value} AS value, "
-        f"row AS source_row FROM {staged.all}) ON counter IN ({', '.join(map(sql_literal, counters))}) "
-        f"USING last(value ORDER BY source_row) GROUP BY {keys}"
+    launches.measure(con)
+    same = " AND ".join(f"l.{h} IS NOT DISTINCT FROM s.{h}" for h in identity)
+    values = sheet.parquet.with_suffix(".values")
+    write_table(
+        con,
+        f"SELECT l.row AS key, s.{name} AS counter, last(s.{value} ORDER BY s.row) AS value "
+        f"FROM {sheet.relation([*identity, name, value])} s JOIN {launches.relation(identity)} l ON {same} "
+        "GROUP BY ALL HAVING value IS NOT NULL ORDER BY key",
+        values,
     )
-    picks = ", ".join(f"w.{sql_name(c)}" for c in counters)
-    same = " AND ".join(f"l.{h} IS NOT DISTINCT FROM w.{h}" for h in identity)
-    rows = write_table(
-        con, f"SELECT l.* EXCLUDE (row), {picks} FROM long_launch l JOIN long_wide w ON {same} ORDER BY l.row", wide
-    )
-    launched = [c[0] for c in con.execute("DESCRIBE long_launch").fetchall() if c[0] != "row"]
-    con.execute("DROP TABLE long_launch; DROP TABLE long_wide")
-    staged.parquet.unlink()
-    columns = [*classify(launched), *(Column(c, role_of(c)) for c in counters)]
-    found = Staged(staged.name, staged.source, wide, columns, rows, staged.warnings)
-    measure(con, found)
-    return found
+    sheet.parquet.unlink()
+    table = launches.as_pass()
+    table.warnings = sheet.warnings
+    kinds = [Column(c, role_of(c)) for c in counters]
+    table.counters = [c.header for c in kinds if c.role == "counter"]
+    table.instances = {c.header: c.instance for c in kinds if c.role == "instance"}
+    table.values = [Values((values,), (0, launches.rows - 1), 0, frozenset(counters))]
+    return table
 
 
-def _counter_names(con: duckdb.DuckDBPyConnection, staged: Staged, column: str) -> list[str]:
+def _counter_names(con: duckdb.DuckDBPyConnection, sheet: Sheet, column: str) -> list[str]:
     """The counters named in the file, sorted; what cannot be a counter is left out with a warning."""
-    found = con.execute(
-        f"SELECT DISTINCT {column} FROM {staged.all} WHERE {column} IS NOT NULL LIMIT {_COUNTER_LIMIT + 1}"
+    rows = con.execute(
+        f"SELECT DISTINCT {column} FROM {sheet.all} WHERE {column} IS NOT NULL LIMIT {_COUNTER_LIMIT + 1}"
     ).fetchall()
-    if len(found) > _COUNTER_LIMIT:
-        raise BadInput(f"{staged.source.name} names more than {_COUNTER_LIMIT} counters", "no GPU has so many")
-    names: dict[str, str] = {}
-    strange = []
-    for (name,) in sorted(found):
-        if role_of(name) in ("counter", "instance") and name.casefold() not in names:
-            names[name.casefold()] = name
-        else:
-            strange.append(plain_text(name, 40))
-    if strange:
-        staged.warnings.append(
-            f"{staged.source.name}: {len(strange)} names that are no counters were left out: "
-            f"{', '.join(strange[:8])}{' ...' if len(strange) > 8 else ''}."
-        )
+    if len(rows) > _COUNTER_LIMIT:
+        raise BadInput(f"{sheet.source.name} names more than {_COUNTER_LIMIT} counters", "no GPU has so many")
+    names, warnings = usable_names(
+        sheet.source, sorted(name for (name,) in rows), lambda name: role_of(name) in ("counter", "instance")
+    )
+    sheet.warnings += warnings
     if not names:
         raise BadInput(
-            f"{staged.source.name} names no counter", "its column Counter_Name holds none that rooflens knows"
+            f"{sheet.source.name} names no counter", "its column Counter_Name holds none that rooflens knows"
         )
-    return list(names.values())
+    return names
+
+
+def usable_names(source: Path, names: list[str], usable: Callable[[str], bool]) -> tuple[list[str], list[Note]]:
+    """Of names that differ in case alone the first; what cannot be a counter is left out with a warning."""
+    first: dict[str, str] = {}
+    for name in names:
+        if usable(name):
+            first.setdefault(name.casefold(), name)
+    counters = list(first.values())
+    strange = [plain_text(name, 40) for name in names if name not in counters]
+    if not strange:
+        return counters, []
+    text = (
+        f"{source.name}: {len(strange)} names that are no counters were left out: "
+        f"{', '.join(strange[:8])}{' ...' if len(strange) > 8 else ''}."
+    )
+    return counters, [Note("no_counters", text)]

@@ -158,7 +158,7 @@ def _order(folder: Path) -> tuple[bool, list[tuple[int, str]]]:
 
 
 WORK = "work"
-"""Sub-folder of a draft for what is not published: staged files and what the database spills."""
+"""Sub-folder of a draft for what is not published: files of passes and what the database spills."""
 _MEMORY = "1200MB"
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from ....analysis.catalogue.targets import described
 from ....analysis.database import sql_name
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
-from .staged import UNUSED, Column, Staged, measure
+from .sheet import UNUSED, Column, Sheet
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,31 +31,34 @@ _SHARES = (
 _IDENTITY = ("pid", "device_id", "dispatch_id", "kernel")
 
 
-def merge_xcds(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
+def merge_xcds(con: duckdb.DuckDBPyConnection, sheet: Sheet) -> Sheet:
     """Counters summed over the XCDs of a dispatch, percentages averaged; ``TCC_X[i]`` of XCD x becomes ``[i + 16 x]``.
 
     A file whose dispatches have one row each is returned as it is. Dispatches with fewer XCDs than others are told.
     """
-    xcc = staged.header("xcc")
-    identity = [h for role in _IDENTITY if (h := staged.header(role))]
-    if xcc is None or staged.header("dispatch_id") is None:
-        return staged
+    xcc = sheet.header("xcc")
+    identity = [h for role in _IDENTITY if (h := sheet.header(role))]
+    if xcc is None or sheet.header("dispatch_id") is None:
+        return sheet
     keys = ", ".join(identity)
     most, fewest, highest = con.execute(
         f"SELECT max(n), min(n), max(x) FROM (SELECT count(DISTINCT {xcc}) AS n, max({xcc}) AS x "
-        f"FROM {staged.relation([xcc, *identity])} GROUP BY {keys})"
+        f"FROM {sheet.relation([xcc, *identity])} GROUP BY {keys})"
     ).fetchone() or (1, 1, 0)
     if most <= 1:
-        return staged
+        return sheet
     if fewest != most:
-        staged.warnings.append(
-            f"{staged.source.name}: dispatches have rows of {fewest} to {most} XCDs; "
-            "sums over the XCDs of those with fewer are too low."
+        sheet.warnings.append(
+            Note(
+                "xcds_missing",
+                f"{sheet.source.name}: dispatches have rows of {fewest} to {most} XCDs; "
+                "sums over the XCDs of those with fewer are too low.",
+            )
         )
     if highest >= _MOST_XCDS:
-        raise BadInput(f"{staged.source.name} names XCD {highest:g}", f"no GPU has more than {_MOST_XCDS}")
+        raise BadInput(f"{sheet.source.name} names XCD {highest:g}", f"no GPU has more than {_MOST_XCDS}")
     columns, picks = [], []
-    for column in staged.columns:
+    for column in sheet.columns:
         if column.role == "instance":
             parts = _channels(column, xcc, int(highest))
         elif column.role in ("xcc", *UNUSED):
@@ -63,12 +67,12 @@ def merge_xcds(con: duckdb.DuckDBPyConnection, staged: Staged) -> Staged:
             parts = [(column, _reduced(column, identity))]
         columns += [c for c, _ in parts]
         picks += [f"{sql} AS {sql_name(c.header)}" for c, sql in parts]
-    merged = staged.parquet.with_suffix(".merged")
-    rows = write_table(con, f"SELECT {', '.join(picks)} FROM {staged.all} GROUP BY {keys} ORDER BY min(row)", merged)
-    staged.parquet.unlink()
-    found = Staged(staged.name, staged.source, merged, columns, rows, staged.warnings, xcds=int(highest) + 1)
-    measure(con, found)
-    return found
+    merged = sheet.parquet.with_suffix(".merged")
+    rows = write_table(con, f"SELECT {', '.join(picks)} FROM {sheet.all} GROUP BY {keys} ORDER BY min(row)", merged)
+    sheet.parquet.unlink()
+    whole = Sheet(sheet.name, sheet.source, merged, columns, rows, sheet.warnings, xcds=int(highest) + 1)
+    whole.measure(con)
+    return whole
 
 
 def _reduced(column: Column, identity: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The tables that readers stage: columns with roles, one table per pass."""
+"""Files with a row per launch: the roles of their columns, and how they become the launches and values of a pass."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.database import sql_name, sql_path
+from ....analysis.database import sql_name
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput
-from .names import plain_text
+from .contract import RESERVED, PassTable, Wide
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,7 +49,6 @@ _PLAIN_COUNTER = re.compile(  # rocprof's derived metrics, whose names hold no u
     r"Wavefronts|ALUStalledByLDS|LDSBankConflict|PartialWaveRate|Mem(Writes|Reads)32B"
     r"|[A-Z][A-Za-z0-9]*(Busy|Insts|Size|Hit|Stalled|Util|Utilization|Percent|Latency|Flops[A-Z0-9]*|PerCU|PerActiveCU)"
 )
-_RESERVED = {"row", "file_row_number", "dispatch_id", "kernel", "kernel_id", "duration_ns", "workload", "filename"}
 _INSTANCE = re.compile(r"(?P<counter>.+)\[(?P<instance>\d{1,4})\]")
 _CLASH = re.compile(r"(?P<name>.+?)_\d+")
 _NAME_LIMIT = 120
@@ -104,7 +104,7 @@ def role_of(header: str) -> str:
     clash = _CLASH.fullmatch(header)
     if clash and clash["name"].casefold() in _ROLE:
         return "ignored"
-    if len(header) > _NAME_LIMIT or header.casefold() in _RESERVED:
+    if len(header) > _NAME_LIMIT or header.casefold() in RESERVED:
         return "unknown"
     if not (_COUNTER.fullmatch(header) or _PLAIN_COUNTER.fullmatch(header)):
         return "unknown"
@@ -112,41 +112,35 @@ def role_of(header: str) -> str:
 
 
 TEXT_ROLES = {"kernel", "start", "end", "duration", "counter_name", "device_id", *UNUSED}
+# A time such as 8.1097E+14 lost its digits in a spreadsheet; one with 14 digits or more lost nothing that matters.
+_ROUNDED = "'\\d(\\.\\d{0,12})?[eE]\\+?\\d+'"
+_WHOLE = "'\\d+'"
 
 
 @dataclass
-class Staged:
-    """One CSV file as Parquet: the columns of use under their original headers, in file order."""
+class Sheet:
+    """One file as Parquet: the columns of use under their original headers, a row per launch, in file order."""
 
     name: str
     source: Path
     parquet: Path
-    columns: list[Column]
-    rows: int
-    warnings: list[str] = field(default_factory=list)
-    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Least and greatest value of every numeric column that holds any."""
-    infinite: set[str] = field(default_factory=set)
-    """Quoted names of columns that hold infinities, which are read as NULL."""
+    columns: list[Column] = field(default_factory=list)
+    rows: int = 0
+    warnings: list[Note] = field(default_factory=list)
+    wide: Wide = field(default_factory=Wide)
     xcds: int = 1
     """Chiplets seen, where the file has rows per chiplet."""
+
+    def __post_init__(self) -> None:
+        self.wide.files = [self.parquet]
 
     def header(self, role: str) -> str | None:
         """The header that plays ``role``, quoted for SQL, or None."""
         return next((sql_name(c.header) for c in self.columns if c.role == role), None)
 
     def relation(self, names: Iterable[str]) -> str:
-        """The staged rows as a FROM clause: ``row``, from 0 in file order, and the columns quoted in ``names``."""
-        picks = [f"{self.cell(n)} AS {n}" if n in self.infinite else n for n in dict.fromkeys(names)]
-        return (
-            f"(SELECT {', '.join(['file_row_number AS row', *picks])} FROM read_parquet("
-            f"{sql_path(self.parquet)}, file_row_number = true, hive_partitioning = false))"
-        )
-
-    def cell(self, name: str, prefix: str = "") -> str:
-        """The value of the column quoted in ``name``; infinities are NULL."""
-        value = prefix + name
-        return f"CASE WHEN isfinite({value}) THEN {value} END" if name in self.infinite else value
+        """The rows as a FROM clause: ``row``, from 0 in file order, and the columns quoted in ``names``."""
+        return self.wide.relation(names)
 
     def named(self, *roles: str) -> list[str]:
         """The quoted headers of those of ``roles`` that the file has."""
@@ -154,48 +148,69 @@ class Staged:
 
     @property
     def all(self) -> str:
-        """The staged rows with every column."""
+        """The rows with every column."""
         return self.relation(sql_name(c.header) for c in self.columns if c.role not in UNUSED)
+
+    def bounds(self, role: str) -> tuple[float, float] | None:
+        """Least and greatest value of the column that plays ``role``; None where there is no number."""
+        header = next((c.header for c in self.columns if c.role == role), "")
+        return self.wide.bounds.get(header)
 
     def counters(self) -> list[str]:
         """The plain counter columns, in file order."""
         return [c.header for c in self.columns if c.role == "counter"]
 
+    def measure(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Note the bounds of every column of numbers; infinities and NaN become NULL, with a warning."""
+        numeric = {c.header for c in self.columns if c.role not in TEXT_ROLES}
+        self.warnings += self.wide.measure(con, numeric, self.source, self.rows)
 
-def measure(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
-    """Note the bounds of every numeric column; infinities and NaN become NULL, with a warning.
+    def as_pass(self) -> PassTable:
+        """The launches and the counters of the file."""
+        roles = [*_SAME, "device_id", "start", "end", "duration"]
+        device = self.header("device_id")
+        picks = [
+            "row",
+            "NULL::INT AS process",
+            *(f"{self.header(role) or 'NULL::DOUBLE'} AS {role}" for role in _SAME),
+            (f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "NULL::INT") + " AS device_id",
+            self._times(),
+        ]
+        return PassTable(
+            self.name,
+            self.source,
+            self.rows,
+            f"(SELECT {', '.join(picks)} FROM {self.relation(self.named(*roles))})",
+            frozenset(role for role in roles if self.header(role)),
+            self.counters(),
+            {c.header: c.instance for c in self.columns if c.role == "instance"},
+            self.wide,
+            warnings=self.warnings,
+        )
 
-    Parquet states the bounds of a column unless it holds such values, so only those columns are read.
-    """
-    numeric = {c.header for c in staged.columns if c.role not in TEXT_ROLES}
-    found = con.execute(
-        "SELECT path_in_schema, min(TRY_CAST(stats_min_value AS DOUBLE)), max(TRY_CAST(stats_max_value AS DOUBLE)), "
-        "bool_or((stats_min_value IS NULL OR stats_max_value IS NULL) AND coalesce(stats_null_count, 0) < num_values) "
-        f"FROM parquet_metadata({sql_path(staged.parquet)}) GROUP BY path_in_schema"
-    ).fetchall()
-    for header, low, high, doubtful in found:
-        if header not in numeric:
-            continue
-        if doubtful:
-            low, high = _finite_bounds(con, staged, header)
-        if low is not None:
-            staged.bounds[header] = (low, high)
+    def _times(self) -> str:
+        """start_ns, end_ns, duration_ns: whole numbers are subtracted as integers, so that none above 2^53 is rounded.
+
+        Timestamps with a fraction are means over replays and stay floating point. A duration that is not positive is
+        no duration, nor is one of times that were rounded. Without timestamps, a duration in the file counts.
+        """
+        start, end, given = self.header("start"), self.header("end"), self.header("duration")
+        if start is None or end is None:
+            known = f"TRY_CAST({given} AS DOUBLE)" if given else "NULL::DOUBLE"
+            duration = f"CASE WHEN {known} > 0 THEN {known} END"
+            return f"NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, {duration} AS duration_ns"
+        whole = f"regexp_full_match({start}, {_WHOLE}) AND regexp_full_match({end}, {_WHOLE})"
+        rounded = f"regexp_full_match({start}, {_ROUNDED}) OR regexp_full_match({end}, {_ROUNDED})"
+        exact = f"CAST(TRY_CAST({end} AS BIGINT) - TRY_CAST({start} AS BIGINT) AS DOUBLE)"
+        rough = f"TRY_CAST({end} AS DOUBLE) - TRY_CAST({start} AS DOUBLE)"
+        span = f"CASE WHEN {whole} THEN {exact} WHEN {rounded} THEN NULL ELSE {rough} END"
+        return (
+            f"TRY_CAST({start} AS BIGINT) AS start_ns, TRY_CAST({end} AS BIGINT) AS end_ns, "
+            f"CASE WHEN {span} > 0 AND isfinite({span}) THEN {span} END AS duration_ns"
+        )
 
 
-def _finite_bounds(con: duckdb.DuckDBPyConnection, staged: Staged, header: str) -> tuple[float | None, float | None]:
-    name = sql_name(header)
-    count, low, high = con.execute(
-        f"SELECT count(*) FILTER (NOT isfinite({name})), min({name}) FILTER (isfinite({name})), "
-        f"max({name}) FILTER (isfinite({name})) FROM {staged.relation([name])}"
-    ).fetchone() or (0, None, None)
-    if count:
-        staged.infinite.add(name)
-        staged.warnings.append(not_a_number(staged, header, count, staged.rows, "infinity"))
-    return low, high
-
-
-def not_a_number(staged: Staged, header: str, count: int, rows: int, example: str) -> str:
-    return (
-        f"{staged.source.name}: column {header} holds text in {count} of {rows} rows "
-        f"(for instance {plain_text(str(example), 40)!r}); those cells are taken as not collected."
-    )
+_SAME = (  # roles that are columns of launches as they stand
+    "pid", "dispatch_id", "kernel", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr",
+    "sgpr",
+)  # fmt: skip

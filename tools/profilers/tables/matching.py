@@ -1,0 +1,191 @@
+"""Which launches of several passes are the same: those of one process, device, kernel, grid and ordinal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ....analysis.notes import Note
+from .contract import PassTable
+from .names import plain_kernel_name, plain_text, visible_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LISTED = 4
+
+
+@dataclass
+class Matching:
+    """How the launches of all passes belong together; ``names``, ``keys`` and ``pairs`` are tables of the database."""
+
+    names: str
+    """name_id, kernel_id, text (as the profiler wrote it), raw (cleaned), kernel (without what profilers append)."""
+    keys: list[str]
+    """Of every pass: row, process, device_id, name_id, kernel_id, grid, dispatch_id, given_id, times, ordinal, nth."""
+    pairs: list[str] = field(default_factory=lambda: [""])
+    """Of every pass but the first: main_row, row, duration_ns."""
+    matched: list[int] = field(default_factory=list)
+    """Launches of every pass that are launches of the first."""
+    warnings: list[Note] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+
+def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Matching:
+    """Match the launches of every pass with those of the first, the main one.
+
+    Launches pair up by device, kernel, grid and ordinal, in the order of their ids; with several processes also by
+    process: as the reader numbered them, else in the order of the process ids, since every process counts its
+    dispatches from the start. A pass that lacks some launches of a kernel pairs up by the dispatch ids instead, where
+    all of its launches are found by them.
+    """
+    main = tables[0]
+    result = Matching("kernel_names", [f"keys_{i}" for i in range(len(tables))], matched=[main.rows])
+    result.warnings += _write_names(con, tables, result.names)
+    process = _process(tables)
+    for table, keys in zip(tables, result.keys, strict=True):
+        con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(table, process, result.names)}")
+    _number_dispatches(con, main, result)
+    filtered: dict[tuple[str, int], list[str]] = {}
+    for index, table in enumerate(tables[1:], 1):
+        pairing = _Pairing(con, result.names, result.keys[0], result.keys[index], f"pairs_{index}")
+        matched = pairing.matched(main, table)
+        result.pairs.append(pairing.pairs)
+        result.matched.append(matched)
+        missing = main.rows - matched
+        if matched == table.rows and missing and (kernels := pairing.only_kernels(missing)):
+            filtered.setdefault((kernels, missing), []).append(table.name)
+        elif matched < table.rows or missing:
+            result.warnings.append(
+                Note(
+                    "unmatched",
+                    f"Pass {table.name}: {matched} dispatches matched by device, kernel, grid and ordinal, "
+                    f"{table.rows - matched} only in this pass (left out), {missing} of the main pass without it "
+                    "(NULL).",
+                )
+            )
+    result.notes += [_filter_note(names, *key) for key, names in filtered.items()]
+    return result
+
+
+@dataclass(frozen=True)
+class _Pairing:
+    """Two passes to pair up, by their tables of keys, into the table ``pairs``."""
+
+    con: duckdb.DuckDBPyConnection
+    names: str
+    main: str
+    other: str
+    pairs: str
+
+    def matched(self, main: PassTable, other: PassTable) -> int:
+        """Write the pairs and return how many there are."""
+        both_grids = {"grid"} <= main.stated & other.stated
+        kernel = "process, device_id, kernel_id, grid" if both_grids else "process, device_id, kernel_id"
+        turn = f"{kernel}, {'nth' if both_grids else 'ordinal'}"
+        matched = self._by(turn)
+        if matched < main.rows and self._is_partial(kernel):
+            by_id = self._by(f"{kernel}, given_id")
+            matched = by_id if by_id == other.rows else self._by(turn)
+        return matched
+
+    def _by(self, key: str) -> int:
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT k.row AS main_row, o.row, o.duration_ns "
+            f"FROM {self.main} k JOIN {self.other} o USING ({key})"
+        )
+        return self._count(f"FROM {self.pairs}")
+
+    def _is_partial(self, kernel: str) -> bool:
+        """Whether a pass has some launches of a kernel and size, but fewer than the main pass: ordinals mislead."""
+        launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
+        return self._count(f"FROM {launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n") > 0
+
+    def only_kernels(self, missing: int) -> str:
+        """The kernels of the pass, where all it lacks are launches of other kernels; an empty text otherwise."""
+        own = f"SELECT kernel_id FROM {self.other}"
+        if self._count(f"FROM {self.main} WHERE kernel_id NOT IN ({own})") != missing:
+            return ""
+        kernels = self.con.execute(
+            f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
+        ).fetchall()
+        listed = ", ".join(plain_text(kernel, 60) for (kernel,) in kernels[:_LISTED])
+        return listed + (f" and {len(kernels) - _LISTED} more" if len(kernels) > _LISTED else "")
+
+    def _count(self, rows: str) -> int:
+        (count,) = self.con.execute(f"SELECT count(*) {rows}").fetchone() or (0,)
+        return int(count)
+
+
+def _filter_note(passes: list[str], kernels: str, missing: int) -> Note:
+    return Note(
+        "filtered",
+        f"Only launches of {kernels} were counted in {', '.join(passes[:_LISTED])}"
+        f"{' ...' if len(passes) > _LISTED else ''}: the {missing} launches of other kernels have times, no counters.",
+    )
+
+
+def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], names: str) -> list[Note]:
+    """Every kernel name once, cleaned; rows of all passes then refer to it by number."""
+    texts = " UNION ".join(f"SELECT DISTINCT kernel AS text FROM {t.launches}" for t in tables)
+    visible = f"SELECT text, {visible_name('text')} AS raw FROM ({texts})"
+    con.execute(
+        f"CREATE OR REPLACE TABLE {names} AS SELECT CAST(row_number() OVER () AS INT) AS name_id, "
+        "CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * "
+        f"FROM (SELECT *, {plain_kernel_name('raw')} AS kernel FROM ({visible}))"
+    )
+    unclean, unnamed = con.execute(
+        f"SELECT count(*) FILTER (raw != trim(text) AND text != ''), count(*) FILTER (raw = '(no name)') FROM {names}"
+    ).fetchone() or (0, 0)
+    warnings = []
+    if unclean:
+        text = f"{unclean} kernel names held control or invisible characters, which were removed."
+        warnings.append(Note("unclean_names", text))
+    if unnamed:
+        warnings.append(Note("no_name", "Some dispatches have no kernel name; they are called '(no name)'."))
+    return warnings
+
+
+def _process(tables: Sequence[PassTable]) -> str:
+    """SQL for the process of a launch, the same number in all passes; 1 where there is but one process."""
+    if all("process" in t.stated for t in tables):
+        return "process"
+    by_id = all("pid" in t.stated for t in tables) and any(t.several("pid") for t in tables)
+    return "dense_rank() OVER (ORDER BY pid)" if by_id else "1"
+
+
+def _keys(table: PassTable, process: str, names: str) -> str:
+    """Row number, identity and times of every launch of one pass; few columns, so it fits in memory."""
+    inner = (
+        f"SELECT row, CAST({process} AS INT) AS process, coalesce(device_id, 0) AS device_id, n.name_id, n.kernel_id, "
+        f"coalesce(TRY_CAST(grid AS BIGINT), -1) AS grid, TRY_CAST(dispatch_id AS BIGINT) AS given_id, "
+        f"{'given_id' if 'dispatch_id' in table.stated else 'row'} AS dispatch_id, start_ns, end_ns, duration_ns "
+        f"FROM {table.launches} l JOIN {names} n ON n.text IS NOT DISTINCT FROM l.kernel"
+    )
+    same = "PARTITION BY process, device_id, kernel_id"
+    order = "ORDER BY dispatch_id NULLS LAST, row"
+    return (
+        f"SELECT *, CAST(row_number() OVER ({same} {order}) AS INT) AS ordinal, "
+        f"CAST(row_number() OVER ({same}, grid {order}) AS INT) AS nth FROM ({inner}) ORDER BY row"
+    )
+
+
+def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: Matching) -> None:
+    """Give the launches of the main pass numbers of their own where their ids are not unique."""
+    keys = result.keys[0]
+    total, distinct = con.execute(f"SELECT count(*), count(DISTINCT dispatch_id) FROM {keys}").fetchone() or (0, 0)
+    if total == distinct:
+        return
+    con.execute(f"UPDATE {keys} SET dispatch_id = row")
+    if main.several("process"):
+        text = "Every process numbers its dispatches from the start, so they were numbered anew, from 0."
+        result.notes.append(Note("renumbered", text))
+        return
+    result.warnings.append(
+        Note(
+            "renumbered",
+            f"{main.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
+            "so dispatches were numbered from 0 in file order.",
+        )
+    )
