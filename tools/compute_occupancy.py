@@ -14,6 +14,7 @@ from pydantic import Field
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.engine import evaluation as engine
+from ..analysis.notes import Note
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
 from ..analysis.occupancy.rule import Mode, registers
 from ..analysis.occupancy.simplified import Simplified, error, simplified
@@ -53,7 +54,7 @@ class Found:
     source: str
     subjects: list[Subject]
     columns: dict[str, str | None] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     next: list[NextCall] = field(default_factory=list)
     informative: bool = False
     """Whether the kernels are worth an answer where the occupancy of none can be computed."""
@@ -83,9 +84,11 @@ def from_workload(store: Store, reference: str, kernel: str | None, gpu: str | N
     subjects = [_subject(arch, row, dynamic, achieved) for row in rows]
     notes = [*_about_registers(arch, rows, dynamic, manifest.format), *_about_grid(manifest, rows[0])]
     if lacking:
-        notes.append(f"Achieved occupancy ({_ACHIEVED}) is not known for this workload: {lacking}.")
+        text = f"Achieved occupancy ({_ACHIEVED}) is not known for this workload: {lacking}."
+        notes.append(Note("achieved_unknown", text))
     elif len(rows) > kernels:
-        notes.append("Kernels launched with several sizes have several rows; achieved figures are over all launches.")
+        text = "Kernels launched with several sizes have several rows; achieved figures are over all launches."
+        notes.append(Note("several_sizes", text))
     return Found(
         f"workload {manifest.id}",
         subjects,
@@ -156,29 +159,34 @@ def _achieved(store: Store, manifest: Manifest, kernel: str | None) -> tuple[dic
     return found, None if found else next((f.reason.text for f in figures if f.reason), "the counters hold no value")
 
 
-def _about_registers(arch: str, rows: list[Any], dynamic: int, format: str) -> list[str]:
+def _about_registers(arch: str, rows: list[Any], dynamic: int, format: str) -> list[Note]:
     """What the profile's columns leave open."""
     notes = []
     if arch.startswith("gfx") and not dynamic:
         which = "CSV files of rocprofv3 from ROCm 7.0 on" if format == "rocprofv3" else "Profiler CSV files"
-        notes.append(f"{which} hold static LDS only; give dynamic_lds_bytes where the launch adds LDS.")
+        text = f"{which} hold static LDS only; give dynamic_lds_bytes where the launch adds LDS."
+        notes.append(Note("static_lds_only", text))
     if any(row[2] is None for row in rows) and arch in _UNIFIED:
-        notes.append("The profile has no column of accumulation registers; with any, occupancy may be lower.")
+        text = "The profile has no column of accumulation registers; with any, occupancy may be lower."
+        notes.append(Note("no_agpr_column", text))
     if arch == "gfx950" and (halved := sum(bool(row[1] and not row[2]) for row in rows)):
-        notes.append(
+        text = (
             f"{halved} of {len(rows)} rows state no AGPRs: profilers of ROCm SDK 1.0 report half of the registers "
             "on gfx950. If this profile is one of theirs, vgprs must be doubled; the code object tells."
         )
+        notes.append(Note("halved_registers", text))
     if any(_repeated(arch, row) for row in rows):
-        notes.append("Profilers repeat vgprs as agprs on gfx908, where they do not add up: such agprs are taken as 0.")
+        text = "Profilers repeat vgprs as agprs on gfx908, where they do not add up: such agprs are taken as 0."
+        notes.append(Note("repeated_registers", text))
     return notes
 
 
-def _about_grid(manifest: Manifest, row: Any) -> list[str]:
+def _about_grid(manifest: Manifest, row: Any) -> list[Note]:
     cus = manifest.facts.get("cu_per_gpu")
     if not cus or not row[8] or not row[5] or (groups := row[8] / row[5] / cus) >= _FEW_GROUPS:
         return []
-    return [f"The grid of the first kernel has only {groups:.2g} work-groups per CU: too few to keep it filled."]
+    text = f"The grid of the first kernel has only {groups:.2g} work-groups per CU: too few to keep it filled."
+    return [Note("small_grid", text)]
 
 
 COMPILED = {
@@ -214,7 +222,7 @@ def from_code_object(path: str, kernel: str | None, gpu: str | None, dynamic: in
         for k in kernels
     ]
     foreign = any(s.gpu not in targets.targets() for s in subjects)
-    notes = _about(kernels, size, dynamic)
+    notes = [Note("code_object", text) for text in _about(kernels, size, dynamic)]
     return Found(f"code object {source.name}", subjects, COMPILED, notes, informative=foreign)
 
 
@@ -304,15 +312,17 @@ _FAR_BELOW = 0.5
 _MARGIN = 1.05
 
 
-def occupancy_notes(subject: Subject, lead: Figure, figures: Sequence[Figure]) -> list[str]:
+def occupancy_notes(subject: Subject, lead: Figure, figures: Sequence[Figure]) -> list[Note]:
     """Notes on the first kernel's figure, and on those that could not be computed."""
     notes = []
     if isinstance(lead, Simplified):
-        notes += _of_simplified(subject, lead)
+        notes += [Note("simplified", text) for text in _of_simplified(subject, lead)]
     elif isinstance(lead, Occupancy):
-        notes += [*_of_exact(subject, lead), *_of_achieved(subject, lead)]
+        notes += [Note("exact", text) for text in _of_exact(subject, lead)]
+        notes += [Note("measured", text) for text in _of_achieved(subject, lead)]
     if lacking := sum(isinstance(f, Problem) for f in figures):
-        notes.append(f"{lacking} of {len(figures)} kernels could not be computed; the column reason says why.")
+        text = f"{lacking} of {len(figures)} kernels could not be computed; the column reason says why."
+        notes.append(Note("not_computed", text))
     return notes
 
 
@@ -464,7 +474,7 @@ def _none_of(stated: dict[str, int | None], source: str) -> None:
 
 def _answer(found: Found, mode: Mode, model: Model, limit: int, offset: int) -> OccupancyResult:
     """Every kernel computed; one that cannot be says why in its row, or raises where nothing else is known."""
-    figures = [_figure(s, mode, model) for s in found.subjects]
+    figures = [figure_of(s, mode, model) for s in found.subjects]
     first, lead = found.subjects[0], figures[0]
     if isinstance(lead, Problem) and not found.informative and all(isinstance(f, Problem) for f in figures):
         raise lead
@@ -489,12 +499,12 @@ def _answer(found: Found, mode: Mode, model: Model, limit: int, offset: int) -> 
         limits=table(_LIMITS, _limits(known) if known else []),
         what_if=table(_WHAT_IF, _what_if(exact) if exact else []),
         kernels=table(columns, rows, limit=limit, offset=offset),
-        notes=[*occupancy_notes(first, lead, figures), *found.notes],
+        notes=[note.text for note in (*occupancy_notes(first, lead, figures), *found.notes)],
         next=[*_next(found, exact), *found.next],
     )
 
 
-def _figure(subject: Subject, mode: Mode, model: Model) -> Occupancy | Simplified | Problem:
+def figure_of(subject: Subject, mode: Mode = "hardware", model: Model = "exact") -> Occupancy | Simplified | Problem:
     if subject.vgprs is None or subject.workgroup_size is None:
         return BadInput("The profile does not state the registers or the work-group size of this kernel")
     try:

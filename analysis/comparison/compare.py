@@ -208,7 +208,7 @@ def _ceilings(workload: Workload) -> Ceilings | None:
     """Theoretical ceilings: their ratios weigh bytes against operations; None for a target without any."""
     if quantities.family(workload.arch or None) is None:
         return None
-    return known_ceilings.of_workload(workload)
+    return known_ceilings.theoretical(workload)
 
 
 def _other_gpu(before: Manifest, after: Manifest) -> str | None:

@@ -12,9 +12,9 @@ from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..catalogue.rules import Advice, Rule
 from ..planning.plan import plan
-from ..rooflines import limits as mixed
+from ..rooflines import limits
 from ..rooflines.inputs import Asked, prepare
-from ..rooflines.limits import View
+from ..rooflines.limits import KernelLimits
 from ..store import Manifest
 from ..workload import Workload
 from . import score
@@ -35,7 +35,7 @@ BOUNDS = {
 """What kind of limit each subsystem is."""
 
 
-def speedup_bound(rule: Rule, view: View | None, values: dict[str, float | None]) -> float | None:
+def speedup_bound(rule: Rule, view: KernelLimits | None, values: dict[str, float | None]) -> float | None:
     """Run time over the greatest least time of the pipes and levels that the fix leaves loaded, at least 1.
 
     Everything is taken to overlap perfectly and to run at its ceiling, so the figure is an upper bound; pipes that
@@ -185,7 +185,7 @@ def _diagnosis(
     subject: Subject,
     known: tuple[Rule, ...],
     values: dict[str, float | None],
-    view: mixed.View | None,
+    view: KernelLimits | None,
 ) -> Diagnosis:
     weighed = [score.weigh(rule, values) for rule in known]
     chosen = score.best(weighed)
@@ -213,7 +213,7 @@ def _finding(
     subject: Subject,
     held: list[Weighed],
     values: dict[str, float | None],
-    view: mixed.View | None,
+    view: KernelLimits | None,
 ) -> Finding:
     """All rules of one subsystem as one finding; the first gives severity, bound and what would falsify it."""
     first, target = held[0], manifest.arch or ""
@@ -237,17 +237,12 @@ def _finding(
     )
 
 
-def _views(workload: Workload, found: list[Subject]) -> dict[str, mixed.View]:
+def _views(workload: Workload, found: list[Subject]) -> dict[str, KernelLimits]:
     """The mixed-pipe view of each kernel."""
     if not found:
         return {}
     prepared = prepare(workload, Asked(kernel=[s.kernel for s in found]))
-    return {
-        done.kernel: mixed.view(
-            prepared.formulas, prepared.target, done, prepared.collected, prepared.ceilings, prepared.theory
-        )
-        for done in prepared.collected.groups
-    }
+    return {work.kernel: limits.of_kernel(prepared, work) for work in prepared.collected.groups}
 
 
 def _expressions(rule: Rule) -> list[str]:
