@@ -132,11 +132,8 @@ def on_roofline(workload: Workload, kernel: str | None, options: RooflineOptions
     inputs = prepare(workload, Asked(kernel, limit=options.kernels), options.source, options.ceilings)
     shares = {name: time.share_pct for name, time in workload.kernels.items()}
     subject = roofline_content.Subject(workload.name, shares, options.datatype)
-    computed: Roofline
-    if options.kind == "instruction":
-        computed = instruction(inputs, LEVELS)
-    else:
-        computed = flop(inputs, LEVELS, options.datatype)
+    instructions = options.kind == "instruction"
+    computed: Roofline = instruction(inputs, LEVELS) if instructions else flop(inputs, LEVELS, options.datatype)
     note = None
     if options.kind is None and computed.points and all(p.status == "not_supported" for p in computed.points):
         note = f"{workload.arch} has no counters of floating-point operations: this is the instruction roofline."
