@@ -179,7 +179,7 @@ def occupied(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     if not isinstance(lead, Occupancy):
         if isinstance(lead, Problem) and not launches.informative and all(isinstance(f, Problem) for f in outcomes):
             raise lead
-        why = lead.text if isinstance(lead, Problem) else None
+        why = lead.text if isinstance(lead, Problem) else ""
         raise BadInput(f"The occupancy of {first.kernel!r} cannot be drawn", why)
     notes = [*occupancy_notes(first, lead, outcomes), *launches.notes]
     achieved = first.more.get("achieved_waves_per_cu")
