@@ -21,10 +21,9 @@ from rooflens.analysis import engine
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.products import product
+from rooflens.analysis.catalogue.work import family
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.rooflines import flop as roofline
-from rooflens.analysis.rooflines import instruction as instruction_roofline
-from rooflens.analysis.rooflines.instruction import achieved_gips, peak_gips
 from rooflens.analysis.store import Store
 from rooflens.tests.rooflines import MI250X, points, publish, scene
 
@@ -37,10 +36,31 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("published"))
 
 
+def peak_gips(units: float, schedulers: float, ipc: float, ghz: float) -> float:
+    """Peak of instruction issue in GIPS, as the paper has it: units x schedulers x IPC x clock (equation 3)."""
+    return units * schedulers * ipc * ghz
+
+
+def achieved_gips(instructions: float, seconds: float, scale: int) -> float:
+    """The paper's performance: instructions (divided by lanes) in billions per second (equation 4)."""
+    return instructions / scale / 1e9 / seconds
+
+
+def paper_instructions(valu: float, salu: float) -> float:
+    """The paper's count: 4 x SQ_INSTS_VALU + SQ_INSTS_SALU (equation 1), to be divided by 64 as it does.
+
+    Recorded counters contradict it: SQ_INSTS_VALU is already summed over the SIMDs and counts once per wavefront.
+    """
+    return 4 * valu + salu
+
+
 def theory(key: str) -> ceilings.Ceilings:
     con = database.connect()
     try:
-        return ceilings.of_product(con, product(key))
+        sheet = product(key)
+        formulas = family(sheet.family, sheet.target)
+        facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
+        return ceilings.from_facts(con, formulas, facts, sheet.title)
     finally:
         con.close()
 
@@ -448,7 +468,9 @@ def test_every_collected_figure(shared: Path, store: Store, name: str, exact: in
 
 
 def test_the_papers_count_of_instructions_is_kept_for_comparison() -> None:
-    assert instruction_roofline.paper_instructions(valu=100.0, salu=20.0) == 420.0
+    assert paper_instructions(valu=100.0, salu=20.0) == 420.0
+    scaled = achieved_gips(paper_instructions(valu=3000.0, salu=500.0), 1e-6, 64)
+    assert scaled == pytest.approx((4 * 3000 + 500) / 64 / 1000)
 
 
 # -- the yAx exercise, whose counters are shipped as samples ------------------------------------

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.metrics import with_metrics
+from ..analysis.notes import Note
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
 from ..analysis.occupancy.rule import Launch, Mode, registers
@@ -83,7 +84,7 @@ class Kernels:
     source: str
     kernels: list[Kernel]
     columns: dict[str, str | None] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     next: list[NextCall] = field(default_factory=list)
     informative: bool = False
     """Whether the kernels are worth an answer where the occupancy of none can be computed."""
@@ -136,7 +137,7 @@ def compute_occupancy(
     if workload is not None:
         _none_of(stated | {"workgroup_size": workgroup_size}, "workload")
         with Workload.open(store, workload) as opened:
-            kernels = _of_workload(opened, kernel, gpu, dynamic_lds_bytes)
+            kernels = of_workload(opened, kernel, gpu, dynamic_lds_bytes)
     elif code_object is not None:
         _none_of(stated, "code_object")
         name, compiled = select(code_object, gpu, kernel)
@@ -157,7 +158,7 @@ def _none_of(stated: dict[str, int | None], source: str) -> None:
         raise BadArgument(f"{', '.join(given)} cannot be given with {source}", f"the {source} states it", _WAYS)
 
 
-def _of_workload(workload: Workload, kernel: str | None, gpu: str | None, dynamic: int) -> Kernels:
+def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, dynamic: int = 0) -> Kernels:
     """The kernels of a workload, longest total time first; one row per kernel and launch configuration."""
     manifest = workload.manifest
     if gpu is not None and manifest.arch not in (None, gpu):
@@ -173,11 +174,13 @@ def _of_workload(workload: Workload, kernel: str | None, gpu: str | None, dynami
             f"its profiler did not write them; achieved occupancy is not known either: {lacking}",
             "Give the numbers, or the code object",
         )
-    notes = [note.text for note in profile_notes(workload, arch, launched.rows, dynamic)]
+    notes = profile_notes(workload, arch, launched.rows, dynamic)
     if lacking:
-        notes.append(f"Achieved occupancy ({ACHIEVED}) is not known for this workload: {lacking}.")
+        text = f"Achieved occupancy ({ACHIEVED}) is not known for this workload: {lacking}."
+        notes.append(Note("achieved_unknown", text))
     elif len(launched.rows) > launched.kernels:
-        notes.append("Kernels launched with several sizes have several rows; achieved figures are over all launches.")
+        text = "Kernels launched with several sizes have several rows; achieved figures are over all launches."
+        notes.append(Note("several_sizes", text))
     return Kernels(
         f"workload {manifest.id}",
         [_profiled(arch, row, dynamic) for row in launched.rows],
@@ -229,24 +232,30 @@ def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dyna
     return Kernels(f"code object {name}", kernels, _COMPILED, _about(compiled, size, dynamic), informative=foreign)
 
 
-def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[str]:
+def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[Note]:
+    """What a code object leaves open about its launches."""
     notes, every = [], len(kernels)
     if size is None and any(k.workgroup_size is None for k in kernels):
-        notes.append(
+        text = (
             "workgroup_size is the most that a kernel was compiled for (1,024 if the source does not say); "
             "give the size of the launch where it is smaller."
         )
+        notes.append(Note("compiled_size", text))
     if not dynamic:
-        notes.append(
+        text = (
             "A code object states static LDS only; give dynamic_lds_bytes where the launch adds LDS "
             "(all LDS of Triton kernels is added so)."
         )
+        notes.append(Note("static_lds_only", text))
     if spilling := sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels):
-        notes.append(f"{spilling} of {every} kernels spill registers; VGPRs spilled to scratch cost memory traffic.")
+        text = f"{spilling} of {every} kernels spill registers; VGPRs spilled to scratch cost memory traffic."
+        notes.append(Note("spills", text))
     if any(k.dynamic_stack for k in kernels):
-        notes.append("Kernels with a dynamic stack (recursion, calls through pointers) need more scratch than stated.")
+        text = "Kernels with a dynamic stack (recursion, calls through pointers) need more scratch than stated."
+        notes.append(Note("dynamic_stack", text))
     if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
-        notes.append(f"{small} of {every} kernels were compiled for less than {size} work-items: such a launch fails.")
+        text = f"{small} of {every} kernels were compiled for less than {size} work-items: such a launch fails."
+        notes.append(Note("too_large", text))
     return notes
 
 
@@ -258,6 +267,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     if isinstance(lead, Problem) and not source.informative and len(failed) == len(figures):
         raise lead
     known = lead if isinstance(lead, Occupancy) else None
+    notes = [*(kernel_notes(first, known) if known else []), *_failed(failed, figures), *source.notes]
     columns = _KERNELS | source.columns | ({"reason": None} if failed else {})
     rows = [_row(i, k, f, columns) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
     return OccupancyResult(
@@ -276,7 +286,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         limits=table(_LIMITS, _limits(known) if known else []),
         what_if=table(_WHAT_IF, _what_if(known) if known else []),
         kernels=table(columns, rows, limit=limit, offset=offset),
-        notes=[*_notes(first, known), *_failed(failed, figures), *source.notes],
+        notes=[note.text for note in notes],
         next=[*_next(source, known), *source.next],
     )
 
@@ -317,51 +327,55 @@ def _what_if(figure: Occupancy) -> list[list[Any]]:
     ]
 
 
-def _notes(kernel: Kernel, figure: Occupancy | None) -> list[str]:
-    """Notes on the first kernel's figure."""
-    return [*_of_figure(kernel, figure), *_of_achieved(kernel, figure)] if figure else []
-
-
-def _failed(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -> list[str]:
+def _failed(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -> list[Note]:
     if not failed:
         return []
-    return [f"{len(failed)} of {len(figures)} kernels could not be computed; the column reason says why."]
+    text = f"{len(failed)} of {len(figures)} kernels could not be computed; the column reason says why."
+    return [Note("failed", text)]
 
 
-def _of_figure(kernel: Kernel, figure: Occupancy) -> list[str]:
+def kernel_notes(kernel: Kernel, figure: Occupancy) -> list[Note]:
+    """What to know of one kernel's figure: its mode, what does not fit, and how it compares with what was measured."""
     notes = []
     amd = targets.gpu(figure.gpu).vendor == "amd"
     n, most = figure.waves_per_workgroup, figure.max_waves_per_cu
     if figure.mode == "compiler":
-        notes.append(_COMPILER_MODE if amd else _ONE_RULE)
+        notes.append(Note("mode", _COMPILER_MODE if amd else _ONE_RULE))
     if figure.waves_per_cu == 0:
         so = "yet it ran, so the profile or the rule is wrong" if kernel.profiled else "such a launch fails"
-        notes.append(f"Not one work-group of {n} waves fits ({', '.join(figure.limiters)}): {so}.")
+        text = f"Not one work-group of {n} waves fits ({', '.join(figure.limiters)}): {so}."
+        notes.append(Note("does_not_fit", text))
     elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
         left = most - figure.waves_per_cu
-        notes.append(f"{left} of {most} wave slots stay empty: no whole work-group of {n} waves fits there.")
+        text = f"{left} of {most} wave slots stay empty: no whole work-group of {n} waves fits there."
+        notes.append(Note("empty_slots", text))
     if figure.unit.startswith("work-group processor"):
-        notes.append("A CU is a work-group processor here: two compute units that share LDS and work-groups.")
+        text = "A CU is a work-group processor here: two compute units that share LDS and work-groups."
+        notes.append(Note("workgroup_processor", text))
     if figure.mode == "hardware" and amd:
-        notes.append("The hardware rule follows the documented allocation; rooflens has not measured it on a GPU.")
-    return notes
+        text = "The hardware rule follows the documented allocation; rooflens has not measured it on a GPU."
+        notes.append(Note("not_measured", text))
+    return [*notes, *_measured(kernel.profiled, figure)]
 
 
-def _of_achieved(kernel: Kernel, figure: Occupancy) -> list[str]:
-    achieved = kernel.profiled.achieved_pct if kernel.profiled else None
+def _measured(profiled: LaunchConfiguration | None, figure: Occupancy) -> list[Note]:
+    """How the measured occupancy compares with the possible one, where it is above or far below."""
+    achieved = profiled.achieved_pct if profiled else None
     possible = figure.occupancy_pct
     if achieved is None or not possible:
         return []
     if achieved > possible * _MARGIN:
-        return [
+        text = (
             f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and LDS allow "
             f"({possible:.3g} %): one of the two is wrong."
-        ]
+        )
+        return [Note("measured", text)]
     if achieved < possible * _FAR_BELOW:
-        return [
+        text = (
             f"Measured occupancy ({achieved:.3g} %) is far below the possible {possible:.3g} %: look at the size of "
             "the grid, at waves that end at different times and at launch cost before registers or LDS."
-        ]
+        )
+        return [Note("measured", text)]
     return []
 
 

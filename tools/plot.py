@@ -6,14 +6,28 @@ import hashlib
 import os
 import tempfile
 import uuid
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from ..analysis.problems import BadArgument, NotFound, StoreProblem
+from ..analysis import measured_ceilings
+from ..analysis.catalogue.work import LEVELS
+from ..analysis.database import connect
+from ..analysis.engine import View, figures
+from ..analysis.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
+from ..analysis.rooflines.flop import flop
+from ..analysis.rooflines.inputs import Asked, prepare
+from ..analysis.rooflines.instruction import instruction
+from ..analysis.rooflines.notes import Roofline
 from ..analysis.store import Manifest, Store
+from ..analysis.workload import Workload
+from .benchmarks import report as peak_tables
+from .compute_occupancy import kernel_notes, of_workload
 from .results import NextCall, Result
 
 if TYPE_CHECKING:
@@ -46,6 +60,15 @@ class PlotResult(Result):
         return self._image
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A picture as wide as asked for, and its facts in words."""
+
+    picture: Picture
+    facts: list[str]
+    width_px: int
+
+
 def plot(
     store: Store,
     kind: Kind,
@@ -64,8 +87,9 @@ def plot(
     try:
         manifest = store.resolve(workload)
     except NotFound:
-        if kind == "roofline" and (device := _of_device(store, workload, width_px)):
-            return device
+        if kind == "roofline" and (rows := measured_device(store, workload)):
+            uuid = str(rows[0]["device_uuid"])
+            return _answer(store, kind, uuid, uuid, _of_device(rows, width_px), peak_tables.next_calls())
         raise
     if (candidate is None) == (kind == "compare"):
         fix = "Give candidate, the workload after the change" if candidate is None else "Leave it out, or use compare"
@@ -73,48 +97,128 @@ def plot(
     if kind != "roofline" and (datatype or roofline_kind or ceilings):
         raise BadArgument("datatype, roofline_kind and ceilings belong to kind='roofline'", fix="Leave them out")
     other = store.resolve(candidate) if candidate else None
-    asked: dict[str, Any] = {
-        "datatype": datatype,
-        "kind": roofline_kind,
-        "source": ceiling_source,
-        "kernels": kernels,
-        "ceilings": ceilings,
-    }
-    picture, facts = _picture(store, kind, manifest, other, kernel, asked, width_px)
+    with Workload(store, manifest) as opened:
+        if other is not None:
+            with Workload(store, other) as after:
+                drawn = compared(opened, after, kernel, width_px)
+        elif kind == "occupancy":
+            drawn = occupied(opened, kernel, width_px)
+        elif kind == "speed_of_light":
+            drawn = speed(opened, kernel, width_px)
+        else:
+            asked = RooflineOptions(roofline_kind, datatype, ceiling_source, ceilings or {}, kernels)
+            drawn = on_roofline(opened, kernel, asked, width_px)
     whose = f"{manifest.id}{f'-{other.id}' if other else ''}"
-    return _shown(store, kind, manifest.id, whose, picture, facts, width_px, _next(kind, manifest))
+    return _answer(store, kind, manifest.id, whose, drawn, _next(kind, manifest))
 
 
-def _of_device(store: Store, word: str, width_px: int) -> PlotResult | None:
-    """The measured roofline of a device ("cpu" or a uuid), where run_peak_benchmarks has measured one."""
-    from . import plot_device
-    from .benchmarks import report as peak_tables
+@dataclass(frozen=True)
+class RooflineOptions:
+    """The choices that only a roofline has; without ``kind`` it is instruction where a GPU counts no FLOP."""
 
-    if not (rows := plot_device.find(store, word)):
-        return None
-    from ..analysis.plot import roofline
+    kind: Literal["flop", "instruction"] | None = None
+    datatype: str | None = None
+    source: Literal["empirical", "theoretical"] = "empirical"
+    ceilings: Mapping[str, float] = field(default_factory=dict)
+    kernels: int = 5
+
+
+def on_roofline(workload: Workload, kernel: str | None, options: RooflineOptions, width_px: int) -> Drawn:
+    """The roofline of a workload's longest kernels."""
+    from ..analysis.plot import roofline, roofline_content
     from ..analysis.plot.style import render
 
-    scene, facts = plot_device.device_scene(rows)
-    picture, uuid = render(lambda: roofline.draw(scene), width_px), str(rows[0]["device_uuid"])
-    return _shown(store, "roofline", uuid, uuid, picture, facts, width_px, peak_tables.next_calls())
+    inputs = prepare(workload, Asked(kernel, limit=options.kernels), options.source, options.ceilings)
+    shares = {name: time.share_pct for name, time in workload.kernels.items()}
+    subject = roofline_content.Subject(workload.name, shares, options.datatype)
+    instructions = options.kind == "instruction"
+    computed: Roofline = instruction(inputs, LEVELS) if instructions else flop(inputs, LEVELS, options.datatype)
+    note = None
+    if options.kind is None and computed.points and all(p.status == "not_supported" for p in computed.points):
+        note = f"{workload.arch} has no counters of floating-point operations: this is the instruction roofline."
+        computed, subject = instruction(inputs, LEVELS), replace(subject, datatype=None)
+    picture, facts = roofline_content.of_kernels(computed, subject)
+    if note:
+        picture, facts = replace(picture, statements=[note, *picture.statements]), [note, *facts]
+    return Drawn(render(lambda: roofline.draw(picture), width_px), facts, width_px)
 
 
-def _shown(
-    store: Store, kind: Kind, subject: str, whose: str, picture: Picture, facts: list[str], width_px: int,
-    following: list[NextCall],
-) -> PlotResult:  # fmt: skip
+def measured_device(store: Store, word: str) -> list[dict[str, Any]]:
+    """The usable rows of the device meant: ``cpu`` for the host, a uuid or the beginning of one; empty for none."""
+    with closing(connect()) as con:
+        rows = measured_ceilings.latest(con, store)
+    rows = [row for row in rows if row["status"] in measured_ceilings.USABLE and row["value"]]
+    if word.lower() in ("cpu", "host"):
+        fitting = [row for row in rows if row["gpu"] == "cpu"]
+    else:
+        fitting = [row for row in rows if len(word) >= 8 and str(row["device_uuid"]).startswith(word)]
+    devices = list(dict.fromkeys((row["device_uuid"], row["partition"]) for row in fitting))
+    mine = [row for row in fitting if (row["device_uuid"], row["partition"]) == devices[0]] if devices else []
+    full = {(row["ceiling"], row["intensity"] is None) for row in mine if row["mode"] == "full"}
+    return [r for r in mine if r["mode"] == "full" or (r["ceiling"], r["intensity"] is None) not in full]
+
+
+def _of_device(rows: list[dict[str, Any]], width_px: int) -> Drawn:
+    """The measured roofline of a device, without any kernel in it."""
+    from ..analysis.plot import roofline, roofline_content
+    from ..analysis.plot.style import render
+
+    picture, facts = roofline_content.of_device(rows)
+    return Drawn(render(lambda: roofline.draw(picture), width_px), facts, width_px)
+
+
+def occupied(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
+    """The occupancy of the longest of the kernels selected."""
+    from ..analysis.plot import occupancy
+    from ..analysis.plot.style import render
+
+    launched = of_workload(workload, kernel)
+    outcomes = [each.occupancy("hardware") for each in launched.kernels]
+    first, lead = launched.kernels[0], outcomes[0]
+    if isinstance(lead, Problem):
+        if not launched.informative and all(isinstance(outcome, Problem) for outcome in outcomes):
+            raise lead
+        raise BadInput(f"The occupancy of {first.name!r} cannot be drawn", lead.text)
+    achieved = first.profiled.achieved_waves_per_cu if first.profiled else None
+    notes = [*kernel_notes(first, lead), *launched.notes]
+    picture, facts = occupancy.of_kernel(lead, str(first.name), workload.name, achieved, notes)
+    return Drawn(render(lambda: occupancy.draw(picture), width_px), facts, width_px)
+
+
+def speed(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
+    """Percent of peak of each subsystem."""
+    from ..analysis.plot import bar_content, bars
+    from ..analysis.plot.style import render
+
+    of_panel = figures(workload, [bar_content.PANEL], View(kernel, quartiles=False))
+    picture, facts = bar_content.speed_of_light(workload.manifest, of_panel, kernel)
+    return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
+
+
+def compared(before: Workload, after: Workload, kernel: str | None, width_px: int) -> Drawn:
+    """Two workloads side by side."""
+    from ..analysis.plot import bar_content, bars
+    from ..analysis.plot.style import render
+
+    metrics, view = [bar_content.PANEL, bar_content.DURATION], View(kernel, quartiles=False)
+    both = (figures(before, metrics, view), figures(after, metrics, view))
+    picture, facts = bar_content.comparison((before.manifest, after.manifest), both, kernel)
+    return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
+
+
+def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, following: list[NextCall]) -> PlotResult:
     """Save a picture and answer with it."""
+    picture = drawn.picture
     notes = []
     name = f"{whose}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
     try:
-        png, svg = _saved(store.root / _FOLDER, name, width_px, picture)
+        png, svg = _saved(store.root / _FOLDER, name, drawn)
     except OSError as error:
         notes.append(f"The store cannot be written ({error.strerror or error}): the files are in a temporary folder.")
-        png, svg = _saved_elsewhere(name, width_px, picture)
-    shown = facts[:_MOST_FACTS]
-    if len(facts) > len(shown):
-        shown.append(f"{len(facts) - len(shown)} more are in the answer of {_SAME_IN_WORDS[kind]}.")
+        png, svg = _saved_elsewhere(name, drawn)
+    shown = drawn.facts[:_MOST_FACTS]
+    if len(drawn.facts) > len(shown):
+        shown.append(f"{len(drawn.facts) - len(shown)} more are in the answer of {_SAME_IN_WORDS[kind]}.")
     result = PlotResult(
         kind=kind,
         workload=subject,
@@ -128,36 +232,9 @@ def _shown(
     return result
 
 
-def _picture(
-    store: Store,
-    kind: Kind,
-    manifest: Manifest,
-    other: Manifest | None,
-    kernel: str | None,
-    asked: dict[str, Any],
-    width_px: int,
-) -> tuple[Picture, list[str]]:
-    """The picture and its facts; ``asked`` are the choices that only a roofline has."""
-    from ..analysis.plot import compare, occupancy, roofline, speed_of_light
-    from ..analysis.plot.style import render
-    from .plot_roofline import roofline_scene
-    from .plot_scenes import compare_scene, occupancy_scene, speed_scene
-
-    if other is not None:
-        compared, facts = compare_scene(store, manifest, other, kernel)
-        return render(lambda: compare.draw(compared), width_px), facts
-    if kind == "occupancy":
-        resident, facts = occupancy_scene(store, manifest, kernel)
-        return render(lambda: occupancy.draw(resident), width_px), facts
-    if kind == "speed_of_light":
-        reached, facts = speed_scene(store, manifest, kernel)
-        return render(lambda: speed_of_light.draw(reached), width_px), facts
-    placed, facts = roofline_scene(store, manifest, kernel, **asked)
-    return render(lambda: roofline.draw(placed), width_px), facts
-
-
-def _saved(folder: Path, name: str, width_px: int, picture: Picture) -> tuple[Path, Path]:
+def _saved(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
     """Write both files, each complete before it has its name."""
+    width_px, picture = drawn.width_px, drawn.picture
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}{'' if width_px == 800 else f'-{width_px}'}.png", folder / f"{name}.svg"
     for path, content in ((png, picture.png), (svg, picture.svg)):
@@ -170,9 +247,9 @@ def _saved(folder: Path, name: str, width_px: int, picture: Picture) -> tuple[Pa
     return png, svg
 
 
-def _saved_elsewhere(name: str, width_px: int, picture: Picture) -> tuple[Path, Path]:
+def _saved_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
     try:
-        return _saved(_temporary(), name, width_px, picture)
+        return _saved(_temporary(), name, drawn)
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreProblem("The picture can be written nowhere", why, "Name a store with --store") from error

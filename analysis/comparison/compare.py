@@ -66,7 +66,7 @@ class Version:
 
     @classmethod
     def of(cls, workload: Workload) -> Version:
-        limits = None if work.family(workload.arch) is None else ceilings.of_workload(workload)
+        limits = None if work.family(workload.arch) is None else ceilings.theoretical(workload)
         return cls(workload, {k.name: k for k in time.kernels(workload)}, limits)
 
     @property

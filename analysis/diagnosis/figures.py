@@ -46,7 +46,7 @@ class Case:
     target: str
     subject: Subject
     values: Values
-    view: limits.View | None
+    view: limits.KernelLimits | None
 
 
 def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple[list[Subject], int]:

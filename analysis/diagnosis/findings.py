@@ -98,17 +98,12 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     return [_diagnosis(case, stated) for case in cases], total
 
 
-def _views(workload: Workload, subjects: list[Subject]) -> dict[str, limits.View]:
+def _views(workload: Workload, subjects: list[Subject]) -> dict[str, limits.KernelLimits]:
     """The mixed-pipe view of each kernel."""
     if not subjects:
         return {}
     prepared = prepare(workload, Asked(kernel=[s.kernel for s in subjects]))
-    return {
-        done.kernel: limits.view(
-            prepared.formulas, prepared.target, done, prepared.collected, prepared.ceilings, prepared.theory
-        )
-        for done in prepared.collected.groups
-    }
+    return {work.kernel: limits.of_kernel(prepared, work) for work in prepared.collected.groups}
 
 
 def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:

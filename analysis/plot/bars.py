@@ -1,4 +1,4 @@
-"""Horizontal bars of percent of peak by subsystem, for one workload or two side by side."""
+"""Percent of peak by subsystem as bars: speed of light of one workload, or of two side by side with their times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .style import AFTER, BEFORE, FAINT, GRID, INK, LEVELS, OTHER, Page, number, shortened
+from .style import (
+    AFTER,
+    BEFORE,
+    FAINT,
+    GRID,
+    INK,
+    LEVELS,
+    LINE,
+    OTHER,
+    TITLE,
+    WIDTH,
+    Page,
+    number,
+    page,
+    shortened,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +30,8 @@ if TYPE_CHECKING:
 NAME, LABELS, RIGHT = 122, 322, 182
 _COLOURS = {"fabric": LEVELS["hbm"], **LEVELS}
 _MOST = 115.0
+_TOP, _TIME, _EACH, _EACH_PAIR = 62, 58.0, 19.0, 26.0
+"""Pixels: the first panel from above, the height of the times, of a row, and of a row of two bars."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +54,48 @@ class Row:
     values: Sequence[Value | None]
 
 
-def panel(made: Page, rows: Sequence[Row], top: float, each: float, width: float) -> Axes:
+@dataclass(frozen=True)
+class Time:
+    """Time of the dispatches selected in one workload, in nanoseconds."""
+
+    name: str
+    total_ns: float | None
+    dispatches: int
+
+
+@dataclass(frozen=True)
+class BarPicture:
+    """All that the picture shows; with ``times``, every row has two values, baseline and candidate."""
+
+    title: str
+    subtitle: str
+    rows: Sequence[Row]
+    statements: Sequence[str]
+    times: tuple[Time, Time] | None = None
+
+
+def draw(shown: BarPicture) -> Page:
+    """The picture as a page."""
+    below = wrapped(shown.statements, WIDTH - 40)
+    each, top = (_EACH_PAIR, _TOP + _TIME + 58) if shown.times else (_EACH, _TOP)
+    tall = each * len(shown.rows)
+    made = page(top + tall + (50 if shown.rows else 0) + LINE * len(below) + 8)
+    made.text(14, 12, shortened(shown.title, WIDTH - 30, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="head")
+    made.text(14, 34, shortened(shown.subtitle, WIDTH - 30), color=FAINT, kind="head")
+    if shown.times:
+        _times(made, shown.times)
+    if shown.rows:
+        _panel(made, shown.rows, top, each)
+    made.lines(14, top + tall + (46 if shown.rows else 0), below, WIDTH, color=FAINT, kind="statement")
+    return made
+
+
+def _panel(made: Page, rows: Sequence[Row], top: float, each: float) -> None:
     """Bars below each other, ``each`` pixels a row; subsystem and title at the left, figures at the right."""
     from matplotlib.ticker import FuncFormatter
 
     tall = each * len(rows)
-    axes = made.axes(LABELS, top, width - LABELS - RIGHT, tall)
+    axes = made.axes(LABELS, top, WIDTH - LABELS - RIGHT, tall)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0, _MOST)
     axes.set_xticks(range(0, 101, 20))
@@ -60,8 +114,7 @@ def panel(made: Page, rows: Sequence[Row], top: float, each: float, width: float
         before = row.subsystem
         made.text(LABELS - 8, y, shortened(row.title, LABELS - NAME - 10), va="center", ha="right", kind="title")
         _bars(axes, i, row)
-        _figures(made, row, width - RIGHT + 6, y)
-    return axes
+        _figures(made, row, WIDTH - RIGHT + 6, y)
 
 
 def _bars(axes: Axes, i: int, row: Row) -> None:
@@ -95,3 +148,36 @@ def _figures(made: Page, row: Row, x: float, y: float) -> None:
     made.text(x + 58, y, f"{number(value.pct)} %", va="center", ha="right", kind="value")
     beside = doubts or ("" if row.unit == "%" else f"{number(value.value)} {row.unit.replace('cycles/', 'cyc/')}")
     made.text(x + 68, y, shortened(beside, RIGHT - 82), va="center", kind="value")
+
+
+def _times(made: Page, times: tuple[Time, Time]) -> None:
+    """Time as two bars, which are also the key of the colours below."""
+    from matplotlib.ticker import FuncFormatter
+
+    known = [t.total_ns for t in times if t.total_ns]
+    unit, size = next(
+        (u, s) for u, s in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)) if max(known, default=1) >= s
+    )
+    axes = made.axes(LABELS, _TOP, WIDTH - LABELS - RIGHT, _TIME)
+    axes.set_ylim(1.5, -0.5)
+    axes.set_xlim(0, 1.15 * max(known, default=1.0) / size)
+    axes.set_yticks([])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel(f"GPU time ({unit})")
+    for i, (time, colour, role) in enumerate(zip(times, (BEFORE, AFTER), ("baseline", "candidate"), strict=True)):
+        y = _TOP + _TIME * (i + 0.5) / 2
+        made.text(14, y, role, va="center", weight="bold", kind="subsystem")
+        made.text(LABELS - 8, y, shortened(time.name, LABELS - NAME - 10), va="center", ha="right", kind="title")
+        words = "no usable timing"
+        if time.total_ns:
+            axes.barh(
+                [i], [time.total_ns / size], height=0.62, color=colour, edgecolor=INK, linewidth=0.4, gid=f"time-{i}"
+            )
+            words = (
+                f"{number(time.total_ns / size)} {unit} in {time.dispatches} dispatch{'es' * (time.dispatches != 1)}"
+            )
+        made.text(WIDTH - RIGHT + 6, y, shortened(words, RIGHT - 12), va="center", kind="value")
+    if len(known) == 2:
+        ratio = known[1] / known[0]
+        inverse = f" (÷ {number(1 / ratio)})" if ratio < 1 else ""
+        made.text(WIDTH - RIGHT + 6, _TOP + _TIME + 14, f"time × {number(ratio)}{inverse}", weight="bold", kind="value")

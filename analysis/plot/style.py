@@ -192,24 +192,6 @@ def wrapped(sentences: Sequence[str], width: float, size: float = SMALL) -> list
     return lines
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions at least ``gap`` apart between ``low`` and ``high``, in all as near to ``wanted`` as can be."""
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    pools: list[tuple[float, int]] = []
-    for rank, i in enumerate(order):
-        mean, n = wanted[i] - rank * gap, 1
-        while pools and pools[-1][0] >= mean:
-            before, m = pools.pop()
-            mean, n = (before * m + mean * n) / (m + n), m + n
-        pools.append((mean, n))
-    flat = [mean for mean, n in pools for _ in range(n)]
-    top = max(low, high - (len(wanted) - 1) * gap)
-    found = [0.0] * len(wanted)
-    for rank, i in enumerate(order):
-        found[i] = min(max(flat[rank], low), top) + rank * gap
-    return found
-
-
 def ranges(numbers: Sequence[int]) -> str:
     """1, 2, 3, 5 as 1-3, 5."""
     runs: list[list[int]] = []

@@ -1,18 +1,19 @@
-"""The ceilings that count for a workload: theory, measured, recorded with a profile, or stated by hand; never mixed."""
+"""The ceilings of a device, theoretical or measured or stated by hand, and the choice of one kind; never mixed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from .. import measured_ceilings as peaks
-from ..catalogue import targets
+from .. import measured_ceilings
 from ..catalogue.formula import references
-from ..catalogue.products import Product, identify
+from ..catalogue.products import identify
 from ..catalogue.work import Bound, Family, family
+from ..database import sql_literal
+from ..notes import Note, Reason
 from ..problems import BadArgument, near
 from ..store import Manifest
 from ..workload import Workload
@@ -23,14 +24,18 @@ if TYPE_CHECKING:
 
 Source = Literal["empirical", "theoretical"]
 _MEMORY = ("max_mclk", "num_hbm_channels", "hbm_bw_gbs")
+_MODES = ("full", "quick")
+"""The fuller measurement counts."""
+_STALE_DAYS = 90
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One ceiling, in GB/s, GFLOP/s, GIOP/s or GIPS.
+    """What a device reaches of one thing, in GB/s, GFLOP/s, GIOP/s or GIPS.
 
     ``source`` says how it was found: the formula with its inputs, or the tool that measured it and when.
-    ``low`` and ``high`` are the interval of a measurement, where it states one.
+    ``low`` and ``high`` are the interval of a measurement, where it states one. ``derived_from`` is the measured
+    ceiling that it follows from, where it was not measured itself.
     """
 
     name: str
@@ -40,13 +45,15 @@ class Ceiling:
     source: str
     low: float | None = None
     high: float | None = None
+    derived_from: str | None = None
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)
 class SweepPoint:
     """What was reached at one intensity (operations per byte of device memory): a point of the measured roof."""
 
-    name: str
+    ceiling: str
     intensity: float
     value: float
     unit: str
@@ -54,13 +61,13 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """A set of ceilings of one kind for one device; ``missing`` says in words why some have no value."""
+    """A set of ceilings of one kind for one device; ``missing`` says why some have no value."""
 
     kind: Source
     device: str
     known: dict[str, Ceiling]
-    missing: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    missing: dict[str, Reason] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
     sweep: tuple[SweepPoint, ...] = ()
 
     def value(self, name: str) -> float | None:
@@ -69,52 +76,42 @@ class Ceilings:
 
     def ridge(self, compute: str, level: str) -> float | None:
         """The intensity (operations per byte) at which a level's bandwidth meets a compute ceiling."""
-        peak, bandwidth = self.value(compute), self.value(f"{level}.bw")
-        return peak / bandwidth if peak is not None and bandwidth else None
+        rate, bandwidth = self.value(compute), self.value(f"{level}.bw")
+        return rate / bandwidth if rate is not None and bandwidth else None
 
 
-def of_product(con: duckdb.DuckDBPyConnection, product: Product) -> Ceilings:
-    """The theoretical ceilings of a product, from its data sheet and the facts of its target."""
-    formulas = family(product.family, product.target)
-    facts = {name: fact.value for name, fact in (formulas.facts | product.all_facts).items()}
-    return theoretical(con, formulas, facts, product.title)
+def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | None = None) -> tuple[Ceilings, Ceilings]:
+    """The set of ceilings to use, and the theoretical one to judge by what is possible.
 
-
-def theoretical(con: duckdb.DuckDBPyConnection, formulas: Family, facts: Mapping[str, float], device: str) -> Ceilings:
-    """Evaluate the ceiling formulas of a family over facts: clock x units x rate per clock.
-
-    A rate that the target does not have is left out; a device figure that is unknown (a clock) is named in ``missing``.
+    Asked for empirical ones where there are none, it falls back to theory as a whole and says so. ``by_hand`` are
+    ceilings that the caller states (GB/s, GFLOP/s, GIOP/s, GIPS by name); they replace measured ones of that name.
+    Raises BadArgument where their names or values are wrong.
     """
-    needs = references([f for b in formulas.bounds for f in b.ceiling])
-    ready: dict[str, tuple[Bound, str]] = {}
-    missing: dict[str, str] = {}
-    for bound in formulas.bounds:
-        lacks = [sorted(needs[f] - facts.keys()) for f in bound.ceiling]
-        if [] in lacks:
-            ready[bound.key] = (bound, bound.ceiling[lacks.index([])])
-        elif not any(name.endswith("_clk") for name in lacks[0]):
-            missing[bound.key] = f"{', '.join(lacks[0])} unknown"
-    if not ready:
-        return Ceilings("theoretical", device, {}, missing)
-    given = ", ".join(f"{v!r}::DOUBLE AS {k}" for k, v in facts.items())
-    items = ", ".join(f"({formula})::DOUBLE" for _, formula in ready.values())
-    values = con.execute(f"SELECT {items} FROM (SELECT {given})").fetchone() or ()
-    known = {
-        name: Ceiling(name, bound.unit, float(value), "theoretical", f"{formula}: {_inputs(needs[formula], facts)}")
-        for (name, (bound, formula)), value in zip(ready.items(), values, strict=True)
-        if value is not None and math.isfinite(value) and value > 0
-    }
-    return Ceilings("theoretical", device, known, missing)
+    theory = theoretical(workload)
+    if source == "theoretical":
+        if by_hand:
+            raise BadArgument(
+                "Ceilings given by hand are empirical",
+                "they are never mixed with theory",
+                'Use ceiling_source="empirical"',
+            )
+        return theory, theory
+    reached = measured(workload)
+    if by_hand:
+        return _with_stated(reached, by_hand, workload), theory
+    if reached is not None:
+        return reached, theory
+    text = "No measured ceilings of this device are in the store: these are theoretical, which no kernel quite reaches."
+    return replace(theory, notes=[Note("none_measured", text), *theory.notes]), theory
 
 
-def of_workload(workload: Workload) -> Ceilings:
+def theoretical(workload: Workload) -> Ceilings:
     """The theoretical ceilings of the device that a workload ran on.
 
     Its own facts count first; what they leave open, and the memory, comes from the data sheet where the product is
     known beyond doubt.
     """
-    target, manifest = workload.target, workload.manifest
-    formulas = family(target.family, target.target)
+    target, manifest, formulas = workload.target, workload.manifest, _formulas(workload)
     facts = {n: f.value for n, f in (formulas.facts | target.facts).items()} | manifest.facts
     device = f"{manifest.device or target.title} ({target.target})"
     product, notes = identify(manifest.device, manifest.arch, manifest.facts), []
@@ -124,45 +121,122 @@ def of_workload(workload: Workload) -> Ceilings:
         contradicted = sorted(n for n in _MEMORY if n in sheet and manifest.facts.get(n, sheet[n]) != sheet[n])
         facts |= {n: sheet[n] for n in taken} | {n: sheet[n] for n in _MEMORY if n in sheet}
         if taken:
-            notes.append(
-                f"Not stated in the profile and taken from the data sheet of {product.title}: {', '.join(taken)}."
-            )
+            text = f"Not stated in the profile and taken from the data sheet of {product.title}: {', '.join(taken)}."
+            notes.append(Note("data_sheet", text))
         for name in contradicted:
-            notes.append(
+            text = (
                 f"The profile states {name} = {manifest.facts[name]:g}, the data sheet of {product.title} "
                 f"{sheet[name]:g}; the data sheet counts here."
             )
-    return replace(theoretical(workload.cursor, formulas, facts, device), notes=notes)
+            notes.append(Note("data_sheet_differs", text))
+    return replace(from_facts(workload.cursor, formulas, facts, device), notes=notes)
+
+
+def from_facts(con: duckdb.DuckDBPyConnection, formulas: Family, facts: Mapping[str, float], device: str) -> Ceilings:
+    """Evaluate the ceiling formulas of a family over facts: clock x units x rate per clock.
+
+    A rate that the target does not have is left out; a device figure that is unknown (a clock) is named in ``missing``.
+    """
+    needs = references([f for b in formulas.bounds for f in b.ceiling])
+    ready: dict[str, tuple[Bound, str]] = {}
+    missing: dict[str, Reason] = {}
+    for bound in formulas.bounds:
+        lacks = [sorted(needs[f] - facts.keys()) for f in bound.ceiling]
+        if [] in lacks:
+            ready[bound.key] = (bound, bound.ceiling[lacks.index([])])
+        elif not any(name.endswith("_clk") for name in lacks[0]):
+            missing[bound.key] = Reason("no_fact", f"{', '.join(lacks[0])} unknown")
+    if not ready:
+        return Ceilings("theoretical", device, {}, missing)
+    constants = ", ".join(f"{v!r}::DOUBLE AS {k}" for k, v in facts.items())
+    items = ", ".join(f"({formula})::DOUBLE" for _, formula in ready.values())
+    values = con.execute(f"SELECT {items} FROM (SELECT {constants})").fetchone() or ()
+    known = {
+        name: Ceiling(name, bound.unit, float(value), "theoretical", f"{formula}: {_inputs(needs[formula], facts)}")
+        for (name, (bound, formula)), value in zip(ready.items(), values, strict=True)
+        if value is not None and math.isfinite(value) and value > 0
+    }
+    return Ceilings("theoretical", device, known, missing)
+
+
+def measured(workload: Workload) -> Ceilings | None:
+    """What a workload's device reached: by run_peak_benchmarks on that very device, else as recorded with the workload,
+    else by run_peak_benchmarks on another device of its product, else as recorded with another workload of it.
+
+    Ceilings of another machine or an old measurement are used with a note; those of another product never.
+    """
+    benchmarked = _benchmarked(workload)
+    if benchmarked and benchmarked.exact:
+        best: Ceilings | None = benchmarked.ceilings
+    elif own := _recorded(workload, workload.manifest):
+        best = own
+    elif benchmarked:
+        best = benchmarked.ceilings
+    else:
+        recorded = (_recorded(workload, other) for other in _others_of_product(workload))
+        best = next((ceilings for ceilings in recorded if ceilings), None)
+    return _with_derived(best, _formulas(workload)) if best else None
+
+
+def _formulas(workload: Workload) -> Family:
+    return family(workload.target.family, workload.target.target)
 
 
 def _inputs(names: frozenset[str], facts: Mapping[str, float]) -> str:
     return ", ".join(f"{n} = {facts[n]:g}" for n in sorted(names))
 
 
-_MODES = ("full", "quick")
-"""The fuller measurement counts."""
-_UNIT = "GB/s"
+def _with_derived(ceilings: Ceilings, formulas: Family) -> Ceilings:
+    """Add ceilings that follow from a measured one, such as instruction issue from the rate of FP32 multiply-adds."""
+    derived = {}
+    for bound in formulas.bounds:
+        like = bound.like
+        if bound.key not in ceilings.known and like is not None and (base := ceilings.known.get(like.name)):
+            value, source = base.value * like.factor, f"like {base.name} x {like.factor:g}"
+            derived[bound.name] = Ceiling(bound.name, bound.unit, value, "empirical", source, derived_from=base.name)
+    known = ceilings.known | derived
+    missing = {b.key: Reason("no_ceiling", "not measured") for b in formulas.bounds if b.key not in known}
+    return replace(ceilings, known=known, missing=missing)
 
 
-@dataclass(frozen=True)
-class Benchmarked:
-    """Measured ceilings, whether they are of the very device (``exact``), and when they were measured last."""
+def _with_stated(base: Ceilings | None, values: Mapping[str, float], workload: Workload) -> Ceilings:
+    """Measured ceilings with those that the caller states in their place."""
+    formulas, manifest = _formulas(workload), workload.manifest
+    units = {b.key: b.unit for b in formulas.bounds}
+    stated = {}
+    for word, value in values.items():
+        name = word if word in units else f"{word}.bw"
+        if name not in units:
+            raise BadArgument(f"Unknown ceiling {word!r}", near(word, units), f"Known: {', '.join(units)}")
+        if not math.isfinite(value) or value <= 0:
+            raise BadArgument(f"The ceiling {word!r} is {value!r}", "it must be a positive number", f"In {units[name]}")
+        stated[name] = Ceiling(name, units[name], float(value), "empirical", "given by the caller", by_hand=True)
+    base = base or Ceilings("empirical", manifest.device or manifest.arch or "unknown device", {})
+    kept = {n: c for n, c in base.known.items() if c.derived_from is None}
+    note = Note("by_hand", f"Given by the caller: {', '.join(stated)}; these count before measured ones.")
+    return _with_derived(replace(base, known=kept | stated, notes=[*base.notes, note]), formulas)
 
+
+# -- measured by run_peak_benchmarks ---------------------------------------------------------------
+
+
+class _Benchmarked(NamedTuple):
     ceilings: Ceilings
     exact: bool
-    measured_at: str
+    """Whether they are of the very device that the workload ran on."""
 
 
-def of_device(workload: Workload, names: Sequence[str]) -> Benchmarked | None:
-    """The ceilings ``names`` and the sweeps of the device that a workload ran on, else of another of its product.
+def _benchmarked(workload: Workload) -> _Benchmarked | None:
+    """The ceilings and the sweeps of the device that a workload ran on, else of another of its product.
 
     Devices of the workload's machine come before others, then newer measurements before older ones. Figures above
     theory never count.
     """
     manifest = workload.manifest
     devices: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
-    for row in peaks.latest(workload.cursor, workload.store):
-        if row["gpu"] == manifest.arch and row["status"] in peaks.USABLE and row["value"] and row["mode"] in _MODES:
+    for row in measured_ceilings.latest(workload.cursor, workload.store):
+        usable = row["status"] in measured_ceilings.USABLE and row["value"] and row["mode"] in _MODES
+        if usable and row["gpu"] == manifest.arch:
             devices.setdefault((row["device_uuid"], row["partition"]), []).append(row)
     fitting = [rows for rows in devices.values() if _is(rows[0], manifest) or _alike(rows[0], manifest)]
     if not fitting:
@@ -171,13 +245,15 @@ def of_device(workload: Workload, names: Sequence[str]) -> Benchmarked | None:
     first, exact = rows[0], _is(rows[0], manifest)
     points = _fullest([r for r in rows if r["intensity"] is not None])
     rates = _fullest([r for r in rows if r["intensity"] is None])
+    names = {b.key for b in _formulas(workload).bounds}
     known = {r["ceiling"]: _ceiling(r) for r in rates if r["ceiling"] in names}
     if not known:
         return None
-    sweep = sorted((SweepPoint(r["ceiling"], r["intensity"], r["value"], r["unit"]) for r in points), key=_place)
+    sweep = [SweepPoint(r["ceiling"], r["intensity"], r["value"], r["unit"]) for r in points]
+    sweep.sort(key=lambda point: (point.ceiling, point.intensity))
     title = f"{first['device'] or first['gpu']} ({first['gpu']}), {first['device_uuid']}"
-    made = Ceilings("empirical", title, known, {}, _notes(rates, manifest, exact), tuple(sweep))
-    return Benchmarked(made, exact, first["measured_at"])
+    notes = [*_about_benchmarks(rates, manifest, exact), *_stale(first["measured_at"], manifest)]
+    return _Benchmarked(Ceilings("empirical", title, known, {}, notes, tuple(sweep)), exact)
 
 
 def _is(row: dict[str, Any], manifest: Manifest) -> bool:
@@ -210,159 +286,51 @@ def _fullest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _ceiling(row: dict[str, Any]) -> Ceiling:
-    origin = f"run_peak_benchmarks ({row['mode']}), {row['measured_at']}"
-    return Ceiling(row["ceiling"], row["unit"], row["value"], "empirical", origin, row["p05"], row["p95"])
+    source = f"run_peak_benchmarks ({row['mode']}), {row['measured_at']}"
+    return Ceiling(row["ceiling"], row["unit"], row["value"], "empirical", source, row["p05"], row["p95"])
 
 
-def _place(point: SweepPoint) -> tuple[str, float]:
-    return point.name, point.intensity
-
-
-def _notes(rows: list[dict[str, Any]], manifest: Manifest, exact: bool) -> list[str]:
+def _about_benchmarks(rows: list[dict[str, Any]], manifest: Manifest, exact: bool) -> list[Note]:
     first = rows[0]
     whose = "this workload's device"
     if not exact:
-        whose = f"{'the same machine, a device' if _here(first, manifest) else 'ANOTHER device'} of the same product"
-    notes = [
+        here = manifest.host is not None and first["host"] == manifest.host
+        whose = f"{'the same machine, a device' if here else 'ANOTHER device'} of the same product"
+    text = (
         f"The ceilings are of {whose}, measured by run_peak_benchmarks "
         f"({first['measured_at']}, driver {first['driver'] or 'unknown'}): what kernels made for it reached, so "
         "a little more can be right."
-    ]
-    ways = [r for r in rows if r["ceiling"].startswith("hbm.") and r["unit"] == _UNIT and r["ceiling"] != "hbm.bw"]
+    )
+    notes = [Note("benchmarked", text)]
+    ways = [r for r in rows if r["ceiling"].startswith("hbm.") and r["unit"] == "GB/s" and r["ceiling"] != "hbm.bw"]
     if ways:
-        told = ", ".join(f"{r['ceiling'].removeprefix('hbm.')} {r['value']:.0f}" for r in ways)
-        notes.append(f"hbm.bw is the best of: {told} GB/s.")
+        listed = ", ".join(f"{r['ceiling'].removeprefix('hbm.')} {r['value']:.0f}" for r in ways)
+        notes.append(Note("best_of", f"hbm.bw is the best of: {listed} GB/s."))
     if doubtful := [r["ceiling"] for r in rows if r["status"] == "suspect"]:
-        notes.append(f"Suspect when measured: {', '.join(doubtful[:6])}.")
+        notes.append(Note("suspect_ceilings", f"Suspect when measured: {', '.join(doubtful[:6])}."))
     return notes
 
 
-def _here(row: dict[str, Any], manifest: Manifest) -> bool:
-    return manifest.host is not None and row["host"] == manifest.host
+# -- recorded with a profile -----------------------------------------------------------------------
 
 
-_STALE_DAYS = 90
+class _Recorded(NamedTuple):
+    ceiling: str
+    unit: str
+    value: float
+    low: float | None
+    high: float | None
+    device_id: int | None
+    method: str | None
+    measured_at: str | None
 
 
-def empirical(workload: Workload) -> Ceilings | None:
-    """The measured ceilings of a workload's device: its own by run_peak_benchmarks, those that came with the workload,
-    else those of the same product.
-
-    Of several devices in one file, device 0 is taken, as profilers and benchmarks number GPUs differently. Ceilings
-    of another machine or an old measurement are used with a note; those of another product never.
-    """
-    manifest, store = workload.manifest, workload.store
-    ours = of_device(workload, list(_names(manifest)))
-    if ours and ours.exact:
-        return _with_likes(_aged(ours, manifest), manifest)
-    others = [m for m in reversed(store.scan()[0]) if m.id != manifest.id and _same_product(m, manifest)]
-    others.sort(key=lambda m: m.host is None or m.host != manifest.host)
-    for candidate in [manifest, *others]:
-        if ours and candidate.id != manifest.id:
-            return _with_likes(_aged(ours, manifest), manifest)
-        if store.file(candidate, "ceilings") is None:
-            continue
-        rows = workload.rows(
-            "SELECT ceiling, unit, value, low, high, device_id, method, measured_at, device_uuid, gpu "
-            f"FROM {Workload(store, candidate).relation('ceilings')} WHERE kind = 'empirical' AND value > 0 "
-            "ORDER BY device_id NULLS FIRST"
-        )
-        rows = [r for r in rows if r[9] in (None, "", manifest.arch)]
-        if not rows:
-            continue
-        device = rows[0][5]
-        chosen = [r for r in rows if r[5] == device]
-        notes = _origin(manifest, candidate, sorted({r[5] for r in rows if r[5] is not None}), chosen[0])
-        names = _names(manifest)
-        known = {}
-        for name, unit, value, low, high, _, method, at, *_ in chosen:
-            origin = f"{method or 'measured'}{f', {at}' if at else ''}"
-            known[name] = Ceiling(name, names.get(name, unit), value, "empirical", origin, low, high)
-        title = (
-            f"{candidate.device or candidate.arch} ({candidate.arch}), device {device if device is not None else '?'}"
-        )
-        return _with_likes(Ceilings("empirical", title, known, {}, notes), manifest)
-    return _with_likes(_aged(ours, manifest), manifest) if ours else None
-
-
-def given(manifest: Manifest, values: Mapping[str, float], known: Ceilings | None) -> Ceilings:
-    """Ceilings that the caller states (GB/s, GFLOP/s, GIOP/s, GIPS by name); they override measured ones by name.
-
-    Raises BadArgument for an unknown name or a value that is no positive number.
-    """
-    names = _names(manifest)
-    found = {}
-    for word, value in values.items():
-        name = word if word in names else f"{word}.bw"
-        if name not in names:
-            raise BadArgument(f"Unknown ceiling {word!r}", near(word, names), f"Known: {', '.join(names)}")
-        if not math.isfinite(value) or value <= 0:
-            raise BadArgument(f"The ceiling {word!r} is {value!r}", "it must be a positive number", f"In {names[name]}")
-        found[name] = Ceiling(name, names[name], float(value), "empirical", "given by the caller")
-    base = known or Ceilings("empirical", manifest.device or manifest.arch or "unknown device", {})
-    measured = {n: c for n, c in base.known.items() if not c.source.startswith("like ")}
-    note = f"Given by the caller: {', '.join(found)}; these count before measured ones."
-    return _with_likes(replace(base, known=measured | found, notes=[*base.notes, note]), manifest)
-
-
-def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | None = None) -> tuple[Ceilings, Ceilings]:
-    """The set of ceilings to use, and the theoretical one to judge by what is possible.
-
-    Asked for empirical ones where there are none, it falls back to theory as a whole and says so.
-    """
-    theory = of_workload(workload)
-    if source == "theoretical":
-        if by_hand:
-            raise BadArgument(
-                "Ceilings given by hand are empirical",
-                "they are never mixed with theory",
-                'Use ceiling_source="empirical"',
-            )
-        return theory, theory
-    found = empirical(workload)
-    if by_hand:
-        return given(workload.manifest, by_hand, found), theory
-    if found is not None:
-        return found, theory
-    note = "No measured ceilings of this device are in the store: these are theoretical, which no kernel quite reaches."
-    return replace(theory, notes=[note, *theory.notes]), theory
-
-
-def _aged(ours: Benchmarked, manifest: Manifest) -> Ceilings:
-    """The benchmarks' ceilings, with a note where they are old."""
-    notes = [*ours.ceilings.notes, *_stale(_age_days(ours.measured_at, manifest))]
-    return replace(ours.ceilings, notes=notes)
-
-
-def _stale(age: float | None) -> list[str]:
-    if age is None or age <= _STALE_DAYS:
-        return []
-    return [f"The ceilings are STALE: measured {age:.0f} days apart from this workload."]
-
-
-def _names(manifest: Manifest) -> dict[str, str]:
-    """Every ceiling's name and unit for a workload's target."""
-    formulas = family(targets.gpu(manifest.arch or "").family, manifest.arch or "")
-    return {b.key: b.unit for b in formulas.bounds}
-
-
-def _with_likes(found: Ceilings, manifest: Manifest) -> Ceilings:
-    """Add ceilings that follow from a measured one, such as instruction issue from the rate of FP32 multiply-adds."""
-    formulas = family(targets.gpu(manifest.arch or "").family, manifest.arch or "")
-    added = {}
-    for bound in formulas.bounds:
-        if bound.key in found.known or bound.like is None or bound.like.name not in found.known:
-            continue
-        base = found.known[bound.like.name]
-        added[bound.name] = Ceiling(
-            bound.name,
-            bound.unit,
-            base.value * bound.like.factor,
-            "empirical",
-            f"like {base.name} x {bound.like.factor:g}",
-        )
-    missing = {b.key: "not measured" for b in formulas.bounds if b.key not in found.known | added}
-    return replace(found, known=found.known | added, missing=missing)
+def _others_of_product(workload: Workload) -> Iterator[Manifest]:
+    """Other workloads of a device like this one: those of the same machine first, then newer ones."""
+    mine = workload.manifest
+    others = [m for m in reversed(workload.store.scan()[0]) if m.id != mine.id and _same_product(m, mine)]
+    others.sort(key=lambda m: m.host is None or m.host != mine.host)
+    return iter(others)
 
 
 def _same_product(one: Manifest, other: Manifest) -> bool:
@@ -372,24 +340,66 @@ def _same_product(one: Manifest, other: Manifest) -> bool:
     return one.arch == other.arch and (one.device or "") == (other.device or "") and alike
 
 
-def _origin(manifest: Manifest, candidate: Manifest, devices: list[int], row: tuple[object, ...]) -> list[str]:
-    """Where the ceilings come from, in words, and what speaks against them."""
-    method, at = row[6] or "an unnamed benchmark", row[7]
-    notes = [
-        f"Ceilings measured by {method}{f', {at}' if at else ''}, device {row[5]}: lower bounds of what is possible, "
-        "so more than 100 % of one can be right."
+def _recorded(workload: Workload, origin: Manifest) -> Ceilings | None:
+    """The ceilings that came with the workload ``origin``; None where it has none for this target.
+
+    Of several devices in one file, the first is taken, as profilers and benchmarks number GPUs differently.
+    """
+    if workload.store.file(origin, "ceilings") is None:
+        return None
+    rows = [
+        _Recorded(*row)
+        for row in workload.rows(
+            f"SELECT {', '.join(_Recorded._fields)} FROM {Workload(workload.store, origin).relation('ceilings')} "
+            f"WHERE kind = 'empirical' AND value > 0 AND coalesce(gpu, '') IN ('', {sql_literal(workload.arch)}) "
+            "ORDER BY device_id NULLS FIRST"
+        )
     ]
+    if not rows:
+        return None
+    device = rows[0].device_id
+    units = {b.key: b.unit for b in _formulas(workload).bounds}
+    known = {}
+    for row in rows:
+        if row.device_id == device:
+            source = f"{row.method or 'measured'}{_dated(row)}"
+            unit = units.get(row.ceiling, row.unit)
+            known[row.ceiling] = Ceiling(row.ceiling, unit, row.value, "empirical", source, row.low, row.high)
+    title = f"{origin.device or origin.arch} ({origin.arch}), device {device if device is not None else '?'}"
+    return Ceilings("empirical", title, known, {}, _about_recorded(workload.manifest, origin, rows))
+
+
+def _dated(row: _Recorded) -> str:
+    return f", {row.measured_at}" if row.measured_at else ""
+
+
+def _about_recorded(manifest: Manifest, origin: Manifest, rows: list[_Recorded]) -> list[Note]:
+    """Where recorded ceilings come from, and what speaks against them."""
+    first, devices = rows[0], sorted({r.device_id for r in rows if r.device_id is not None})
+    text = (
+        f"Ceilings measured by {first.method or 'an unnamed benchmark'}{_dated(first)}, device {first.device_id}: "
+        "lower bounds of what is possible, so more than 100 % of one can be right."
+    )
+    notes = [Note("recorded", text)]
     if len(devices) > 1:
-        notes.append(f"That file holds devices {', '.join(map(str, devices))}; their ceilings differ by a few percent.")
-    if candidate.id != manifest.id:
-        same = candidate.host is not None and candidate.host == manifest.host
+        text = f"That file holds devices {', '.join(map(str, devices))}; their ceilings differ by a few percent."
+        notes.append(Note("several_devices", text))
+    if origin.id != manifest.id:
+        same = origin.host is not None and origin.host == manifest.host
         where = "of the same machine" if same else "of ANOTHER device of the same product"
-        notes.append(f"The ceilings are {where}: they came with workload {candidate.id}, not with this one.")
-        notes += _stale(_age_days(str(at or ""), manifest))
+        text = f"The ceilings are {where}: they came with workload {origin.id}, not with this one."
+        notes += [Note("from_other_workload", text), *_stale(str(first.measured_at or ""), manifest)]
     return notes
 
 
-def _age_days(at: str, manifest: Manifest) -> float | None:
+def _stale(measured_at: str, manifest: Manifest) -> list[Note]:
+    days = _days_apart(measured_at, manifest)
+    if days is None or days <= _STALE_DAYS:
+        return []
+    return [Note("stale", f"The ceilings are STALE: measured {days:.0f} days apart from this workload.")]
+
+
+def _days_apart(at: str, manifest: Manifest) -> float | None:
     """Days between a measurement and a workload's entry into the store; None where the date cannot be read."""
     text = at.split(" (")[0].strip()
     for read in (datetime.fromisoformat, lambda t: datetime.strptime(t, "%a %b %d %H:%M:%S %Y")):

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..catalogue import metrics as catalog
-from ..catalogue import targets
 from ..catalogue.work import Family, family, formulas
 from ..engine.compile import scattered
 from ..engine.sums import By, Collected, Page, collect
@@ -36,6 +35,7 @@ class RooflineInputs:
     collected: Collected
     ceilings: Ceilings
     theory: Ceilings
+    asked: Asked
     scattered: list[str]
     """Levels whose bytes were counted in another pass than the operations, or these in several."""
 
@@ -54,8 +54,8 @@ def prepare(
     page = Page(workload.select(asked.kernel, asked.dispatches), asked.by, asked.limit, asked.offset)
     collected = collect(workload, formulas(target), page)
     chosen, theory = choose(workload, source, by_hand)
-    known = family(targets.gpu(target).family, target)
-    counts = [o.count for o in known.operations(target, "flop")]
-    read = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in known.level}
-    mixed = scattered(workload, read)
-    return RooflineInputs(target, known, workload.facts, collected, chosen, theory, mixed)
+    stated = family(workload.target.family, target)
+    counts = [o.count for o in stated.operations(target, "flop")]
+    read = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in stated.level}
+    apart = scattered(workload, read)
+    return RooflineInputs(target, stated, workload.facts, collected, chosen, theory, asked, apart)

@@ -1,4 +1,4 @@
-"""The mixed-pipe view: how much of its time a kernel needs at least on each pipe and memory level, and what follows."""
+"""What limits a kernel: the least time that it needs on each pipe and memory level as a share of its run time."""
 
 from __future__ import annotations
 
@@ -7,33 +7,37 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ..catalogue.work import Family, Level, Operation
+from ..catalogue.work import Level, Operation
 from ..engine.sums import TIME, Collected, KernelWork
+from ..notes import Reason
 from .ceilings import Ceilings
+from .inputs import RooflineInputs
 
-Verdict = Literal["memory", "compute", "latency", "unknown"]
+Bound = Literal["memory", "compute", "latency", "unknown"]
+"""What kind of limit a kernel has."""
 SATURATED = {"empirical": 0.6, "theoretical": 0.5}
 """Share of the run time from which on a pipe or level counts as the limit; kernels reach less of theory."""
 BUSY = 0.8
 """Share of busy cycles from which on a unit counts as the limit, whatever its counted work says."""
 _TOO_MUCH = 1.05
+NO_VALUE = Reason("no_value", "no value for this kernel")
 
 
 @dataclass(frozen=True)
 class Share:
     """The least time that one pipe or level needs for the work of a kernel, as a share of its run time.
 
-    None where it cannot be said, with the reason.
+    Without a value, ``reason`` says why.
     """
 
     name: str
     value: float | None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True)
-class View:
-    """Shares of pipes and levels, busy cycles of units, and the verdict for one kernel or dispatch."""
+class KernelLimits:
+    """Shares of pipes and levels, busy cycles of units, and what bounds one kernel or dispatch, with a sentence why."""
 
     kernel: str
     dispatch: int | None
@@ -41,88 +45,92 @@ class View:
     time_ns: float | None
     shares: dict[str, Share]
     busy: dict[str, float]
-    bound: Verdict
+    bound: Bound
     limiter: str | None
     why: str
 
 
 def roof_ns(
     operations: Iterable[Operation], sums: dict[str, float], ceilings: Ceilings, *, at_best: bool = False
-) -> float | str:
+) -> float | Reason:
     """The least time for these operations: types that share a unit add up, units and pipes run side by side.
 
-    A text instead names the ceiling that is missing for work that was done. ``at_best`` allows for dual issue.
+    A Reason instead names the ceiling that is missing for work that was done. ``at_best`` allows for dual issue.
     """
-    pipes: dict[str, float] = {}
+    units: dict[str, float] = {}
     for operation in operations:
-        done, peak = sums[operation.name], ceilings.value(operation.key)
-        if done and peak is None:
-            return f"no {ceilings.kind} ceiling {operation.key}"
-        if done and peak is not None:
-            best = peak * operation.dual if at_best else peak
+        amount, ceiling = sums[operation.name], ceilings.value(operation.key)
+        if amount and ceiling is None:
+            return no_ceiling(ceilings, operation.key)
+        if amount and ceiling is not None:
+            rate = ceiling * operation.dual if at_best else ceiling
             unit = f"{operation.pipe}.{operation.engine}"
-            pipes[unit] = pipes.get(unit, 0.0) + done / best
-    return max(pipes.values(), default=0.0)
+            units[unit] = units.get(unit, 0.0) + amount / rate
+    return max(units.values(), default=0.0)
+
+
+def no_ceiling(ceilings: Ceilings, name: str) -> Reason:
+    """The reason where a ceiling is missing."""
+    return Reason("no_ceiling", f"no {ceilings.kind} ceiling {name}")
 
 
 def most_gbs(level: Level, theory: Ceilings) -> float | None:
     """The bandwidth that a level cannot exceed by theory; a cache in front of it may answer faster than it could."""
-    peak = theory.value(level.key)
-    if peak is None or not level.cache:
-        return peak
-    return max(peak, theory.value(level.cache) or math.inf)
+    ceiling = theory.value(level.key)
+    if ceiling is None or not level.cache:
+        return ceiling
+    return max(ceiling, theory.value(level.cache) or math.inf)
 
 
 def countable(
-    operations: list[Operation], done: KernelWork, collected: Collected
-) -> tuple[list[Operation], dict[str, str]]:
+    operations: list[Operation], work: KernelWork, collected: Collected
+) -> tuple[list[Operation], dict[str, Reason]]:
     """The operations that a kernel's counters tell, and those that they do not, with the reason.
 
     Where no matrix instruction was issued, a matrix type without a counter has done nothing and is not missed.
     """
-    n, sums = done.over(["mfma_instructions"])
-    known = [o for o in operations if done.has(o.name)]
-    idle = all(done.over([o.name])[1][o.name] == 0 for o in known if o.pipe == "matrix")
-    no_matrix = idle and n == done.dispatches and sums["mfma_instructions"] == 0
-    lacking = [o for o in operations if not done.has(o.name)]
+    n, sums = work.over(["mfma_instructions"])
+    counted = [o for o in operations if work.has(o.name)]
+    idle = all(work.over([o.name])[1][o.name] == 0 for o in counted if o.pipe == "matrix")
+    no_matrix = idle and n == work.dispatches and sums["mfma_instructions"] == 0
+    lacking = [o for o in operations if not work.has(o.name)]
     missing = {
-        o.name: str(collected.missing.get(o.name, "no value for this kernel"))
+        o.name: collected.missing.get(o.name, NO_VALUE)
         for o in lacking
         if not (o.optional or (no_matrix and o.pipe == "matrix"))
     }
-    return known, missing
+    return counted, missing
 
 
-def view(
-    formulas: Family, target: str, done: KernelWork, collected: Collected, ceilings: Ceilings, theory: Ceilings
-) -> View:
+def of_kernel(inputs: RooflineInputs, work: KernelWork) -> KernelLimits:
     """The shares of one kernel and what limits it.
 
     A pipe or level that alone needs most of the run time is the limit; where none does, the kernel waits (latency),
     unless a pipe is unknown. Attainable time is the greatest of the shares' times. What theory rules out decides
     nothing.
     """
-    n, sums = done.over([TIME])
+    formulas = inputs.formulas
+    n, sums = work.over([TIME])
     time_ns = sums.get(TIME)
-    shares = {level.name: _level(level, done, collected, ceilings) for level in formulas.level}
+    shares = {level.name: _level(level, work, inputs) for level in formulas.level}
     issue = [o for o in formulas.operation if o.name == "valu.issue"]
     pipes: dict[str, list[Operation]] = {"valu": [], "matrix": [], "valu.issue": issue}
-    for operation in formulas.operations(target, "flop", "iop"):
+    for operation in formulas.operations(inputs.target, "flop", "iop"):
         pipes[operation.pipe].append(operation)
     for pipe, operations in pipes.items():
-        shares[pipe] = _pipe(pipe, operations, done, collected, ceilings)
+        shares[pipe] = _pipe(pipe, operations, work, inputs)
     if not pipes["valu"] and shares["valu.issue"].value is not None:
         del shares["valu"]  # instructions stand for operations that are not counted
-    busy = {unit.name: part for unit in formulas.busy if (part := _busy(unit.name, done)) is not None}
-    bound, limiter, why = verdict(shares, busy, ceilings)
-    if excess := _excess(formulas.level, [o for of_pipe in pipes.values() for o in of_pipe], done, theory):
+    busy = {unit.name: part for unit in formulas.busy if (part := _busy(unit.name, work)) is not None}
+    bound, limiter, why = bound_by(shares, busy, inputs.ceilings)
+    if excess := _excess(formulas.level, [o for of_pipe in pipes.values() for o in of_pipe], work, inputs.theory):
         bound, limiter, why = "unknown", None, excess
     if time_ns is None:
         bound, limiter, why = "unknown", None, "the dispatches have no usable timing"
-    return View(done.kernel, done.dispatch, n, time_ns, shares, busy, bound, limiter, why)
+    return KernelLimits(work.kernel, work.dispatch, n, time_ns, shares, busy, bound, limiter, why)
 
 
-def verdict(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings) -> tuple[Verdict, str | None, str]:
+def bound_by(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings) -> tuple[Bound, str | None, str]:
     """Bound, limiter and a sentence why, from the shares of time and of busy cycles."""
     threshold = SATURATED[ceilings.kind]
     known = {name: s.value for name, s in shares.items() if s.value is not None}
@@ -151,57 +159,66 @@ def _pct(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _kind(name: str) -> Verdict:
+def _kind(name: str) -> Bound:
     return "compute" if name.split(".")[0] in ("valu", "matrix") else "memory"
 
 
-def _level(level: Level, done: KernelWork, collected: Collected, ceilings: Ceilings) -> Share:
-    name, peak = level.name, ceilings.value(level.key)
-    if peak is None:
-        return Share(name, None, f"no {ceilings.kind} ceiling {level.key}")
-    if not done.has(name):
-        n, sums = done.over([f"{name}.least", TIME])
-        least = sums[f"{name}.least"] / peak / sums[TIME] if n else 0.0
-        enough = least >= SATURATED[ceilings.kind]
-        reason = None if enough else str(collected.missing.get(name, "no value for this kernel"))
-        return Share(name, least if enough else None, reason)
-    n, sums = done.over([name, TIME])
+def _level(level: Level, work: KernelWork, inputs: RooflineInputs) -> Share:
+    name, ceilings = level.name, inputs.ceilings
+    bandwidth = ceilings.value(level.key)
+    if bandwidth is None:
+        return Share(name, None, no_ceiling(ceilings, level.key))
+    if not work.has(name):
+        n, sums = work.over([f"{name}.least", TIME])
+        least = sums[f"{name}.least"] / bandwidth / sums[TIME] if n else 0.0
+        if least >= SATURATED[ceilings.kind]:
+            return Share(name, least)
+        return Share(name, None, inputs.collected.missing.get(name, NO_VALUE))
+    n, sums = work.over([name, TIME])
     if not n:
-        return Share(name, None, "no dispatch has its counters and a time")
+        return Share(name, None, Reason("no_dispatch", "no dispatch has its counters and a time"))
     if sums[name] < 0:
-        return Share(name, None, "negative traffic: counters of different replays do not fit together")
-    return Share(name, sums[name] / peak / sums[TIME])
+        text = "negative traffic: counters of different replays do not fit together"
+        return Share(name, None, Reason("negative", text))
+    return Share(name, sums[name] / bandwidth / sums[TIME])
 
 
-def _pipe(name: str, operations: list[Operation], done: KernelWork, collected: Collected, ceilings: Ceilings) -> Share:
+def _pipe(name: str, operations: list[Operation], work: KernelWork, inputs: RooflineInputs) -> Share:
     if not operations:
-        return Share(name, None, "this GPU has no counters for it")
-    known, missing = countable(operations, done, collected)
-    if not known:
-        return Share(name, None, f"not counted: {', '.join(missing)}") if missing else Share(name, 0.0)
-    n, sums = done.over([*(o.name for o in known), TIME])
+        return Share(name, None, Reason("no_counter", "this GPU has no counters for it"))
+    counted, missing = countable(operations, work, inputs.collected)
+    if not counted:
+        return Share(name, None, not_counted(missing)) if missing else Share(name, 0.0)
+    n, sums = work.over([*(o.name for o in counted), TIME])
     if not n:
-        return Share(name, None, "no dispatch has all of its counters and a time")
-    least = roof_ns(known, sums, ceilings)
-    if isinstance(least, str):
+        return Share(name, None, Reason("no_dispatch", "no dispatch has all of its counters and a time"))
+    least = roof_ns(counted, sums, inputs.ceilings)
+    if isinstance(least, Reason):
         return Share(name, None, least)
     share = least / sums[TIME]
     if share < 0:
-        return Share(name, None, "negative count: counters of different replays do not fit together")
-    if missing and share < SATURATED[ceilings.kind]:
-        return Share(name, None, f"not counted: {', '.join(missing)}")
+        return Share(
+            name, None, Reason("negative", "negative count: counters of different replays do not fit together")
+        )
+    if missing and share < SATURATED[inputs.ceilings.kind]:
+        return Share(name, None, not_counted(missing))
     return Share(name, share)
 
 
-def _excess(levels: list[Level], operations: list[Operation], done: KernelWork, theory: Ceilings) -> str | None:
+def not_counted(missing: Iterable[str]) -> Reason:
+    """The reason where some operations have no counters."""
+    return Reason("partly_counted", f"not counted: {', '.join(missing)}")
+
+
+def _excess(levels: list[Level], operations: list[Operation], work: KernelWork, theory: Ceilings) -> str | None:
     """A sentence naming the first pipe or level whose work would take longer by theory than the kernel ran."""
     for level in levels:
-        n, sums = done.over([level.name, TIME])
+        n, sums = work.over([level.name, TIME])
         most = most_gbs(level, theory)
         if n and most and sums[level.name] / most > _TOO_MUCH * sums[TIME]:
             return _contradiction(level.name, sums[level.name] / most / sums[TIME])
     for operation in operations:
-        n, sums = done.over([operation.name, TIME])
+        n, sums = work.over([operation.name, TIME])
         least = roof_ns([operation], sums, theory, at_best=True) if n else 0.0
         if isinstance(least, float) and n and least > _TOO_MUCH * sums[TIME]:
             return _contradiction(operation.name, least / sums[TIME])
@@ -212,6 +229,6 @@ def _contradiction(name: str, share: float) -> str:
     return f"{name} would need {_pct(share)} of the run time by theory, which cannot be"
 
 
-def _busy(name: str, done: KernelWork) -> float | None:
-    _, sums = done.over([f"{name}.busy", f"{name}.cycles"])
+def _busy(name: str, work: KernelWork) -> float | None:
+    _, sums = work.over([f"{name}.busy", f"{name}.cycles"])
     return sums[f"{name}.busy"] / sums[f"{name}.cycles"] if sums and sums[f"{name}.cycles"] else None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue.products import identify, product, products
+from rooflens.analysis.catalogue.work import family
 from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.store import Store
@@ -48,7 +49,10 @@ def store(tmp_path: Path) -> Store:
 def theory(key: str) -> ceilings.Ceilings:
     con = database.connect()
     try:
-        return ceilings.of_product(con, product(key))
+        sheet = product(key)
+        formulas = family(sheet.family, sheet.target)
+        facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
+        return ceilings.from_facts(con, formulas, facts, sheet.title)
     finally:
         con.close()
 
@@ -100,14 +104,14 @@ def test_the_data_sheet_fills_gaps_and_corrects_the_memory(store: Store) -> None
     manifest = publish(store, [{"kernel": "k"}], arch="gfx942", facts=facts, device="MI300A_A1")
     known = scene(store, manifest).ceilings
     assert (known.value("hbm.bw"), known.value("valu.f64")) == (5324.8, pytest.approx(61286.4))
-    notes = " ".join(known.notes)
+    notes = " ".join(map(str, known.notes))
     assert "max_sclk" in notes and "num_hbm_channels = 96" in notes and "theoretical" in notes
 
 
 def test_an_unknown_clock_leaves_ceilings_out_and_is_named(store: Store) -> None:
     manifest = publish(store, [{"kernel": "k"}], arch="gfx950", facts={"cu_per_gpu": 128.0}, device="MI350")
     known = scene(store, manifest).ceilings
-    assert known.known == {} and known.missing["valu.f32"] == "max_sclk unknown"
+    assert known.known == {} and known.missing["valu.f32"].text == "max_sclk unknown"
 
 
 def test_measured_ceilings_come_from_device_0_and_never_mix_with_theory(store: Store) -> None:
@@ -115,7 +119,7 @@ def test_measured_ceilings_come_from_device_0_and_never_mix_with_theory(store: S
     known = scene(store, publish(store, [{"kernel": "k"}], ceilings=rows)).ceilings
     assert {c.kind for c in known.known.values()} == {"empirical"}
     assert (known.value("hbm.bw"), known.value("valu.f64"), known.value("l2.bw")) == (1380.0, None, None)
-    assert known.missing["valu.f64"] == "not measured" and any("devices 0, 1" in n for n in known.notes)
+    assert known.missing["valu.f64"].text == "not measured" and any("devices 0, 1" in n.text for n in known.notes)
     assert known.value("valu.f16") == 20900.0, "an unpacked FP16 instruction issues like one of FP32"
     assert known.value("valu.issue") == pytest.approx(20900 / 128) and known.value("valu.i32") == 10450.0
 
@@ -133,9 +137,9 @@ def test_ceilings_of_another_workload_are_flagged_by_device_and_age(store: Store
     mine = publish(store, [{"kernel": "k"}], device="MI250X", host="b")
     known = scene(store, mine).ceilings
     assert known.kind == "empirical" and known.value("hbm.bw") == 1380.0
-    assert any("ANOTHER device" in n for n in known.notes) and any("STALE" in n for n in known.notes)
+    assert any("ANOTHER device" in n.text for n in known.notes) and any("STALE" in n.text for n in known.notes)
     same = publish(store, [{"kernel": "k"}], device="MI250X", host="a")
-    notes = " ".join(scene(store, same).ceilings.notes)
+    notes = " ".join(map(str, scene(store, same).ceilings.notes))
     assert "the same machine" in notes and "ANOTHER" not in notes
 
 
@@ -148,7 +152,7 @@ def test_ceilings_of_another_product_are_never_used(store: Store) -> None:
 def test_dates_as_profilers_print_them_are_read(store: Store) -> None:
     old = "Wed Sep 28 19:50:13 2022 ()"
     publish(store, [{"kernel": "k"}], name="old", ceilings=HBM_AND_FP32, measured_at=old)
-    assert any("STALE" in n for n in scene(store, publish(store, [{"kernel": "k"}])).ceilings.notes)
+    assert any("STALE" in n.text for n in scene(store, publish(store, [{"kernel": "k"}])).ceilings.notes)
 
 
 def test_ceilings_by_hand_count_first_and_are_checked(store: Store) -> None:
@@ -156,6 +160,7 @@ def test_ceilings_by_hand_count_first_and_are_checked(store: Store) -> None:
     known = scene(store, manifest, by_hand={"hbm": 1500.0, "valu.f32": 22000.0}).ceilings
     assert (known.value("hbm.bw"), known.value("valu.issue")) == (1500.0, pytest.approx(22000 / 128))
     assert known.known["hbm.bw"].source == "given by the caller" and known.kind == "empirical"
+    assert known.known["valu.issue"].derived_from == "valu.f32" and known.known["hbm.bw"].derived_from is None
     with pytest.raises(BadArgument, match="hbm.bw"):
         scene(store, manifest, by_hand={"hbm.bandwidth": 1.0})
     with pytest.raises(BadArgument, match="positive"):

@@ -7,14 +7,15 @@ import gzip
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.catalogue.work import LEVELS
+from rooflens.analysis.plot.roofline_content import Subject, of_kernels
 from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines.inputs import RooflineInputs
-from rooflens.analysis.rooflines.instruction import points as instruction_points
+from rooflens.analysis.rooflines.instruction import instruction
 from rooflens.analysis.store import Store
 from rooflens.tests.rooflines import points, scene
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.plot_roofline import roofline_scene
 
 Labelled = tuple[Store, RooflineInputs, dict[tuple[str, str, str], roofline.Point], dict[str, dict[str, float]]]
 DATA = Path(__file__).parent / "data"
@@ -151,11 +152,12 @@ def test_units_of_the_vector_pipe_work_side_by_side(labelled: Labelled) -> None:
 
 def test_the_instruction_roofline_counts_warp_instructions(labelled: Labelled) -> None:
     _, found, _, columns = labelled
-    made, _, walls = instruction_points(found, ("hbm", "vl1d"))
+    roofline = instruction(found, ("hbm", "vl1d"))
+    made, walls = roofline.points, roofline.walls
     by = {(short(p.kernel), p.level): p for p in made}
     row, point = columns["fp32_fma"], by["fp32_fma", "hbm"]
-    assert point.gips == pytest.approx(row["smsp__inst_executed.sum"] / row["gpu__time_duration.sum"], rel=1e-9)
-    assert point.pct_of_peak == pytest.approx(100 * point.gips / 1045.44) and point.gips_paper is None
+    assert point.performance == pytest.approx(row["smsp__inst_executed.sum"] / row["gpu__time_duration.sum"], rel=1e-9)
+    assert point.pct_of_peak == pytest.approx(100 * (point.performance or 0) / 1045.44)
     ranks = {short(p.kernel): p.rank for p in made}
     of = {(w.rank, w.kind): w for w in walls}
     assert of[ranks["strided_read"], "memory"].value == pytest.approx(32)
@@ -173,10 +175,11 @@ def test_the_tools_speak_of_warps_and_sms(labelled: Labelled) -> None:
 
 
 def test_the_picture_shows_the_same_points_and_each_roof_once(labelled: Labelled) -> None:
-    store = labelled[0]
-    drawn, facts = roofline_scene(store, store.resolve("w"), "hbm_copy|fma_sweep", None, None, "theoretical", 5, None)
+    store, subject = labelled[0], Subject("w", {})
+    found = scene(store, store.resolve("w"), kernel="hbm_copy|fma_sweep", source="theoretical", limit=5)
+    drawn, facts = of_kernels(roofline.flop(found, LEVELS), subject)
     assert {"valu.f16", "matrix.f16"} <= {r.name for r in drawn.roofs} and drawn.intensity_unit == "operations / byte"
     assert [r.name for r in drawn.roofs if r.name.endswith("_packed")] == ["valu.bf16_packed"], "it has no other name"
     assert any("fma_sweep<256>" in fact and "59,500 GFLOP/s" in fact for fact in facts)
-    issued, _ = roofline_scene(store, store.resolve("w"), None, None, "instruction", "theoretical", 5, None)
+    issued, _ = of_kernels(instruction(labelled[1], LEVELS), subject)
     assert issued.intensity_unit == "warp instructions / byte"

@@ -8,65 +8,59 @@ from collections.abc import Callable
 
 import matplotlib
 import pytest
-from rooflens.analysis.occupancy import Occupancy, occupancy
-from rooflens.analysis.plot import compare, roofline, speed_of_light
+from rooflens.analysis.occupancy import occupancy
+from rooflens.analysis.plot import bars, roofline
 from rooflens.analysis.plot import occupancy as residency
-from rooflens.analysis.plot import scene as scenes
-from rooflens.analysis.plot.bars import Row, Value
-from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shortened, spread, width_of
-from rooflens.analysis.problems import BadArgument
+from rooflens.analysis.plot.bars import BarPicture, Row, Time, Value
+from rooflens.analysis.plot.labels import spread
+from rooflens.analysis.plot.roofline import Dot, Kernel, Roof, RooflinePicture
+from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shortened, width_of
 from rooflens.tests.pictures import collisions, difference, outside, texts
 
 MEASURED = "measured, a benchmark, 2026-11-20"
 ROOFS = [
-    *(scenes.Roof(f"{n}.bw", v, "GB/s", MEASURED) for n, v in
+    *(Roof(f"{n}.bw", v, "GB/s", MEASURED) for n, v in
       (("hbm", 1407.0), ("l2", 4981.0), ("vl1d", 9224.0), ("lds", 20882.0))),
-    *(scenes.Roof(n, v, "GFLOP/s", MEASURED) for n, v in
+    *(Roof(n, v, "GFLOP/s", MEASURED) for n, v in
       (("valu.f32", 21056.0), ("valu.f64", 20438.0), ("matrix.f32", 41420.0), ("matrix.f64", 41376.0),
        ("matrix.f16", 164858.0), ("matrix.bf16", 169508.0), ("valu.f32_packed", 42112.0))),
-    scenes.Roof("valu.f16", 21056.0, "GFLOP/s", "derived from a measured ceiling"),
+    Roof("valu.f16", 21056.0, "GFLOP/s", "derived from a measured ceiling"),
 ]  # fmt: skip
 DOTS = [
-    scenes.Dot(1, "hbm", "flop", 0.25, 300.0, 1200.0),
-    scenes.Dot(1, "l2", "flop", 0.2, 300.0, 1500.0),
-    scenes.Dot(1, "vl1d", "flop", 0.1, 300.0, 3000.0),
-    scenes.Dot(1, "lds", "flop", None, 300.0, 0.0),
-    scenes.Dot(2, "hbm", "flop", 128.0, 19000.0, 150.0),
-    scenes.Dot(2, "l2", "flop", 128.0, 19000.0, 150.0),
-    scenes.Dot(2, "vl1d", "iop", 64.0, 9000.0, 310.0),
-    scenes.Dot(3, "hbm", "flop", 129.0, 19100.0, 150.0, doubtful=True),
+    Dot(1, "hbm", "flop", 0.25, 300.0, 1200.0),
+    Dot(1, "l2", "flop", 0.2, 300.0, 1500.0),
+    Dot(1, "vl1d", "flop", 0.1, 300.0, 3000.0),
+    Dot(1, "lds", "flop", None, 300.0, 0.0),
+    Dot(2, "hbm", "flop", 128.0, 19000.0, 150.0),
+    Dot(2, "l2", "flop", 128.0, 19000.0, 150.0),
+    Dot(2, "vl1d", "iop", 64.0, 9000.0, 310.0),
+    Dot(3, "hbm", "flop", 129.0, 19100.0, 150.0, doubtful=True),
 ]
 HOSTILE = "$\\frac{x}$ <script>&amp; --> \x1b[31m\u202e kernel_\u4e2d " + "T" * 500
 
 
-def scene(**changes: object) -> scenes.Scene:
+def shown(**changes: object) -> RooflinePicture:
     """A roofline of three kernels, changed as asked."""
     kernels = [
-        scenes.Kernel(1, "void stream<double>(double*, double const*)", 60.0, "memory (hbm), 85.3 % of its roof"),
-        scenes.Kernel(2, "void fma<float>(float*)", 30.0, "compute (valu), 90.2 % of its roof"),
-        scenes.Kernel(3, HOSTILE, 10.0, "compute (valu)"),
+        Kernel(1, "void stream<double>(double*, double const*)", 60.0, "memory (hbm), 85.3 % of its roof"),
+        Kernel(2, "void fma<float>(float*)", 30.0, "compute (valu), 90.2 % of its roof"),
+        Kernel(3, HOSTILE, 10.0, "compute (valu)"),
     ]
     given = {
         "title": "Roofline of made-up", "device": "MI250X (gfx90a); measured ceilings", "unit": "GFLOP/s",
         "intensity_unit": "operations / byte", "roofs": ROOFS, "dots": DOTS, "kernels": kernels,
         "statements": ["No point at LDS for kernel 1: no traffic at this level."],
     }  # fmt: skip
-    return scenes.Scene(**{**given, **changes})  # type: ignore[arg-type]
+    return RooflinePicture(**{**given, **changes})  # type: ignore[arg-type]
 
 
-def occupied(gpu: str = "gfx90a", achieved: float | None = 9.5, **launch: int) -> residency.Scene:
+def occupied(gpu: str = "gfx90a", achieved: float | None = 9.5, **launch: int) -> residency.OccupancyPicture:
     """A launch with its sweeps."""
     base = {"vgprs": 72, "agprs": 0, "sgprs": 40, "lds_bytes": 12288, "workgroup_size": 256} | launch
-
-    def at(**changed: int) -> Occupancy | None:
-        try:
-            return occupancy(gpu, **{**base, **changed})  # type: ignore[arg-type]
-        except BadArgument:
-            return None
-
-    found = occupancy(gpu, **base)  # type: ignore[arg-type]
+    resident = occupancy(gpu, **base)  # type: ignore[arg-type]
     wave = "warp" if gpu.startswith("sm_") else "wave"
-    return residency.Scene("Occupancy", HOSTILE, found, residency.sweeps(found, at), achieved, ["A note."], wave)
+    sweeps = residency.sweeps(resident)
+    return residency.OccupancyPicture("Occupancy", HOSTILE, resident, sweeps, achieved, ["A note."], wave)
 
 
 ROWS = [
@@ -79,38 +73,36 @@ ROWS = [
 ]
 PAIRS = [Row(r.subsystem, r.title, r.unit, r.peak, [r.values[0], None if i % 2 else Value(1.0, 20.0)])
          for i, r in enumerate(ROWS)]  # fmt: skip
-TIMES = (compare.Time("before", 13164269.0, 1), compare.Time("after", 391000.0, 2))
+TIMES = (Time("before", 13164269.0, 1), Time("after", 391000.0, 2))
 PICTURES: dict[str, Callable[[], Page]] = {
-    "roofline.png": lambda: roofline.draw(scene()),
+    "roofline.png": lambda: roofline.draw(shown()),
     "occupancy.png": lambda: residency.draw(occupied()),
-    "speed_of_light.png": lambda: speed_of_light.draw(
-        speed_of_light.Scene("Speed of light", "MI250X", ROWS, ["A note."])
-    ),
-    "compare.png": lambda: compare.draw(compare.Scene("before → after", "MI250X", TIMES, PAIRS, ["A note."])),
+    "speed_of_light.png": lambda: bars.draw(BarPicture("Speed of light", "MI250X", ROWS, ["A note."])),
+    "compare.png": lambda: bars.draw(BarPicture("before → after", "MI250X", PAIRS, ["A note."], TIMES)),
 }
 OTHERS: dict[str, Callable[[], Page]] = {
-    "no roofs": lambda: roofline.draw(scene(roofs=[])),
-    "no compute roofs": lambda: roofline.draw(scene(roofs=ROOFS[:4])),
-    "no dots": lambda: roofline.draw(scene(dots=[])),
-    "tracks": lambda: roofline.draw(scene(dots=[scenes.Dot(1, n, "flop", None, None, 653.0) for n in LEVELS])),
+    "no roofs": lambda: roofline.draw(shown(roofs=[])),
+    "no compute roofs": lambda: roofline.draw(shown(roofs=ROOFS[:4])),
+    "no dots": lambda: roofline.draw(shown(dots=[])),
+    "tracks": lambda: roofline.draw(shown(dots=[Dot(1, n, "flop", None, None, 653.0) for n in LEVELS])),
     "equal bandwidths": lambda: roofline.draw(
-        scene(roofs=[scenes.Roof(r.name, 5000.0, r.unit, r.origin) if r.unit == "GB/s" else r for r in ROOFS])
+        shown(roofs=[Roof(r.name, 5000.0, r.unit, r.origin) if r.unit == "GB/s" else r for r in ROOFS])
     ),
     "a crowd": lambda: roofline.draw(
-        scene(dots=[scenes.Dot(k, n, "flop", 1.0 + 0.02 * k + i, 900.0 + 9 * k, None)
+        shown(dots=[Dot(k, n, "flop", 1.0 + 0.02 * k + i, 900.0 + 9 * k, None)
                     for k in range(1, 13) for i, n in enumerate(LEVELS)],
-              kernels=[scenes.Kernel(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 13)])
+              kernels=[Kernel(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 13)])
     ),
     "an extreme range": lambda: roofline.draw(
-        scene(dots=[scenes.Dot(1, "hbm", "flop", 1e-6, 1e-5, None), scenes.Dot(2, "lds", "flop", 1e7, 1e5, None)])
+        shown(dots=[Dot(1, "hbm", "flop", 1e-6, 1e-5, None), Dot(2, "lds", "flop", 1e7, 1e5, None)])
     ),
     "NVIDIA": lambda: residency.draw(occupied("sm_90", None, sgprs=0)),
     "AGPRs and no LDS": lambda: residency.draw(occupied("gfx942", agprs=64, lds_bytes=0)),
     "a launch that fails": lambda: residency.draw(occupied(vgprs=256, workgroup_size=1024)),
-    "no times": lambda: compare.draw(
-        compare.Scene(HOSTILE, HOSTILE, (compare.Time(HOSTILE, None, 0), compare.Time("b", None, 3)), PAIRS, [HOSTILE])
+    "no times": lambda: bars.draw(
+        BarPicture(HOSTILE, HOSTILE, PAIRS, [HOSTILE], (Time(HOSTILE, None, 0), Time("b", None, 3)))
     ),
-    "only times": lambda: compare.draw(compare.Scene("a", "b", TIMES, [], ["Nothing else."])),
+    "only times": lambda: bars.draw(BarPicture("a", "b", [], ["Nothing else."], TIMES)),
 }  # fmt: skip
 
 
@@ -133,7 +125,7 @@ def test_pictures_equal_the_stored_ones(name: str) -> None:
 
 
 def test_a_moved_label_would_be_noticed() -> None:
-    changed = scene(roofs=[scenes.Roof(r.name, r.value * 1.5, r.unit, r.origin) for r in ROOFS])
+    changed = shown(roofs=[Roof(r.name, r.value * 1.5, r.unit, r.origin) for r in ROOFS])
     mean, worst = difference(render(lambda: roofline.draw(changed)).png, "roofline.png")
     assert mean > 1.5 or worst > 45
 
@@ -192,15 +184,15 @@ def test_untrusted_names_are_drawn_as_they_are_in_well_formed_svg() -> None:
 
 
 def test_the_kernel_stands_on_every_curve_of_occupancy() -> None:
-    shown = occupied()
-    figure = render(lambda: residency.draw(shown)).figure
+    marked = occupied()
+    figure = render(lambda: residency.draw(marked)).figure
     assert [a.get_xlabel() for a in figure.axes] == [
         "VGPRs per work-item", "LDS per work-group (KiB)", "Work-group size (work-items)",
     ]  # fmt: skip
-    for axes, sweep in zip(figure.axes, shown.sweeps, strict=True):
-        assert dict(zip(sweep.xs, sweep.waves, strict=True))[sweep.now] == shown.found.waves_per_cu
+    for axes, sweep in zip(figure.axes, marked.sweeps, strict=True):
+        assert dict(zip(sweep.xs, sweep.waves, strict=True))[sweep.now] == marked.occupancy.waves_per_cu
         (mark,) = (line for line in axes.lines if line.get_gid() == "kernel")
-        assert [float(v) for (v,) in mark.get_data()] == [sweep.now, shown.found.waves_per_cu]  # type: ignore[union-attr]
+        assert [float(v) for (v,) in mark.get_data()] == [sweep.now, marked.occupancy.waves_per_cu]  # type: ignore[union-attr]
 
 
 def test_bars_keep_the_colour_of_their_level_and_hatch_what_is_doubtful() -> None:

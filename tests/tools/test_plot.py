@@ -7,18 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.plot import occupancy, roofline, speed_of_light
-from rooflens.analysis.plot.style import render as draw
 from rooflens.analysis.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.store import Store
+from rooflens.analysis.workload import Workload
 from rooflens.server import render
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.rooflines import publish
 from rooflens.tools import plot as module
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.plot import plot
-from rooflens.tools.plot_roofline import roofline_scene
-from rooflens.tools.plot_scenes import occupancy_scene, speed_scene
+from rooflens.tools.plot import RooflineOptions, occupied, on_roofline, plot, speed
 
 PNG = b"\x89PNG\r\n\x1a\n"
 FMA = {"kernel": "fma", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5e6, "SQ_INSTS_VALU": 1.6e6,
@@ -104,11 +101,10 @@ def test_occupancy_names_limits_and_the_next_step(shared: Path, tmp_path: Path) 
 def test_real_profiles_give_pictures_in_which_no_text_collides(shared: Path, tmp_path: Path, name: str) -> None:
     store = Store(tmp_path)
     made = store.resolve(import_profile(store, str(shared / "workloads" / name)).workload)
-    line, _ = roofline_scene(store, made, None, None, None, "empirical", 8, None)
-    speed, _ = speed_scene(store, made, "#1")
-    waves, _ = occupancy_scene(store, made, "#1")
-    drawn = (lambda: roofline.draw(line), lambda: speed_of_light.draw(speed), lambda: occupancy.draw(waves))
-    for picture in map(draw, drawn):
+    with Workload(store, made) as workload:
+        line = on_roofline(workload, None, RooflineOptions(kernels=8), 800)
+        drawn = [line, speed(workload, "#1", 800), occupied(workload, "#1", 800)]
+    for picture in (one.picture for one in drawn):
         assert outside(picture) == [] and collisions(picture) == []
 
 

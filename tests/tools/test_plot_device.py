@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from rooflens.analysis import measured_ceilings as peaks
 from rooflens.analysis.plot import roofline
-from rooflens.analysis.plot import scene as scenes
+from rooflens.analysis.plot.roofline import RooflinePicture
+from rooflens.analysis.plot.roofline_content import of_device
 from rooflens.analysis.plot.style import render
 from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
+from rooflens.analysis.workload import Workload
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.rooflines import publish
-from rooflens.tools import plot_device
-from rooflens.tools.plot import plot
-from rooflens.tools.plot_roofline import roofline_scene
+from rooflens.tools.plot import RooflineOptions, measured_device, on_roofline, plot
 
 GPU = {
     "vendor": "amd", "device_uuid": "GPU-1111222233334444", "device": "AMD Instinct MI250X", "gpu": "gfx90a",
@@ -48,13 +48,13 @@ def store(tmp_path: Path) -> Store:
     return found
 
 
-def values(scene: scenes.Scene) -> dict[str, float]:
+def values(scene: RooflinePicture) -> dict[str, float]:
     return {roof.name: roof.value for roof in scene.roofs}
 
 
 @pytest.mark.parametrize("word", ["GPU-1111222233334444", "GPU-1111"])
 def test_a_device_has_a_picture_of_its_own_with_the_best_way_to_use_each_level(store: Store, word: str) -> None:
-    scene, facts = plot_device.device_scene(plot_device.find(store, word))
+    scene, facts = of_device(measured_device(store, word))
     assert values(scene) == {"hbm.bw": 1400.0, "valu.f32": 21000.0}, "a time is no roof, and copy is no level"
     assert list(scene.sweeps) == [list(SWEEP)] and any("4 FLOP/B" in fact for fact in facts)
     drawn = render(lambda: roofline.draw(scene), 800)
@@ -71,7 +71,7 @@ def test_the_host_is_drawn_as_host(store: Store) -> None:
 def test_a_full_measurement_is_drawn_rather_than_a_newer_quick_one(store: Store) -> None:
     newer = {**GPU, "ceiling": "hbm.bw", "unit": "GB/s", "value": 1000.0, "mode": "quick"}
     peaks.save(store, [{**newer, "measured_at": "2026-11-21T10:00:00Z"}])
-    assert values(plot_device.device_scene(plot_device.find(store, "GPU-1111222233334444"))[0])["hbm.bw"] == 1400.0
+    assert values(of_device(measured_device(store, "GPU-1111222233334444"))[0])["hbm.bw"] == 1400.0
 
 
 def test_an_unknown_word_is_still_an_unknown_workload(store: Store) -> None:
@@ -88,6 +88,7 @@ def test_the_measured_roof_stands_behind_the_kernels_of_its_device_alone(
 ) -> None:
     counts = {"SQ_INSTS_VALU_FMA_F32": 1e6, "TCC_EA_RDREQ_sum": 1e6, "duration_ns": 1e5}
     mine = publish(store, [{"kernel": "k", **counts}], device="AMD Instinct MI250X", device_uuid=GPU["device_uuid"])
-    scene, facts = roofline_scene(store, mine, None, None, None, source, 5, None)
-    assert len(scene.sweeps) == crosses and sum("crosses" in fact for fact in facts) == crosses
-    assert (b'id="sweep-0"' in render(lambda: roofline.draw(scene), 800).svg) == bool(crosses)
+    with Workload(store, mine) as workload:
+        drawn = on_roofline(workload, None, RooflineOptions(source=source), 800)
+    svg = drawn.picture.svg.decode()
+    assert svg.count('id="sweep-') == crosses and sum("crosses" in fact for fact in drawn.facts) == crosses

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.work import family
-from ...analysis.rooflines.ceilings import of_workload
+from ...analysis.rooflines.ceilings import theoretical
 from ...analysis.store import Manifest, Store
 from ...analysis.workload import Workload
 from .runtime import OpenGpu
@@ -73,7 +73,7 @@ def theory(device: OpenGpu, clock_mhz: float | None = None) -> Theory:
         facts |= {"max_sclk": clock_mhz, "max_sclk_matrix": clock_mhz}
     manifest = Manifest(name="", format="", vendor=device.vendor, arch=device.arch, device=device.name, facts=facts)
     with Workload(Store(""), manifest) as workload:
-        known = of_workload(workload).known
+        known = theoretical(workload).known
     formulas = family(targets.gpu(device.arch).family, device.arch)
     return Theory({n: c.value for n, c in known.items()}, {o.name: o.dual for o in formulas.operation})
 

@@ -1,4 +1,4 @@
-"""Where the numbers of points go: marks that nearly coincide share one, and none covers another."""
+"""Where labels go: numbers beside their points, positions in a column; none covers another."""
 
 from __future__ import annotations
 
@@ -65,3 +65,21 @@ def _overlap(one: Box, other: Box) -> float:
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     return width * height if width > 0 and height > 0 else 0.0
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Positions at least ``gap`` apart between ``low`` and ``high``, in all as near to ``wanted`` as can be."""
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    pools: list[tuple[float, int]] = []
+    for rank, i in enumerate(order):
+        mean, n = wanted[i] - rank * gap, 1
+        while pools and pools[-1][0] >= mean:
+            before, m = pools.pop()
+            mean, n = (before * m + mean * n) / (m + n), m + n
+        pools.append((mean, n))
+    flat = [mean for mean, n in pools for _ in range(n)]
+    top = max(low, high - (len(wanted) - 1) * gap)
+    found = [0.0] * len(wanted)
+    for rank, i in enumerate(order):
+        found[i] = min(max(flat[rank], low), top) + rank * gap
+    return found

@@ -1,0 +1,250 @@
+"""What the picture of a roofline shows, in figures and in words: of a workload's kernels, or of a device alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..notes import Note
+from ..problems import BadInput
+from ..rooflines.ceilings import Ceiling, Ceilings
+from ..rooflines.flop import Point
+from ..rooflines.instruction import InstructionPoint, InstructionRoofline
+from ..rooflines.notes import Roofline, notes, without_ceiling
+from .roofline import Dot, Kernel, Roof, RooflinePicture
+from .style import NAMES, number, ranges
+
+_DOUBTFUL = ("suspect", "impossible")
+_ABOUT_CEILINGS = ("benchmarked", "stale", "from_other_workload", "about_operations")
+"""Codes of the notes that every picture repeats."""
+_HOST = "host."
+_BEST_OF = ("read", "copy", "triad", "write")
+_UNITS = ("GB/s", "GFLOP/s")
+AnyPoint = Point | InstructionPoint
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whose roofline it is: the workload's name, its kernels' percentage of the time, and the data type asked for."""
+
+    name: str
+    shares: Mapping[str, float | None]
+    datatype: str | None = None
+
+
+def of_kernels(roofline: Roofline, subject: Subject) -> tuple[RooflinePicture, list[str]]:
+    """The roofline of a workload's longest kernels, and the facts in words. BadInput where nothing can be drawn."""
+    inputs, points = roofline.inputs, list[AnyPoint](roofline.points)
+    instructions = isinstance(roofline, InstructionRoofline)
+    dots = [_dot(p) for p in points]
+    unit = "GIPS" if instructions else _unit(points)
+    ceilings = _chosen(inputs.ceilings, unit, subject.datatype)
+    if not ceilings and not any(d.drawn for d in dots):
+        raise BadInput(
+            f"There is nothing to draw in the roofline of {subject.name!r}",
+            "; ".join(dict.fromkeys(p.reason.text for p in points if p.reason)) or "it has no kernels",
+            "compute_roofline says which counters and device facts are missing",
+        )
+    bounded = {"GB/s", *unit.split(" or ")} <= {c.unit for c in ceilings}
+    statements = [*_missing(points, dots), *_repeated(roofline, any(d.drawn for d in dots), bounded)]
+    statements = [_short(sentence, 260) for sentence in statements]
+    sweeps = _sweeps(inputs.ceilings, unit)
+    if sweeps:
+        statements.append("Small crosses: the roof as measured, by kernels of rising intensity (hbm).")
+    known = "measured ceilings" if inputs.ceilings.kind == "empirical" else "theoretical ceilings"
+    about = f"; data type {subject.datatype}" if subject.datatype else ""
+    picture = RooflinePicture(
+        title=f"{'Instruction roofline' if instructions else 'Roofline'} of {subject.name}",
+        device=f"{inputs.ceilings.device}; {known if ceilings else 'no ceilings are known'}{about}",
+        unit=unit,
+        intensity_unit=f"{inputs.formulas.words.wave} instructions / byte" if instructions else "operations / byte",
+        roofs=[Roof(c.name, c.value, c.unit, _origin(c, inputs.ceilings)) for c in ceilings],
+        dots=dots,
+        kernels=[_kernel(rank, points, subject) for rank in dict.fromkeys(p.rank for p in points)],
+        statements=statements,
+        sweeps=sweeps,
+    )
+    facts = [_point_words(p, subject) for p in points]
+    facts += [f"Ceiling {c.name}: {number(c.value)} {c.unit} ({c.source})." for c in ceilings]
+    return picture, [*facts, *statements]
+
+
+def _unit(points: Sequence[AnyPoint]) -> str:
+    units = {p.unit for p in points if p.performance}
+    return " or ".join(sorted(units)) if units else "GFLOP/s"
+
+
+def _dot(p: AnyPoint) -> Dot:
+    datatype, bandwidth = (p.datatype, p.bandwidth) if isinstance(p, Point) else ("inst", None)
+    return Dot(p.rank, p.level, datatype, p.intensity, p.performance, bandwidth, p.status in _DOUBTFUL)
+
+
+def _chosen(ceilings: Ceilings, unit: str, datatype: str | None) -> list[Ceiling]:
+    """Bandwidths, and the compute ceilings in the units of the points (of one data type, where one was asked for)."""
+    known = [c for c in ceilings.known.values() if c.unit == "GB/s" or c.unit in unit]
+    if datatype and (word := datatype.lower().replace("fp", "f")) not in ("all", "flop", "total", "iop", "int"):
+        typed = [
+            c for c in known if c.unit == "GB/s" or word in (c.name, c.name.partition(".")[2].removesuffix("_packed"))
+        ]
+        known = typed if any(c.unit != "GB/s" for c in typed) else known
+    plain = {c.name: c.value for c in known}
+    return [c for c in known if not c.name.endswith("_packed") or plain.get(c.name.removesuffix("_packed")) != c.value]
+
+
+def _sweeps(ceilings: Ceilings, unit: str) -> list[list[tuple[float, float]]]:
+    """The measured roofs in the unit of the picture."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for point in ceilings.sweep:
+        if point.unit in unit.split(" or "):
+            lines.setdefault(point.ceiling, []).append((point.intensity, point.value))
+    return list(lines.values())
+
+
+def _origin(ceiling: Ceiling, ceilings: Ceilings) -> str:
+    if ceiling.kind == "theoretical":
+        return f"theoretical, units x rate x clock of {ceilings.device}, which no kernel quite reaches"
+    if ceiling.derived_from:
+        return "derived from a measured ceiling"
+    return ceiling.source if ceiling.by_hand else f"measured, {ceiling.source.replace(' ()', '')}"
+
+
+def _kernel(rank: int, points: Sequence[AnyPoint], subject: Subject) -> Kernel:
+    mine = [p for p in points if p.rank == rank]
+    first = mine[0]
+    best = max((p.pct_of_attainable for p in mine if p.pct_of_attainable is not None), default=None)
+    verdict = first.bound + (f" ({first.limiter})" if first.limiter and first.limiter != first.bound else "")
+    if best is not None and any(_dot(p).drawn for p in mine):
+        verdict += f", {number(best)} % of its roof"
+    return Kernel(rank, first.kernel, subject.shares.get(first.kernel), verdict)
+
+
+def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
+    """What the picture cannot show, and what it shows that is not to be trusted."""
+    sentences = []
+    drawn = {d.kernel for d in dots if d.drawn}
+    absent = sorted({d.kernel for d in dots} - drawn)
+    if absent:
+        mine = [p for p in points if p.rank in absent]
+        sentences.append(f"No point for kernel {ranges(absent)}: {_why(mine)}.")
+        if all(p.status == "not_supported" for p in mine):
+            sentences.append('The instruction roofline needs no such counters: roofline_kind="instruction".')
+        sentences += _bandwidths([p for p in mine if p.rank == absent[0] and isinstance(p, Point)])
+    placed = {(d.kernel, d.level) for d in dots if d.drawn}
+    for level in NAMES:
+        lost = [p for p in points if p.level == level and p.rank in drawn and (p.rank, level) not in placed]
+        if lost:
+            reason = _short(_why(lost), 110)
+            at = ranges(sorted({p.rank for p in lost}))
+            sentences.append(f"No point at {NAMES[level]} for kernel {at}: {reason}.")
+    if any(d.doubtful and d.drawn for d in dots):
+        sentences.append("Hollow points are doubtful (suspect or impossible counts).")
+    over = [p for p, d in zip(points, dots, strict=True) if d.drawn and (p.pct_of_attainable or 0) > 100]
+    reasons = [p.reason.text for p in over if p.reason]
+    if reasons:
+        which = ranges(sorted({p.rank for p in over if p.reason}))
+        sentences.append(f"Over 100 % (kernel {which}): {_short(reasons[0], 150)}.")
+    return sentences
+
+
+def _repeated(roofline: Roofline, drawn: bool, bounded: bool) -> list[str]:
+    """The notes on the roofline that belong into its picture."""
+    codes = {*_ABOUT_CEILINGS, "none_measured" if bounded else "no_ceiling", *(["not_counted"] if drawn else [])}
+    return [_worded(note, roofline) for note in notes(roofline, list(NAMES)) if note.code in codes]
+
+
+def _worded(note: Note, roofline: Roofline) -> str:
+    return f"No value for {without_ceiling(roofline.inputs, 'ceilings')}" if note.code == "no_ceiling" else note.text
+
+
+def _bandwidths(points: Sequence[Point]) -> list[str]:
+    """What a kernel without a point moves at each level."""
+    parts = [
+        f"{NAMES[p.level]} {number(p.bandwidth)} GB/s"
+        + (f" ({number(p.pct_of_bandwidth)} %)" if p.pct_of_bandwidth is not None else "")
+        for p in {p.level: p for p in points}.values()
+        if p.bandwidth is not None and p.bandwidth > 0
+    ]
+    if not parts:
+        return []
+    lies = " It lies somewhere on the thin dashed lines of those colours." if points[0].performance is None else ""
+    return [f"Kernel {points[0].rank} moves {', '.join(parts)}.{lies}"]
+
+
+def _why(points: Sequence[AnyPoint]) -> str:
+    """The first reason why points have no place; without traffic, that is the reason."""
+    some = [p for p in points if p.performance or p.performance is None] or points
+    if all(p.bytes == 0 for p in some):
+        return "no traffic at this level"
+    return next((p.reason.text.removesuffix(" ...") for p in some if p.reason), "no value")
+
+
+def _short(words: str, most: int) -> str:
+    return words if len(words) <= most else words[: most - 2].rpartition(", ")[0] + " and more"
+
+
+def _point_words(p: AnyPoint, subject: Subject) -> str:
+    dot = _dot(p)
+    head = f"{p.rank}. {p.kernel} at {NAMES[p.level]}" + (f" ({p.datatype})" if isinstance(p, Point) else "")
+    if not dot.drawn:
+        moved = f", {number(dot.bandwidth)} GB/s" if dot.bandwidth else ""
+        return f"{head}: no point ({p.reason or 'no value'}){moved}; bound: {p.bound}."
+    share, roof = subject.shares.get(p.kernel), p.pct_of_attainable
+    return (
+        f"{head}: {number(p.intensity or 0)} per byte, {number(p.performance or 0)} {p.unit}"
+        + (f", {number(roof)} % of attainable" if roof is not None else "")
+        + f"; bound: {p.bound}{_aside(p.limiter)}"
+        + (f"; {number(share)} % of the time" if share is not None else "")
+        + f"; {p.status}{_aside(p.reason)}."
+    )
+
+
+def _aside(words: object) -> str:
+    return f" ({words})" if words else ""
+
+
+def of_device(rows: Sequence[Mapping[str, Any]]) -> tuple[RooflinePicture, list[str]]:
+    """A device's measured ceilings (rows of ``measured_ceilings``) without any kernel, and the facts in words.
+
+    The best of the ways to use each memory level is its bandwidth.
+    """
+    first = rows[0]
+    roofs = _best([row for row in rows if row["intensity"] is None and row["unit"] in _UNITS])
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["intensity"] is not None:
+            lines.setdefault(row["ceiling"], []).append((row["intensity"], row["value"]))
+    sweeps = {name: sorted(points) for name, points in lines.items()}
+    host = first["gpu"] == "cpu"
+    statements = ["These are ceilings of this machine's processors (host), not of a GPU."] if host else []
+    if sweeps:
+        statements.append(f"Small crosses: the roof as measured, by kernels of rising intensity ({', '.join(sweeps)}).")
+    picture = RooflinePicture(
+        title=f"Measured roofline of {first['device'] or first['gpu']}",
+        device=f"{first['gpu']}, {first['partition'] or first['device_uuid']}; measured ceilings",
+        unit="GFLOP/s",
+        intensity_unit="operations / byte",
+        roofs=roofs,
+        dots=[],
+        kernels=[],
+        statements=statements,
+        sweeps=list(sweeps.values()),
+    )
+    facts = [f"Ceiling {roof.name}: {number(roof.value)} {roof.unit} ({roof.origin})." for roof in roofs]
+    facts += [
+        f"{name}: " + ", ".join(f"{number(y)} GFLOP/s at {x:g} FLOP/B" for x, y in line) + "."
+        for name, line in sweeps.items()
+    ]
+    return picture, [*facts, *statements]
+
+
+def _best(rows: Sequence[Mapping[str, Any]]) -> list[Roof]:
+    """The highest of each level's ways (read, copy ...) as its bandwidth, and every rate of operations."""
+    roofs: dict[str, Roof] = {}
+    for row in rows:
+        level, _, way = str(row["ceiling"]).removeprefix(_HOST).rpartition(".")
+        name = f"{level}.bw" if way in _BEST_OF else f"{level}.{way}"
+        origin = f"measured, run_peak_benchmarks ({row['mode']}), {row['measured_at']}"
+        if name not in roofs or roofs[name].value < row["value"]:
+            roofs[name] = Roof(name, row["value"], row["unit"], origin)
+    return list(roofs.values())

@@ -1,0 +1,83 @@
+"""Notes on a roofline: what was not counted, where its ceilings come from, how far it can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..catalogue import targets
+from ..notes import Note
+from .flop import FlopRoofline
+from .inputs import RooflineInputs
+from .instruction import InstructionRoofline
+
+Roofline = FlopRoofline | InstructionRoofline
+
+
+def notes(roofline: Roofline, levels: Sequence[str]) -> list[Note]:
+    """Notes on a roofline as shown at ``levels``, those on its work before those on its ceilings."""
+    inputs = roofline.inputs
+    own = _of_instructions(inputs) if isinstance(roofline, InstructionRoofline) else _of_operations(roofline)
+    return [*own, *_of_inputs(inputs, levels)]
+
+
+def _of_instructions(inputs: RooflineInputs) -> list[Note]:
+    issue = inputs.theory.known.get("issue")
+    if issue is None:
+        return [Note("no_issue_peak", "The peak of instruction issue is unknown: the profile states no clock.")]
+    words = inputs.formulas.words
+    text = (
+        f"Theoretical peak {issue.value:.2f} GIPS = {words.units} x schedulers x IPC x clock. Instructions are "
+        f"{words.instructions}."
+    )
+    return [Note("issue_peak", text)]
+
+
+def _of_operations(roofline: FlopRoofline) -> list[Note]:
+    inputs, made = roofline.inputs, []
+    if not inputs.formulas.operations(inputs.target, "flop"):
+        text = (
+            f"{inputs.target} has no counters of floating-point operations: no FLOP roofline is possible. "
+            'kind="instruction" works; bandwidths and the bound below come from bytes and instructions.'
+        )
+        made.append(Note("no_flop_counters", text))
+    if roofline.not_counted:
+        parts = [f"{name} ({why})" for name, why in list(roofline.not_counted.items())[:4]]
+        more = len(roofline.not_counted) - len(parts)
+        listed = f"{', '.join(parts)}{f' and {more} more' if more > 0 else ''}"
+        made.append(Note("not_counted", f"Not counted: {listed}; totals are lower bounds."))
+    done = {r.operation for r in roofline.rates}
+    about = dict.fromkeys(o.note for o in inputs.formulas.operation if o.note and o.name in done)
+    made += [Note("about_operations", text) for text in about]
+    if any(p.datatype == "flop" and p.operations == 0 for p in roofline.points):
+        text = "Kernels without floating point are judged by bandwidth and integer operations (datatype iop)."
+        made.append(Note("without_flop", text))
+    if any(p.status == "impossible" for p in roofline.points):
+        text = "Points with status impossible contradict the hardware or themselves: do not draw conclusions."
+        made.append(Note("impossible_points", text))
+    return made
+
+
+def _of_inputs(inputs: RooflineInputs, levels: Sequence[str]) -> list[Note]:
+    made = list(inputs.ceilings.notes)
+    if inputs.ceilings.kind == "theoretical" and inputs.ceilings.missing:
+        made.append(Note("no_ceiling", f"No ceiling for {without_ceiling(inputs, 'of them')}"))
+    made += [Note("about_level", level.note) for level in inputs.formulas.level if level.note and level.name in levels]
+    if apart := [name for name in inputs.scattered if name in levels]:
+        text = f"Operations and bytes of {', '.join(apart)} come from different passes, whose runs can differ."
+        made.append(Note("scattered", text))
+    asked, total = inputs.asked, inputs.collected.total
+    if total > asked.offset + asked.limit:
+        plural = "Kernels" if asked.by == "kernel" else "Dispatches"
+        text = f"{plural} {asked.offset + 1} to {asked.offset + asked.limit} of {total}, by time; offset= for more."
+        made.append(Note("page", text))
+    if not targets.gpu(inputs.target).validated_on_hardware:
+        text = f"Figures of {inputs.target} come from documents and recorded profiles; not validated on hardware."
+        made.append(Note("not_validated", text))
+    return made
+
+
+def without_ceiling(inputs: RooflineInputs, what: str) -> str:
+    """How many ceilings have no value and why, as the end of a sentence."""
+    missing = inputs.ceilings.missing
+    why = sorted({reason.text for reason in missing.values()})
+    return f"{len(missing)} {what} ({', '.join(why[:3])}); ceilings= takes measured ones by hand."
