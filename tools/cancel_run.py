@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from ..analysis.store import Store
 from .get_run import RunResult, run_result
 from .runner import state as runs
@@ -11,7 +15,9 @@ _SETTLE_S = 8.0
 """How long the processes of a cancelled run may take to end before the answer."""
 
 
-def cancel_run(store: Store, run_id: str) -> RunResult:
+def cancel_run(
+    store: Store, run_id: Annotated[str, Field(description='id or unique id prefix of the run to end, or "latest"')]
+) -> RunResult:
     """End a run with every process it started. What its finished runs of the program measured is kept, as a partial
     workload."""
     folder = runs.find(store, run_id)

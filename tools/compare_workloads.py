@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -19,10 +19,10 @@ from ..analysis.notes import Note
 from ..analysis.problems import BadArgument
 from ..analysis.store import Store
 from ..analysis.workload import Workload
+from .parameters import ChangeText, Detail, HypothesisText, KernelName
 from .profilers.tables.names import noted
 from .results import NextCall, Result, Table, table_of
 
-Detail = Literal["summary", "full"]
 _NAME = 90
 _ONLY = 8
 _WORK = 6
@@ -92,14 +92,19 @@ class CompareResult(Result):
 
 def compare_workloads(
     store: Store,
-    baseline: str,
-    candidate: str | list[str],
-    kernel: str | None = None,
+    baseline: Annotated[str, Field(description='workload before the change: id, unique id prefix, name or "latest"')],
+    candidate: Annotated[
+        str | list[str], Field(description="workload after it; a list: successive versions, each against the baseline")
+    ],
+    kernel: KernelName = None,
     group: Annotated[
-        dict[str, list[str]] | None, Field(description='{"name": ["regex before", "regex after"]}')
+        dict[str, list[str]] | None,
+        Field(
+            description='kernels that were split or fused, compared as one: {"name": ["regex before", "regex after"]}'
+        ),
     ] = None,
-    hypothesis: str | None = None,
-    change: str | None = None,
+    hypothesis: HypothesisText = None,
+    change: ChangeText = None,
     detail: Detail = "summary",
 ) -> CompareResult:
     """Compare versions: times with 95 % interval and verdict, same work or not, what the change of time consists of,

@@ -13,6 +13,7 @@ from ..analysis.engine.compile import scattered
 from ..analysis.engine.evaluation import View
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
+from .parameters import Dispatches, KernelName, Metrics, Offset, WorkloadName
 from .results import NextCall, Result, Table, table
 
 _SUMMARY = {
@@ -37,19 +38,21 @@ class MetricsResult(Result):
 
 def compute_metrics(
     store: Store,
-    workload: Annotated[str, Field(description='id, name or "latest"')],
-    metrics: Annotated[
-        list[str],
-        Field(description="names, ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets or *"),
-    ] = ["overview"],  # noqa: B006
-    kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
-    by_kernel: bool = False,
-    dispatches: Annotated[list[int] | str | None, Field(description='[0, 2] or "0,2,5-9"')] = None,
-    normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
-    aggregation: Literal["sum_ratio", "mean"] = "sum_ratio",
+    workload: WorkloadName,
+    metrics: Metrics = ["overview"],  # noqa: B006
+    kernel: KernelName = None,
+    by_kernel: Annotated[bool, Field(description="a row for each kernel instead of all together")] = False,
+    dispatches: Dispatches = None,
+    normalization: Annotated[
+        Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="what counts are divided by")
+    ] = "per_kernel",
+    aggregation: Annotated[
+        Literal["sum_ratio", "mean"],
+        Field(description="over dispatches: sum of numerators / sum of denominators, or the mean of ratios"),
+    ] = "sum_ratio",
     detail: Annotated[Literal["summary", "full"], Field(description="full adds q1, median, q3, std")] = "summary",
-    limit: Annotated[int, Field(ge=1, le=100_000)] = 60,
-    offset: Annotated[int, Field(ge=0)] = 0,
+    limit: Annotated[int, Field(ge=1, le=100000, description="rows in one answer")] = 60,
+    offset: Offset = 0,
 ) -> MetricsResult:
     """Hardware metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
     reason where a figure is missing or doubtful. Start with the preset "overview"."""

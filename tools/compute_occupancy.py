@@ -19,6 +19,7 @@ from ..analysis.store import Store
 from ..analysis.workload import Workload
 from .codeobject.kernels import CodeKernel
 from .codeobject.select import GENERIC, select
+from .parameters import KernelName, Offset
 from .results import NextCall, Result, Table, table
 
 _WAYS = "Give either gpu, vgprs and workgroup_size, or workload, or code_object; kernel goes with the last two"
@@ -115,19 +116,25 @@ class OccupancyResult(Result):
 
 def compute_occupancy(
     store: Store,
-    gpu: Annotated[str | None, Field(description="gfx90a, sm_90, ...")] = None,
-    vgprs: Annotated[int | None, Field(description="architectural, per work-item")] = None,
+    gpu: Annotated[str | None, Field(description="target: gfx90a, sm_90, ...")] = None,
+    vgprs: Annotated[int | None, Field(description="architectural VGPRs per work-item (registers per thread)")] = None,
     agprs: Annotated[int, Field(description="accumulation VGPRs per work-item")] = 0,
-    sgprs: Annotated[int, Field(description="per wave")] = 0,
-    lds_bytes: Annotated[int, Field(description="static, per work-group")] = 0,
-    dynamic_lds_bytes: Annotated[int, Field(description="added at launch")] = 0,
-    workgroup_size: int | None = None,
-    workload: str | None = None,
-    kernel: str | None = None,
-    code_object: Annotated[str | None, Field(description="AMD .hsaco, .o, library or program")] = None,
-    mode: Annotated[Literal["hardware", "compiler"], Field(description="compiler: as clang's remark")] = "hardware",
-    limit: Annotated[int, Field(ge=1, le=100_000)] = 20,
-    offset: Annotated[int, Field(ge=0)] = 0,
+    sgprs: Annotated[int, Field(description="scalar registers per wave")] = 0,
+    lds_bytes: Annotated[int, Field(description="static LDS (shared memory) per work-group")] = 0,
+    dynamic_lds_bytes: Annotated[int, Field(description="LDS added at launch, per work-group")] = 0,
+    workgroup_size: Annotated[int | None, Field(description="work-items per work-group (threads per block)")] = None,
+    workload: Annotated[
+        str | None, Field(description="stored workload whose kernels to take, instead of numbers")
+    ] = None,
+    kernel: KernelName = None,
+    code_object: Annotated[
+        str | None, Field(description="AMD .hsaco, .o, library or program whose kernels to take")
+    ] = None,
+    mode: Annotated[
+        Literal["hardware", "compiler"], Field(description="what the hardware places, or what clang's remark says")
+    ] = "hardware",
+    limit: Annotated[int, Field(ge=1, le=100000, description="kernels in one answer")] = 20,
+    offset: Offset = 0,
 ) -> OccupancyResult:
     """Occupancy of kernels: resident waves, what limits them (registers, LDS, work-group size, slots), how much less of
     it gives more waves, and spills. Give numbers (gpu, vgprs, workgroup_size, ...), or workload, or code_object."""

@@ -18,6 +18,7 @@ from ..analysis.rooflines.limits import KernelLimits
 from ..analysis.rooflines.notes import Roofline, notes
 from ..analysis.store import Store
 from ..analysis.workload import Workload
+from .parameters import CeilingSource, CeilingValues, Datatype, Detail, Dispatches, KernelName, Offset, WorkloadName
 from .results import NextCall, Result, Table, table
 
 _POINT = {
@@ -198,20 +199,23 @@ class RooflineResult(Result):
 
 def compute_roofline(
     store: Store,
-    workload: Annotated[str, Field(description='id, name or "latest"')],
-    kernel: Annotated[str | None, Field(description='regex, or "#1" = longest')] = None,
-    kind: Literal["flop", "instruction"] = "flop",
-    levels: list[LevelName] | None = None,
-    datatype: Annotated[str | None, Field(description="default: total; iop, f16, i8, matrix.bf16, ..., all")] = None,
-    ceiling_source: Annotated[
-        Literal["empirical", "theoretical"], Field(description="empirical falls back to theory")
-    ] = "empirical",
-    by: Literal["kernel", "dispatch"] = "kernel",
-    dispatches: Annotated[str | list[int] | None, Field(description='ids: "0,2,5-9"')] = None,
-    ceilings: Annotated[dict[str, float], Field(description='by hand: {"hbm.bw": 1390}')] = {},  # noqa: B006
-    limit: Annotated[int, Field(ge=1, le=10_000, description="kernels")] = 2,
-    offset: Annotated[int, Field(ge=0)] = 0,
-    detail: Literal["summary", "full"] = "summary",
+    workload: WorkloadName,
+    kernel: KernelName = None,
+    kind: Annotated[
+        Literal["flop", "instruction"],
+        Field(description="operations per byte, or instructions per byte and per transaction"),
+    ] = "flop",
+    levels: Annotated[list[LevelName] | None, Field(description="memory levels to relate to; default: all")] = None,
+    datatype: Datatype = None,
+    ceiling_source: CeilingSource = "empirical",
+    by: Annotated[
+        Literal["kernel", "dispatch"], Field(description="a point for each kernel, or for each dispatch")
+    ] = "kernel",
+    dispatches: Dispatches = None,
+    ceilings: CeilingValues = {},  # noqa: B006
+    limit: Annotated[int, Field(ge=1, le=10000, description="kernels, or dispatches, longest first")] = 2,
+    offset: Offset = 0,
+    detail: Detail = "summary",
 ) -> RooflineResult:
     """Hierarchical roofline: intensity, achieved and attainable rate per kernel and memory level, and what bounds it
     (memory, compute, latency; the limiter), from all pipes and levels together."""

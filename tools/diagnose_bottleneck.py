@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from ..analysis.diagnosis.evidence import Evidence
 from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
+from .parameters import Detail, KernelName, WorkloadName
 from .results import NextCall, Result
 
 _ADVICE = 2
@@ -37,10 +38,10 @@ class DiagnosisResult(Result):
 
 def diagnose_bottleneck(
     store: Store,
-    workload: str = "latest",
-    kernel: str | None = None,
+    workload: WorkloadName = "latest",
+    kernel: KernelName = None,
     top_n: Annotated[int, Field(ge=1, le=50, description="kernels, and findings of each")] = 3,
-    detail: Literal["summary", "full"] = "summary",
+    detail: Detail = "summary",
 ) -> DiagnosisResult:
     """What holds each kernel back: subsystem, confidence, evidence with SQL, contradictions, advice, an upper bound
     of the speed-up, and the counters that would decide what is open."""

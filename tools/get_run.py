@@ -14,6 +14,7 @@ from ..analysis.problems import NotFound, StoreProblem
 from ..analysis.store import Store
 from .benchmarks import report as peak_tables
 from .list_workloads import list_workloads
+from .parameters import WaitSeconds
 from .profilers.tables.files import head
 from .profilers.tables.names import plain_text
 from .results import NextCall, Result, Table, table
@@ -55,8 +56,8 @@ class RunResult(Result):
 
 def get_run(
     store: Store,
-    run_id: Annotated[str, Field(description='id, id prefix or "latest"')] = "latest",
-    wait_s: Annotated[float, Field(ge=0)] = 0,
+    run_id: Annotated[str, Field(description='id, unique id prefix or "latest"')] = "latest",
+    wait_s: WaitSeconds = 0,
 ) -> RunResult:
     """How a run stands: progress, then its workload and longest kernels, or why it failed with the end of its output.
     Waits up to wait_s seconds (at most 50) for its end."""

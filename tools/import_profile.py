@@ -14,7 +14,8 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
-from .profilers.registry import FORMATS, reader_for
+from .parameters import Tags
+from .profilers.registry import reader_for
 from .profilers.tables.checks import doubts
 from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.merge import Merged
@@ -45,10 +46,12 @@ class ImportResult(Result):
 def import_profile(
     store: Store,
     path: Annotated[str, Field(description="folder or file that the profiler wrote")],
-    format: Annotated[str, Field(description=f"auto, {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")] = "auto",
-    name: Annotated[str | None, Field(description="default: as the profile is called")] = None,
-    tags: list[str] | None = None,
-    gpu: Annotated[str | None, Field(description="where the profile does not state it")] = None,
+    format: Annotated[
+        str, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu or perf")
+    ] = "auto",
+    name: Annotated[str | None, Field(description="name of the workload; default: as the profile is called")] = None,
+    tags: Tags | None = None,
+    gpu: Annotated[str | None, Field(description="target (gfx90a) where the profile does not state it")] = None,
 ) -> ImportResult:
     """Read a profile taken elsewhere (rocprof-compute, omniperf, rocprof, rocprofv3, ncu, perf stat) into the store."""
     if gpu is not None and gpu not in targets.targets():

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
+from .parameters import Offset
 from .results import NextCall, Result, Table, table
 
 _WORKLOADS = dict.fromkeys(
@@ -64,9 +65,12 @@ class WorkloadsResult(Result):
 
 def list_workloads(
     store: Store,
-    workload: Annotated[str | None, Field(description='id, name or "latest"; none: all')] = None,
-    limit: Annotated[int, Field(ge=1, le=100_000)] = 20,
-    offset: Annotated[int, Field(ge=0)] = 0,
+    workload: Annotated[
+        str | None,
+        Field(description='one workload with its kernels: id, unique id prefix, name or "latest"; default: all'),
+    ] = None,
+    limit: Annotated[int, Field(ge=1, le=100000, description="rows in one answer")] = 20,
+    offset: Offset = 0,
 ) -> WorkloadsResult:
     """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time, registers and LDS."""
     if not workload:

@@ -46,8 +46,8 @@ Replay = Annotated[
     Literal["auto", "application", "kernel"],
     Field(description="how passes repeat: the whole program per pass, or each kernel within one run"),
 ]
-Hypothesis = Annotated[
+HypothesisText = Annotated[
     str | None, Field(description="what the change was expected to do; kept in the experiment log (SQL table log)")
 ]
-Change = Annotated[str | None, Field(description="what was changed in the code, in a sentence; kept in the log")]
+ChangeText = Annotated[str | None, Field(description="what was changed in the code, in a sentence; kept in the log")]
 Tags = Annotated[list[str], Field(description='labels of the workload, for SQL and list_workloads: ["v2", "tuned"]')]

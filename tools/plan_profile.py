@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pydantic
 from pydantic import Field
@@ -12,6 +12,7 @@ from ..analysis.catalogue import products, targets
 from ..analysis.planning.plan import PassPlan, plan, resolve
 from ..analysis.problems import BadArgument, NotFound, near
 from ..analysis.store import Store
+from .parameters import Detail, ProfilerName, Replay
 from .profilers import drivers
 from .profilers.drivers import Profiler as Driver
 from .profilers.request import Request, block_use, launched
@@ -99,15 +100,24 @@ class PlanResult(Result):
 def plan_profile(
     store: Store,
     gpu: Annotated[str, Field(description='target (gfx942), product (MI300X) or "cpu"')],
-    metrics: Annotated[list[str] | None, Field(description="as for compute_metrics, or roofline.f32.hbm")] = None,
-    profiler: str = "auto",
-    profiler_version: str | None = None,
-    command: list[str] | None = None,
-    replay: Literal["auto", "application", "kernel"] = "auto",
-    kernel: str | None = None,
-    launches: list[int] | None = None,
-    max_passes: int | None = None,
-    detail: Literal["summary", "full"] = "summary",
+    metrics: Annotated[
+        list[str] | None,
+        Field(description="as for compute_metrics, or a roofline point: roofline.f32.hbm; default: preset diagnosis"),
+    ] = None,
+    profiler: ProfilerName = "auto",
+    profiler_version: Annotated[
+        str | None, Field(description='the version there, as it prints it: "1.0.0"; decides which options exist')
+    ] = None,
+    command: Annotated[
+        list[str] | None, Field(description='the program as an argument list: ["./app", "-n", "8"]')
+    ] = None,
+    replay: Replay = "auto",
+    kernel: Annotated[str | None, Field(description="regular expression: count only these kernels")] = None,
+    launches: Annotated[list[int] | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
+    max_passes: Annotated[
+        int | None, Field(description="at most so many passes; what they cannot hold is named")
+    ] = None,
+    detail: Detail = "summary",
 ) -> PlanResult:
     """Passes of counters that metrics take on a GPU, how often the program runs, and the exact profiler commands to
     run by hand on another machine (detail="full": with input files). Runs nothing."""

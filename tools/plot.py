@@ -28,6 +28,7 @@ from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .benchmarks import report as peak_tables
 from .compute_occupancy import kernel_notes, of_workload
+from .parameters import CeilingSource, CeilingValues, Datatype, KernelName
 from .results import NextCall, Result
 
 if TYPE_CHECKING:
@@ -71,16 +72,20 @@ class Drawn:
 
 def plot(
     store: Store,
-    kind: Kind,
-    workload: Annotated[str, Field(description='id, name, "latest"; roofline also "cpu" or a GPU uuid')],
-    candidate: Annotated[str | None, Field(description="compare: after the change")] = None,
-    kernel: str | None = None,
-    datatype: str | None = None,
-    roofline_kind: Literal["flop", "instruction"] | None = None,
-    ceiling_source: Literal["empirical", "theoretical"] = "empirical",
-    ceilings: dict[str, float] | None = None,
-    kernels: Annotated[int, Field(ge=1, le=12)] = 5,
-    width_px: Annotated[int, Field(ge=480, le=4000)] = 800,
+    kind: Annotated[Kind, Field(description="what to draw")],
+    workload: Annotated[
+        str, Field(description='id, name or "latest"; roofline also "cpu" or a GPU uuid: its ceilings alone')
+    ],
+    candidate: Annotated[str | None, Field(description="compare: the workload after the change")] = None,
+    kernel: KernelName = None,
+    datatype: Datatype = None,
+    roofline_kind: Annotated[
+        Literal["flop", "instruction"] | None, Field(description="roofline: FLOP, or instructions")
+    ] = None,
+    ceiling_source: CeilingSource = "empirical",
+    ceilings: CeilingValues | None = None,
+    kernels: Annotated[int, Field(ge=1, le=12, description="roofline: kernels drawn, longest first")] = 5,
+    width_px: Annotated[int, Field(ge=480, le=4000, description="width of the PNG in pixels")] = 800,
 ) -> PlotResult:
     """Draw a workload as PNG and SVG: its roofline, percent of peak by subsystem (speed_of_light), two workloads side
     by side (compare, with candidate), or occupancy. datatype to ceilings: as for compute_roofline."""

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from .import_profile import checked_labels, imported
 from .list_devices import survey
 from .machine.model import Roots
 from .machine.programs import ask
+from .parameters import ChangeText, HypothesisText, ProfilerName, Replay, Tags, WaitSeconds
 from .profilers import drivers
 from .profilers.choice import Choice, choose, facts
 from .profilers.drivers import Profiler as Driver
@@ -42,22 +43,30 @@ _LONGEST_S = 7 * 86_400.0
 def profile_command(
     store: Store,
     command: Annotated[list[str], Field(description='argument list: ["./app", "-n", "8"]; no shell')],
-    metrics: Annotated[list[str] | None, Field(description="as for compute_metrics; [] for times only")] = None,
-    kernel: Annotated[str | None, Field(description="regex: count only these kernels")] = None,
-    cwd: Annotated[str | None, Field(description="absolute")] = None,
-    env: dict[str, str] | None = None,
-    gpu: Annotated[str | int | None, Field(description='index, uuid or "cpu"')] = None,
-    profiler: str = "auto",
-    timeout_s: Annotated[float, Field(gt=0)] = 1800,
-    max_passes: int | None = None,
-    launches: Annotated[list[int] | None, Field(description="first and last, from 1")] = None,
-    replay: Literal["auto", "application", "kernel"] = "auto",
-    repeats: Annotated[int, Field(ge=1, le=1000)] = 1,
-    name: str | None = None,
-    tags: list[str] | None = None,
-    hypothesis: str | None = None,
-    change: str | None = None,
-    wait_s: Annotated[float, Field(ge=0)] = 45,
+    metrics: Annotated[
+        list[str] | None, Field(description="as for compute_metrics; [] for times only; default: preset overview")
+    ] = None,
+    kernel: Annotated[str | None, Field(description="regular expression: count only these kernels")] = None,
+    cwd: Annotated[str | None, Field(description="absolute folder to run it in")] = None,
+    env: Annotated[
+        dict[str, str] | None, Field(description="environment variables beside those of the server; never stored")
+    ] = None,
+    gpu: Annotated[str | int | None, Field(description='index, uuid or "cpu"; default: the first GPU')] = None,
+    profiler: ProfilerName = "auto",
+    timeout_s: Annotated[float, Field(gt=0, description="seconds for each run of the program")] = 1800,
+    max_passes: Annotated[
+        int | None, Field(description="at most so many passes; what they cannot hold is named")
+    ] = None,
+    launches: Annotated[list[int] | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
+    replay: Replay = "auto",
+    repeats: Annotated[
+        int, Field(ge=1, le=1000, description="runs of the program for times, beside those for counters")
+    ] = 1,
+    name: Annotated[str | None, Field(description="name of the workload; default: that of the program")] = None,
+    tags: Tags | None = None,
+    hypothesis: HypothesisText = None,
+    change: ChangeText = None,
+    wait_s: WaitSeconds = 45,
 ) -> RunResult:
     """Run a program under the profiler, once per pass of counters, and store the result as a workload. Answers within
     wait_s (at most 50), else with a run_id for get_run; the run goes on, also if this call is cancelled."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ..analysis import measured_ceilings as peaks
 from ..analysis.problems import BadArgument, LimitExceeded
@@ -38,7 +40,18 @@ class QueryResult(Result):
 
 
 def query_counters(
-    store: Store, sql: str, workload: str | None = None, limit: int = 100, timeout_s: float = 10
+    store: Store,
+    sql: Annotated[
+        str,
+        Field(
+            description='one SELECT in DuckDB\'s dialect: "SELECT kernel, avg(duration_ns) FROM dispatches GROUP BY 1"'
+        ),
+    ],
+    workload: Annotated[
+        str | None, Field(description="only this workload's rows in every table; default: all stored ones")
+    ] = None,
+    limit: Annotated[int, Field(description="rows in one answer")] = 100,
+    timeout_s: Annotated[float, Field(description="seconds before the query is ended")] = 10,
 ) -> QueryResult:
     """Run one SELECT (DuckDB's dialect) over the stored profiles; the tables hold ``workload`` (id, name or "latest"),
     or all. The resource rooflens://schema and DESCRIBE tell them; other statements are refused."""

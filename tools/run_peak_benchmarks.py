@@ -20,6 +20,7 @@ from .benchmarks import report as peak_tables
 from .get_run import RunResult, run_result
 from .list_devices import Machine, survey
 from .machine.model import Device, Roots
+from .parameters import WaitSeconds
 from .runner import start as launch
 from .runner.job import CallStep, Job
 from .runner.state import CANCEL, BenchmarkRun
@@ -208,11 +209,18 @@ _ENOUGH = {"full": ("full",), "quick": ("full", "quick")}
 
 def run_peak_benchmarks(
     store: Store,
-    device: Annotated[str | int | None, Field(description='index, uuid or "cpu"')] = None,
-    ceilings: list[str] | None = None,
-    mode: Literal["full", "quick", "functional"] = "full",
-    again: bool = False,
-    wait_s: Annotated[float, Field(ge=0)] = 45,
+    device: Annotated[str | int | None, Field(description='index, uuid or "cpu"; default: the first GPU')] = None,
+    ceilings: Annotated[
+        list[str] | None, Field(description='only these: ["hbm.bw", "matrix.f16"]; default: all')
+    ] = None,
+    mode: Annotated[
+        Literal["full", "quick", "functional"],
+        Field(description="quick: fewer repetitions; functional: are the results right, without times"),
+    ] = "full",
+    again: Annotated[
+        bool, Field(description="measure although this device has ceilings of the same driver and kernels")
+    ] = False,
+    wait_s: WaitSeconds = 45,
 ) -> RunResult:
     """Measure what a GPU (else the CPU) can reach: ceilings such as hbm, valu.f32, or all. Fresh stored results answer
     unless again; functional only checks kernels. compute_roofline uses them."""

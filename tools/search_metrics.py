@@ -10,6 +10,7 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue.metrics import Metric
 from ..analysis.problems import near
 from ..analysis.store import Store
+from .parameters import Offset
 from .results import NextCall, Result, Table, table
 
 _COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": None, "counters": None, "gpus": None,
@@ -25,9 +26,9 @@ class SearchResult(Result):
 def search_metrics(
     store: Store,
     query: Annotated[str, Field(description="words, name, id (17.3.7), panel (17), subsystem or counter")] = "",
-    gpu: Annotated[str | None, Field(description="target such as gfx942")] = None,
-    limit: Annotated[int, Field(ge=1, le=100_000)] = 12,
-    offset: Annotated[int, Field(ge=0)] = 0,
+    gpu: Annotated[str | None, Field(description="only metrics of this target, such as gfx942")] = None,
+    limit: Annotated[int, Field(ge=1, le=100000, description="metrics in one answer")] = 12,
+    offset: Offset = 0,
 ) -> SearchResult:
     """Find metrics in the catalogue: what they mean, their formula, counters and GPUs. Needs no workload."""
     every = catalog.variants(gpu)

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from ...analysis import measured_ceilings
+from ...analysis.catalogue import files
 from ...analysis.database import connect, sql_literal, sql_name, sql_path
 from ...analysis.problems import LimitExceeded, NotAllowed, StoreProblem
 from ...analysis.schema import Column, manifest_rows, relation, schema
@@ -147,7 +148,7 @@ def digest() -> str:
     import duckdb
 
     analysis, known = Path(measured_ceilings.__file__).parent, hashlib.sha256(duckdb.__version__.encode())
-    inputs = [p for p in analysis.rglob("*") if p.suffix in (".py", ".toml")]
+    inputs = {*(p for p in analysis.rglob("*") if p.suffix in (".py", ".toml")), *files.every()}
     for path in [*sorted(inputs), Path(__file__).with_name("tables.py")]:
         known.update(path.name.encode() + b"\0" + path.read_bytes())
     return known.hexdigest()[:16]
