@@ -12,10 +12,10 @@ from ..analysis import experiments
 from ..analysis.comparison.compare import Compared, Comparison, Version, compare
 from ..analysis.comparison.explain import Change, changes, least_times
 from ..analysis.comparison.matching import Pair, base_name
-from ..analysis.comparison.time import ENOUGH, TimeVerdict
+from ..analysis.comparison.time import TimeVerdict
+from ..analysis.comparison.words import how, notes, series_notes, series_summary, short, summary, traffic
 from ..analysis.comparison.work import Answer, Side
 from ..analysis.experiments import Entry, Outcome
-from ..analysis.notes import Note
 from ..analysis.problems import BadArgument
 from ..analysis.store import Store
 from ..analysis.workload import Workload
@@ -23,7 +23,6 @@ from .parameters import ChangeText, Detail, HypothesisText, KernelName
 from .profilers.tables.names import noted
 from .results import NextCall, Result, Table, table_of
 
-_NAME = 90
 _ONLY = 8
 _WORK = 6
 _KERNELS = {"summary": 5, "full": 50}
@@ -31,16 +30,6 @@ _METRICS = {"summary": 6, "full": 20}
 _SERIES = 20
 _FIGURES = 6
 _NORMALISED = 2
-_TRAFFIC = 1.05
-_APART = 1.1
-_DRIFT_SHARE = 0.005
-_HOW = {
-    "same_name": "same name",
-    "parameters": "same but for parameters",
-    "only": "the only kernel",
-    "similar": "similar name",
-    "group": "group",
-}
 _KernelRow = namedtuple(
     "_KernelRow",
     "kernel match share_pct baseline_ms candidate_ms speedup low high noise_pct n verdict same_work per_work per",
@@ -132,7 +121,7 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
         candidates=[comparison.after.id],
         verdict=main.verdict if main else "inconclusive",
         same_work=main.work.answer if main else "unknown",
-        summary=_summary(comparison),
+        summary=summary(comparison),
         kernels=_kernels(comparison),
         work=_work(top, detail) if alike else None,
         explanation=_explanation(top) if alike else None,
@@ -140,7 +129,7 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
         metrics=_metrics(comparison, top, detail),
         only_in_baseline=_few_names(comparison.matching.only_before),
         only_in_candidate=_few_names(comparison.matching.only_after),
-        notes=[note.text for note in _notes(comparison)],
+        notes=[note.text for note in notes(comparison)],
         next=_next(comparison),
     )
 
@@ -152,9 +141,9 @@ def _series(steps: list[Comparison]) -> CompareResult:
         candidates=[c.after.id for c in steps],
         verdict=last.verdict if last else "inconclusive",
         same_work=last.work.answer if last else "unknown",
-        summary=_series_summary(steps),
+        summary=series_summary(steps),
         kernels=_steps(steps),
-        notes=[note.text for note in _series_notes(steps)],
+        notes=[note.text for note in series_notes(steps)],
         next=_next(steps[-1]),
     )
 
@@ -198,8 +187,8 @@ def _kernel(compared: Compared, other_gpu: bool) -> _KernelRow:
     judged = None if other_gpu else effect
     per = next(iter(compared.per_unit), None) if compared.work.answer != "yes" else None
     return _KernelRow(
-        kernel=_short(compared.pair.label),
-        match=_how(compared.pair),
+        kernel=short(compared.pair.label),
+        match=how(compared.pair),
         share_pct=_rounded(100 * compared.share),
         baseline_ms=effect and effect.baseline_ns / 1e6,
         candidate_ms=effect.candidate_ns / 1e6 if effect else None,
@@ -295,27 +284,17 @@ def _metric(kernel: str, change: Change, other_gpu: bool) -> _MetricRow:
     return _MetricRow(kernel, before.name, *_rounded_pair(*values), unit, better)
 
 
-def _short(name: str) -> str:
-    """A kernel's name cut to what a table bears."""
-    return name if len(name) <= _NAME else f"{name[: _NAME - 20]}...{name[-17:]}"
-
-
 def _few_names(names: Sequence[str]) -> list[str]:
     """The first names of a list, and how many follow."""
     more = [f"and {len(names) - _ONLY} more"] if len(names) > _ONLY else []
-    return [_short(n) for n in names[:_ONLY]] + more
+    return [short(n) for n in names[:_ONLY]] + more
 
 
 def _brief(pair: Pair) -> str:
     """A pair's name without parameters; the table kernels has it in full."""
     if pair.how == "group":
         return pair.label
-    return _short(" -> ".join(dict.fromkeys(base_name(names[0]) for names in (pair.before, pair.after))))
-
-
-def _how(pair: Pair) -> str:
-    """Why a pair belongs together, in words."""
-    return _HOW[pair.how] if pair.likeness is None else f"{_HOW[pair.how]} ({pair.likeness:.2f})"
+    return short(" -> ".join(dict.fromkeys(base_name(names[0]) for names in (pair.before, pair.after))))
 
 
 def _rounded(value: float | None) -> float | None:
@@ -325,146 +304,6 @@ def _rounded(value: float | None) -> float | None:
 
 def _rounded_pair(before: float | None, after: float | None) -> tuple[float | None, float | None]:
     return _rounded(before), _rounded(after)
-
-
-def _traffic(compared: Compared) -> tuple[float, float] | None:
-    """HBM bytes of a round before and after, where both are known and not nothing."""
-    before, after = compared.before.amount("hbm"), compared.after.amount("hbm")
-    return (before, after) if before and after else None
-
-
-def _summary(comparison: Comparison) -> str:
-    """The verdict of the pair that takes most time, in one or two sentences."""
-    main = comparison.main
-    if main is None:
-        return "No kernel of one workload has a counterpart in the other."
-    name, e = _short(main.pair.label), main.effect
-    if e is None:
-        return f"{name}: {main.verdict}, {main.why}."
-    if comparison.other_gpu is not None:
-        return f"{name}: {main.why}. The table normalised holds each against its own ceilings."
-    interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
-    time = f"{e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, speed-up x {e.speedup:.3f}{interval}"
-    if main.work.answer == "no":
-        return f"{name}: not like for like. {time} in time, but {main.work.why}. {_per_unit(main)}"
-    if main.work.answer == "yes":
-        return f"{name}: {main.verdict}, {time}; {main.why}. Same work: {main.work.why}."
-    text = f"{name}: {main.verdict} by time alone, {time}; {main.why}. Whether both did the same work is unknown: "
-    return f"{text}{main.work.why}. {_per_unit(main)}".rstrip()
-
-
-def _per_unit(compared: Compared) -> str:
-    """The corrected figure: time per unit of work."""
-    ratios = [f"x {ratio:.3f} per {_unit(name)}" for name, ratio in compared.per_unit.items()]
-    if not ratios:
-        return ""
-    more = f"; {', '.join(ratios[1:3])}" if len(ratios) > 1 else ""
-    if compared.work.answer != "no":
-        return f"By unit: {ratios[0]}{more}."
-    judged = "slower" if next(iter(compared.per_unit.values())) < 1 else "faster"
-    return f"Per unit of work the candidate is {judged}: {ratios[0]}{more}."
-
-
-def _unit(quantity: str) -> str:
-    known = {"flop": "FLOP", "hbm_bytes": "byte of HBM traffic", "global_bytes_asked": "byte asked for"}
-    return known.get(quantity, quantity.replace("_", " ").removesuffix("s"))
-
-
-def _notes(comparison: Comparison) -> list[Note]:
-    """What to know of the pairs, the times and the two workloads."""
-    before, after, pairs = comparison.before, comparison.after, comparison.pairs
-    notes: list[Note | None] = []
-    if before.id == after.id and any(c.pair.before == c.pair.after for c in pairs):
-        notes.append(Note("same_workload", "Baseline and candidate are the same workload."))
-    for compared in pairs:
-        pair = compared.pair
-        if pair.how not in ("same_name", "group"):
-            text = f"Taken for versions of each other, {_how(pair)}: {_short(pair.label)}."
-            notes.append(Note("taken_for_versions", text))
-        notes += [_risen(compared), _launches(compared), _medians(compared)]
-    notes += [_few_launches(comparison), _whole(comparison)]
-    if any(c.terms for c in pairs):
-        notes.append(
-            Note(
-                "terms_add_up",
-                "explanation: the ms of the terms add up to the change of the total time; terms without counters in "
-                "both workloads are left out and stay in the last one.",
-            )
-        )
-    manifests = [before.workload.manifest, after.workload.manifest]
-    if partial := [m.name for m in manifests if "partial" in m.tags]:
-        notes.append(Note("partial_profiles", f"Partial profiles: {', '.join(partial)}."))
-    if len({m.host for m in manifests if m.host}) > 1:
-        text = "The two were measured on different machines: their clocks and cooling may differ."
-        notes.append(Note("other_machine", text))
-    return list(dict.fromkeys(note for note in notes if note))
-
-
-def _risen(compared: Compared) -> Note | None:
-    """Bandwidth that rose because more was moved is no progress."""
-    amounts, before, after = _traffic(compared), compared.before.time_ns, compared.after.time_ns
-    if amounts is None or not before or not after:
-        return None
-    more, faster = amounts[1] / amounts[0], before / after
-    if more < _TRAFFIC or compared.work.answer == "no" or more * faster <= 1:
-        return None
-    return Note(
-        "traffic_rose",
-        f"HBM bandwidth rose x {more * faster:.2f} but the speed-up is x {faster:.2f}: traffic rose by {more - 1:.0%}. "
-        "Percent of peak is not progress by itself.",
-    )
-
-
-def _launches(compared: Compared) -> Note | None:
-    sides = compared.before, compared.after
-    before, after = (sum(k.timed for k in side.kernels) for side in sides)
-    lost = sum(k.launches - k.timed for side in sides for k in side.kernels)
-    words = []
-    if before != after and compared.effect is not None:
-        basis = "whole profiles are" if compared.rounds == (1, 1) else "one launch is"
-        words.append(f"launched {before} and {after} times; {basis} compared")
-    if lost:
-        words.append(f"{lost} launches have no usable time and are left out")
-    return Note("launches", f"{_short(compared.pair.label)}: {'; '.join(words)}.") if words else None
-
-
-def _medians(compared: Compared) -> Note | None:
-    """Where sums and medians tell different stories: outliers, warm-up, or launches of different sizes."""
-    if compared.effect is None:
-        return None
-    mean, median = compared.before.time_ns / compared.after.time_ns, compared.effect.speedup
-    if 1 / _APART < mean / median < _APART:
-        return None
-    return Note(
-        "mean_and_median",
-        f"{_short(compared.pair.label)}: by total time the speed-up is x {mean:.3f}, by the median launch x "
-        f"{median:.3f}: some launches are much longer than others (first ones, or other sizes).",
-    )
-
-
-def _few_launches(comparison: Comparison) -> Note | None:
-    """One sentence for all pairs without an interval."""
-    few = [c.effect for c in comparison.pairs if c.effect and min(c.effect.n) < ENOUGH]
-    if not few or comparison.other_gpu is not None:
-        return None
-    which = f" of {len(few)} pairs" if len(comparison.pairs) > 1 else f" ({few[0].n[0]} and {few[0].n[1]})"
-    return Note(
-        "few_launches",
-        f"Fewer than {ENOUGH} timed launches{which}: no interval, and differences below "
-        f"{max(e.floor for e in few):.0%} are taken for noise. Profile at least {ENOUGH} launches of each version.",
-    )
-
-
-def _whole(comparison: Comparison) -> Note | None:
-    """The effect end to end, where the pairs are not all there is."""
-    before, after = comparison.before.total_ns, comparison.after.total_ns
-    same_workload = comparison.before.id == comparison.after.id
-    if not before or not after or comparison.other_gpu is not None or same_workload:
-        return None
-    if sum(c.share for c in comparison.pairs) > 1 - _DRIFT_SHARE and len(comparison.pairs) == 1:
-        return None
-    text = f"All kernels together: {before / 1e6:.4g} ms -> {after / 1e6:.4g} ms, x {before / after:.3f}."
-    return Note("all_kernels", text)
 
 
 def _next(comparison: Comparison) -> list[NextCall]:
@@ -507,10 +346,10 @@ def _steps(steps: Sequence[Comparison]) -> Table:
 
 
 def _first_step(comparison: Comparison, compared: Compared, label: str) -> _StepRow:
-    row = _StepRow(comparison.before.name, _short(label))
+    row = _StepRow(comparison.before.name, short(label))
     if effect := compared.effect:
         row = row._replace(ms=effect.baseline_ns / 1e6, speedup=1.0)
-    amounts = _traffic(compared)
+    amounts = traffic(compared)
     return _with_bandwidth(row, comparison.before, compared.before, amounts and amounts[0])
 
 
@@ -518,7 +357,7 @@ def _step(comparison: Comparison, compared: Compared, label: str, last: float | 
     effect, pair = compared.effect, compared.pair
     row = _StepRow(
         comparison.after.name,
-        _short(label if pair.how in ("group", "same_name") else pair.after[0]),
+        short(label if pair.how in ("group", "same_name") else pair.after[0]),
         ms=effect.candidate_ns / 1e6 if effect else None,
         verdict=compared.verdict,
         same_work=compared.work.answer,
@@ -530,7 +369,7 @@ def _step(comparison: Comparison, compared: Compared, label: str, last: float | 
             high=_rounded(effect.high),
             step_speedup=_rounded(last / effect.candidate_ns) if last else None,
         )
-    amounts = _traffic(compared)
+    amounts = traffic(compared)
     if amounts and compared.after.time_ns:
         more = amounts[1] / amounts[0]
         bandwidth = more * compared.before.time_ns / compared.after.time_ns
@@ -544,45 +383,3 @@ def _with_bandwidth(row: _StepRow, version: Version, side: Side, amount: float |
     peak, rate = version.ceilings.value("hbm.bw") if version.ceilings else None, amount / side.time_ns
     share = _rounded(100 * rate / peak) if peak else None
     return row._replace(hbm_bytes=_rounded(amount), hbm_gbs=_rounded(rate), pct_of_peak=share)
-
-
-def _series_summary(steps: Sequence[Comparison]) -> str:
-    """The speed-up of every step over the baseline, and the best of those that are certain."""
-    timed = [(c.after.name, p, p.effect.speedup, c.other_gpu is None) for c in steps for p in c.pairs if p.effect]
-    if not timed:
-        return "No kernel of the baseline has a timed counterpart."
-    words = [
-        f"{name} x {speedup:.3f} ({'not like for like' if p.work.answer == 'no' else p.verdict})"
-        for name, p, speedup, alike in timed
-        if alike
-    ]
-    improved = [(name, speedup) for name, p, speedup, _ in timed if p.verdict == "improved"]
-    best = max(improved, key=lambda step: step[1], default=None)
-    lead = f"Best so far: {best[0]}. " if best else "No step is a certain improvement. "
-    return f"{lead}Speed-up over {steps[0].before.name}: {', '.join(words)}."
-
-
-def _series_notes(steps: Sequence[Comparison]) -> list[Note]:
-    """What the steps of a series teach, and where they are not alike."""
-    notes = []
-    for c in steps:
-        name = c.after.name
-        if c.other_gpu:
-            notes.append(Note("other_gpu", f"{name}: {c.other_gpu}; its times are not compared."))
-        for pair in c.pairs:
-            if pair.work.answer == "no":
-                text = f"{name}: not like for like, {pair.work.why}. {_per_unit(pair)}"
-                notes.append(Note("not_like_for_like", text))
-            if risen := _risen(pair):
-                notes.append(Note(risen.code, f"{name}: {risen}"))
-        if not c.pairs:
-            notes.append(Note("no_counterpart", f"{name}: no kernel has a counterpart in the baseline."))
-    if few := [p.effect for c in steps for p in c.pairs if p.effect and min(p.effect.n) < ENOUGH]:
-        notes.append(
-            Note(
-                "few_launches",
-                f"Fewer than {ENOUGH} timed launches in {len(few)} of {len(steps)} steps: no interval, and a noise "
-                f"floor of {max(e.floor for e in few):.0%}.",
-            )
-        )
-    return list(dict.fromkeys(notes))
