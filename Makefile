@@ -10,7 +10,7 @@ demo: $(VENV)/installed
 	$(BIN)/rooflens demo
 
 test: $(VENV)/tested lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.import_profile import import_profile
 
 Labelled = tuple[Store, RooflineInputs, dict[tuple[str, str, str], roofline.Point], dict[str, dict[str, float]]]
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 UNITS = {"ms": 1e6, "us": 1e3, "ns": 1.0, "Gbyte": 1e9, "Mbyte": 1e6, "Kbyte": 1e3, "byte": 1.0}
 PER_CYCLE = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 
