@@ -81,7 +81,7 @@ class Manifest(pydantic.BaseModel):
     kernels: int = 0
     counters: list[str] = []
     """Columns of the table counters that hold counters, with their pass suffix where they have one."""
-    warnings: list[Annotated[Note, pydantic.BeforeValidator(_noted)]] = []
+    warnings: list[Annotated[Note, pydantic.BeforeValidator(_noted), pydantic.PlainSerializer(vars)]] = []
     files: dict[str, int] = {}
     """Bytes of every Parquet file, by file name: a truncated file is noticed without opening it."""
 

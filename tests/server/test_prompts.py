@@ -6,8 +6,9 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pydantic
 import pytest
@@ -53,6 +54,10 @@ def fields(model: Any) -> Iterator[str]:
     if get_origin(model) is not None:
         for part in get_args(model):
             yield from fields(part)
+    elif is_dataclass(model):
+        for name, hint in get_type_hints(model, include_extras=True).items():
+            yield name
+            yield from fields(hint)
     elif isinstance(model, type) and issubclass(model, pydantic.BaseModel):
         for name, field in model.model_fields.items():
             yield name

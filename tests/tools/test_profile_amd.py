@@ -352,7 +352,7 @@ def test_a_failing_program_keeps_the_runs_before(node: Node) -> None:
     assert (run.state, run.partial, run.steps_done, run.steps) == ("failed", True, 2, 3)
     assert "pass_2" in (run.problem or "") and "the program broke down" in (run.output or "")
     found = node.manifest(run.workload)
-    assert "partial" in found.tags and any("2 of 3" in w for w in found.warnings)
+    assert "partial" in found.tags and any("2 of 3" in w.text for w in found.warnings)
     collected = set(THREE) & set(found.counters)
     assert collected and collected < set(THREE)
 

@@ -118,7 +118,7 @@ def test_runs_before_a_failure_are_a_partial_workload(store: Store, profile: Pro
     failed = profile(f"{code}p.write_text('x' * (n + 1)); raise SystemExit(n == 2)", repeats=4)
     assert (failed.state, failed.partial, failed.steps_done) == ("failed", True, 2)
     found = store.resolve(failed.workload or "")
-    assert found.dispatches == 2 and "partial" in found.tags and "2 of 4 runs" in found.warnings[0]
+    assert found.dispatches == 2 and "partial" in found.tags and "2 of 4 runs" in found.warnings[0].text
 
 
 def test_a_call_that_does_not_wait_names_the_run_and_get_run_waits(store: Store, profile: Profile) -> None:

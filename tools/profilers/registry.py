@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...analysis.problems import BadArgument, BadInput, Problem, near
 from .tables.files import head
@@ -48,9 +48,10 @@ class Profiler:
         return manifest, merged
 
     @property
-    def run(self) -> ModuleType:
-        """The module with its command lines."""
-        return self._module(self.runner)
+    def run(self) -> Any:
+        """The module, or the object in it (``module:OBJECT``), with its command lines."""
+        module, _, name = self.runner.partition(":")
+        return getattr(self._module(module), name) if name else self._module(module)
 
     def _module(self, name: str) -> ModuleType:
         return import_module(f".{name}", __package__)
@@ -62,9 +63,9 @@ PROFILERS = (  # in the order in which format="auto" tries them
     ),
     Profiler(
         "rocprof", "amd", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read",
-        "rocprof.v1",
+        "rocprof.run:V1",
     ),
-    Profiler("rocprofv2", "amd", runner="rocprof.v2"),
+    Profiler("rocprofv2", "amd", runner="rocprof.run:V2"),
     Profiler(
         "rocprofv3", "amd",
         "output of rocprofv3: rocpd database, JSON or CSV (*_results.db, *_counter_collection.csv)",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.catalogue.work import formulas
+from rooflens.analysis.notes import Reason
 from rooflens.analysis.problems import BadArgument, BadInput
 from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import instruction as instruction_roofline
@@ -182,7 +183,8 @@ def test_missing_matrix_counters_are_named_and_not_zero(store: Store) -> None:
     found = scene(store, publish(store, [row], arch="gfx942", facts=MI300X, without=missing))
     point = points(found)["k", "hbm", "flop"]
     assert (point.operations, point.status) == (1280, "suspect") and "not counted: matrix.f8" in str(point.reason)
-    assert roofline.flop(found, (), None).not_counted == {"matrix.f8": "counter SQ_INSTS_VALU_MFMA_MOPS_F8 missing"}
+    missing_f8 = Reason("no_counter", "counter SQ_INSTS_VALU_MFMA_MOPS_F8 missing")
+    assert roofline.flop(found, (), None).not_counted == {"matrix.f8": missing_f8}
     assert point.bound == "unknown", "the uncounted work may be what takes the time"
 
 

@@ -276,7 +276,7 @@ def test_the_results_of_all_steps_become_a_workload_and_the_files_are_deleted(be
     assert (state.state, state.partial, state.finished) == ("done", False, ["one"])
     found = bench.store.resolve("mine")
     assert found.id == state.result["workload"] and found.tags == ["a"] and found.command == "./app"
-    assert found.warnings[0] == "w" and not (bench.folder(run) / "out").exists()
+    assert found.warnings[0].text == "w" and not (bench.folder(run) / "out").exists()
 
 
 def test_what_the_finished_steps_left_is_kept_and_marked_when_a_later_one_fails(bench: Bench) -> None:
@@ -286,8 +286,8 @@ def test_what_the_finished_steps_left_is_kept_and_marked_when_a_later_one_fails(
     found = bench.store.resolve(state.result["workload"])
     assert found.tags == ["a", "partial"]
     assert (
-        found.warnings[0].startswith("Partial: 1 of 2 runs of the program (one).")
-        and "status 3 in two" in found.warnings[0]
+        found.warnings[0].text.startswith("Partial: 1 of 2 runs of the program (one).")
+        and "status 3 in two" in found.warnings[0].text
     )
 
 
