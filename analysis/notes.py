@@ -5,6 +5,7 @@ Code never looks into the words: a test rewords every message and expects the sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,3 +57,11 @@ class Note:
     @pydantic.model_serializer
     def __str__(self) -> str:
         return self.text
+
+
+def together(reasons: Sequence[Reason], most: int) -> Reason | None:
+    """Several reasons as one with the code of the first; ``most`` of them are told, None where there are none."""
+    if not reasons:
+        return None
+    more = " ..." if len(reasons) > most else ""
+    return Reason(reasons[0].code, ", ".join(reason.text for reason in reasons[:most]) + more)

@@ -9,7 +9,7 @@ from ..catalogue import metrics as catalog
 from ..catalogue.formula import first_usable, references
 from ..catalogue.metrics import LAUNCH, Metric
 from ..database import sql_literal, sql_name
-from ..notes import Reason
+from ..notes import Reason, together
 from ..workload import Selection, Workload
 
 ALL_CHANNELS = "[*]"
@@ -59,14 +59,14 @@ class Scope:
         self._alternatives = catalog.alternatives(self.target)
         self._needs: dict[str, _Needs] = {}
 
-    def resolve(self, formulas: Iterable[str]) -> tuple[Reason | None, bool]:
-        """Note what the formulas use; return what is missing, if anything, and whether they use the duration."""
+    def resolve(self, formulas: Iterable[str]) -> tuple[list[Reason], bool]:
+        """Note what the formulas use; return what is missing and whether they use the duration."""
         needs = self._of_formulas(list(formulas))
         if not needs.missing:
             self.counters |= needs.counters
             self.launch |= needs.launch
             self.terms |= needs.terms
-        return _joined(needs.missing), needs.timed
+        return sorted(needs.missing, key=lambda reason: reason.text), needs.timed
 
     def has(self, name: str) -> bool:
         """Whether the workload has everything that a name comes down to."""
@@ -142,16 +142,8 @@ class Scope:
         return ["w.kernel", *self.named_columns().values(), *launch]
 
 
-def _joined(missing: Iterable[Reason]) -> Reason | None:
-    """Everything that is missing as one reason, the first few by name."""
-    lacks = sorted(missing, key=lambda reason: reason.text)
-    if not lacks:
-        return None
-    return Reason(lacks[0].code, ", ".join(r.text for r in lacks[:_NAMED]) + (" ..." if len(lacks) > _NAMED else ""))
-
-
 _NAMED = 6
-"""Missing inputs named in a reason."""
+"""Missing inputs named in a metric's reason."""
 _OTHER_RULE = "rocprof-compute"
 """Its profiles are evaluated as that tool does, which divides across its files."""
 
@@ -277,11 +269,11 @@ class _Pairs:
         references([f for pair in formulas for f in pair])
         for pair in formulas:
             lacks, timed = scope.resolve(pair)
-            self.missing.append(lacks)
-            if lacks is None and pair not in self.places:
+            self.missing.append(together(lacks, _NAMED))
+            if not lacks and pair not in self.places:
                 self.places[pair] = len(self.places)
                 self.timed.append(timed)
-            self.of_metric.append(self.places[pair] if lacks is None else None)
+            self.of_metric.append(None if lacks else self.places[pair])
 
 
 def _source(workload: Workload, scope: Scope) -> str:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..database import sql_literal, sql_name
-from ..notes import Reason
+from ..notes import Reason, together
 from ..workload import Selection, Workload
 from .compile import Scope
 
 TIME = "time_ns"
+_NAMED = 3
+"""Missing inputs named in a quantity's reason."""
 By = Literal["kernel", "dispatch"]
 
 
@@ -66,8 +68,8 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: Page) -> Collec
     ready = {TIME: "CASE WHEN duration_ns > 0 THEN duration_ns END"}
     for name, formula in wanted.items():
         lacks, _ = scope.resolve([formula])
-        if lacks:
-            missing[name] = lacks
+        if reason := together(lacks, _NAMED):
+            missing[name] = reason
         else:
             ready[name] = formula
     where, total = _page(workload, page)
