@@ -102,7 +102,7 @@ def plan_profile(
     gpu: Annotated[str, Field(description='target (gfx942), product (MI300X) or "cpu"')],
     metrics: Annotated[
         list[str] | None,
-        Field(description="as for compute_metrics, or a roofline point: roofline.f32.hbm; default: preset diagnosis"),
+        Field(description="as for compute_metrics, or a roofline point: roofline.f32.hbm; default: preset overview"),
     ] = None,
     profiler: ProfilerName = "auto",
     profiler_version: Annotated[

@@ -86,6 +86,13 @@ def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | Rea
     return limits
 
 
+def _unknown(query: Query, metric: Metric) -> Reason | None:
+    """The device facts that the expression ``finish`` of a metric needs and that nothing states."""
+    needs = references([metric.finish])[metric.finish] if metric.finish else frozenset()
+    lacks = sorted(needs - query.facts.keys() - metric.uses.keys() - {"value"})
+    return Reason("no_fact", ", ".join(f"device fact {name} unknown" for name in lacks)) if lacks else None
+
+
 def finish(
     con: duckdb.DuckDBPyConnection, query: Query, aggregates: dict[Key, Aggregate], aggregation: Aggregation
 ) -> dict[Key, float | None]:
@@ -98,7 +105,7 @@ def finish(
         value = aggregates[key].value(metric, aggregation)
         others = {name: finished.get((key[0], place[used], key[2])) for name, used in metric.uses.items()}
         known = {name: v for name, v in others.items() if v}
-        if value is None or len(known) < len(others):
+        if value is None or len(known) < len(others) or _unknown(query, metric):
             continue
         inputs = {**query.facts, **known, "value": value}
         given = _given({name: inputs[name] for name in references([metric.finish or "0"])[metric.finish or "0"]})
@@ -298,6 +305,7 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
     limits = peaks(workload.cursor, query)
     judged = []
     for i, (metric, missing) in enumerate(zip(query.metrics, query.missing, strict=True)):
+        missing = missing or _unknown(query, metric)
         for key in [(kernel, i, channel) for kernel in query.groups for channel in query.channels]:
             aggregate = aggregates.get(key)
             value = finished.get(key) if metric.finish else aggregate.value(metric, aggregation) if aggregate else None

@@ -213,3 +213,11 @@ def test_evaluate_accepts_a_manifest_and_every_normalisation_is_documented(tmp_p
     store = build(tmp_path, [dispatch(1, 2)])
     assert evaluate(store, store.resolve("w"), ["l2.req"])[0].value == 2
     assert set(engine.NORMALIZATIONS) == {"per_kernel", "per_wave", "per_cycle", "per_second"}
+
+
+def test_a_profile_without_device_facts_says_which_one_a_figure_needs(tmp_path: Path) -> None:
+    row = dispatch(90, 100, SQ_BUSY_CU_CYCLES=100.0, GRBM_GUI_ACTIVE=50.0)
+    store = build(tmp_path, [row], facts={})
+    figure = one(store, "occupancy.sol_active_cus")
+    assert (figure.value, figure.status) == (None, "not_collected")
+    assert figure.reason and figure.reason.code == "no_fact" and "cu_per_gpu" in figure.reason.text
