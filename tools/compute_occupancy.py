@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -17,10 +17,11 @@ from ..analysis.occupancy.rule import Launch, Mode, registers
 from ..analysis.problems import BadArgument, BadInput, Problem
 from ..analysis.store import Store
 from ..analysis.workload import Workload
-from .codeobject.kernels import CodeKernel
-from .codeobject.select import GENERIC, select
 from .parameters import KernelName, Offset
 from .results import NextCall, Result, Table, table
+
+if TYPE_CHECKING:
+    from .codeobject.kernels import CodeKernel
 
 _WAYS = "Give either gpu, vgprs and workgroup_size, or workload, or code_object; kernel goes with the last two"
 _COMPILER_MODE = (
@@ -146,6 +147,8 @@ def compute_occupancy(
         with Workload.open(store, workload) as opened:
             kernels = of_workload(opened, kernel, gpu, dynamic_lds_bytes)
     elif code_object is not None:
+        from .codeobject.select import select
+
         _none_of(stated, "code_object")
         name, compiled = select(code_object, gpu, kernel)
         kernels = _of_code_object(name, compiled, gpu, dynamic_lds_bytes, workgroup_size)
@@ -217,6 +220,8 @@ def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
 
 def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dynamic: int, size: int | None) -> Kernels:
     """The kernels of a code object in its order; ``size`` is the work-group size of the launch, where it is known."""
+    from .codeobject.select import GENERIC
+
     kernels = [
         Kernel(
             gpu if gpu and k.gpu.endswith(GENERIC) else k.gpu,
