@@ -10,10 +10,13 @@ from typing import Literal, NamedTuple
 import pydantic
 
 from .comparison.matching import base_name
+from .manifest import read_small
 from .problems import StoreProblem
 from .store import Store, new_id, write_atomically
 
 _FOLDER = "note"
+_MOST_BYTES = 4 << 20
+"""Of an entry, which has some kilobytes."""
 _ID = re.compile(r"[0-9a-z]{16}")
 
 
@@ -37,7 +40,7 @@ class Entry(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="ignore")
 
     id: str = ""
-    created_ns: int = 0
+    created_ns: int = pydantic.Field(default=0, ge=0, lt=2**63)
     kind: Literal["profile", "comparison"]
     workload: str
     baseline: str | None = None
@@ -55,6 +58,7 @@ class Tried(NamedTuple):
 
 def record(store: Store, entry: Entry) -> Entry:
     """Add an entry and return it with its id and time. Raises StoreProblem where it cannot be written."""
+    store.verify()
     now = time.time_ns()
     done = entry.model_copy(update={"id": new_id(now), "created_ns": now})
     folder = store.root / _FOLDER
@@ -72,12 +76,13 @@ def record(store: Store, entry: Entry) -> Entry:
 
 def entries(store: Store) -> list[Entry]:
     """All entries, oldest first; files that are none are passed over."""
+    store.verify()
     log = []
     for path in sorted((store.root / _FOLDER).glob("*.json")):
         if not _ID.fullmatch(path.stem):
             continue
         try:
-            log.append(Entry.model_validate_json(path.read_bytes()))
+            log.append(Entry.model_validate_json(read_small(path, _MOST_BYTES)))
         except (OSError, pydantic.ValidationError):
             continue
     return sorted(log, key=lambda e: (e.created_ns, e.id))

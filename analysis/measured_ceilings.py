@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .database import sql_path
+from .integrity import unreadable
+from .problems import StoreProblem
 from .store import Store, new_id, write_table
 
 if TYPE_CHECKING:
@@ -68,20 +70,30 @@ def save(store: Store, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 def files(store: Store) -> list[Path]:
     """The complete files, oldest first, whatever their device."""
-    found = [path for path in store.root.glob("peak/*/*.parquet") if _complete(path)]
+    store.verify()
+    found = [path for path in store.root.glob("peak/*/*.parquet") if complete(path)]
     return sorted(found, key=lambda path: path.name.rpartition("-")[2])
 
 
 def latest(con: duckdb.DuckDBPyConnection, store: Store) -> list[dict[str, Any]]:
     """The newest row of every ceiling, mode and point on every device and partition, newest first."""
+    import duckdb
+
     source = _source(files(store))
     if source is None:
         return []
     names = list(COLUMNS)
-    rows = con.execute(
+    query = (
         f"SELECT {', '.join(names)} FROM ({source}) QUALIFY row_number() OVER (PARTITION BY device_uuid, partition, "
         "ceiling, mode, intensity ORDER BY measured_at DESC) = 1 ORDER BY measured_at DESC, ceiling, intensity"
-    ).fetchall()
+    )
+    try:
+        rows = con.execute(query).fetchall()
+    except duckdb.Error as error:
+        if damaged := [path for path in files(store) if unreadable(path)]:
+            what = f"Measured ceilings cannot be read: {damaged[0].relative_to(store.root)} is damaged"
+            raise StoreProblem(what, fix="Delete it, and run run_peak_benchmarks again") from error
+        raise
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -111,12 +123,14 @@ def _source(paths: Iterable[Path]) -> str | None:
     )
 
 
-def _complete(path: Path) -> bool:
-    """Whether a file begins and ends as Parquet does; one that was cut off would fail every query."""
+def complete(path: Path) -> bool:
+    """Whether a regular file begins and ends as Parquet does; one that was cut off would fail every query."""
     try:
-        with path.open("rb") as handle:
-            head = handle.read(4)
-            handle.seek(-4, os.SEEK_END)
-            return head == _MAGIC and handle.read(4) == _MAGIC
+        # A pipe of that name would block for ever.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(handle, "rb") as file:  # noqa: PTH123  the descriptor is read; a path could have been swapped
+            head = file.read(4)
+            file.seek(-4, os.SEEK_END)
+            return head == _MAGIC and file.read(4) == _MAGIC
     except OSError:
         return False

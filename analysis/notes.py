@@ -18,25 +18,32 @@ ReasonCode = Literal[
     "no_channel",
     "no_timing",
     "no_value",
+    "not_counted",
     "no_operations",
     "no_bytes",
     "no_ceiling",
     "nothing_there",
+    "unseen",
+    "bypassed",
     "negative",
     "near_limit",
     "above_limit",
     "above_ceiling",
     "partly_counted",
     "doubtful",
+    "doubted",
     "other_gpu",
+    "caveat",
 ]
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a figure has no value, or is not to be trusted.
+    """Why a figure has no value, or is not to be trusted; a ``caveat`` only says what to know beside a value.
 
     ``nothing_there`` is a ratio whose denominator was counted and is zero: a kernel without loads has no hit rate.
+    ``unseen``: the kernel did work that the figure's counters do not see. ``bypassed``: its data pass elsewhere.
+    ``doubted`` is a figure built on a counter or time that a check doubts.
     """
 
     code: ReasonCode

@@ -14,6 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import accumulate, islice
+
+from .text import cut
+
+_NEAR_LENGTH, _NEAR_NAMES = 200, 2000
+"""Characters of a name, and names, that are looked at for near names."""
+_NEAR_WORK = 3_000_000
+"""Pairs of characters that are compared: as many short names, but fewer long ones."""
+
+_LONGEST = 2000
+_PART = 600
+"""Characters of a message, and of each part of a longer one: what to do must survive what happened."""
 
 
 class Problem(Exception):
@@ -26,7 +38,10 @@ class Problem(Exception):
     @property
     def text(self) -> str:
         """The message shown to people and models, one sentence a part."""
-        return " ".join(_sentence(part) for part in (self.what, self.why, self.fix) if part)
+        parts = [part for part in (self.what, self.why, self.fix) if part]
+        if sum(map(len, parts)) > _LONGEST:
+            parts = [cut(part, _PART) for part in parts]
+        return " ".join(map(_sentence, parts))
 
 
 class NotFound(Problem):
@@ -57,17 +72,24 @@ class StoreProblem(Problem):
     """The store cannot be read or written."""
 
 
+_SHOWN = 400
+"""Characters of a near name that are repeated."""
+
+
 def near(name: str, known: Iterable[str], n: int = 5) -> str:
     """A sentence that suggests known names close to ``name``, or an empty string.
 
-    Substring matches come first, then names by edit similarity; case is ignored.
+    Names by edit similarity come first, then substring matches; case is ignored. Of long names the beginning counts,
+    of many the first: a slip of the pen is worth no more time.
     """
-    folded = {k.casefold(): k for k in known}
-    low = name.casefold()
+    folded = {k[:_NEAR_LENGTH].casefold(): k for k in islice(known, _NEAR_NAMES)}
+    low = name[:_NEAR_LENGTH].casefold()
     inside = [k for f, k in sorted(folded.items()) if low and low in f]
-    close = [folded[f] for f in get_close_matches(low, list(folded), n=n, cutoff=0.5)]
+    work = accumulate(len(low) * len(f) for f in folded)
+    compared = [f for f, so_far in zip(folded, work, strict=True) if so_far <= _NEAR_WORK]
+    close = [folded[f] for f in get_close_matches(low, compared, n=n, cutoff=0.5)]
     hits = list(dict.fromkeys([*close, *inside]))[:n]
-    return f"Near names: {', '.join(hits)}" if hits else ""
+    return f"Near names: {', '.join(cut(hit, _SHOWN) for hit in hits)}" if hits else ""
 
 
 def _sentence(part: str) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from . import configurations
 from . import measured_ceilings as peaks
-from .database import connect, sql_name, sql_path
+from .catalogue.aliases import others
+from .database import connect, sql_literal, sql_name, sql_path
 from .problems import StoreProblem
 from .store import TABLES, Manifest, Store
 
@@ -19,8 +21,11 @@ _PASS_TIME = "duration_ns@"
 _RULES = """\
 -- One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE, EXPLAIN) a query, DuckDB's dialect, read-only.
 -- NULL is not collected, 0 is measured zero. Ratios: sum(a) / nullif(sum(b), 0), over the same launches.
--- Names with @ need double quotes: "SQ_ACCUM_PREV_HIRES@SQ_LEVEL_WAVES". Text needs single quotes.
--- DESCRIBE counters lists the counters that were collected."""
+-- Names with @ need double quotes: "SQ_INSTS_LDS@SQ_INST_LEVEL_LDS". Text needs single quotes.
+-- Per launch configuration: SELECT kernel, configuration, sum(SQ_WAVES) FROM counters JOIN dispatches
+-- USING (workload, dispatch_id, kernel) GROUP BY ALL
+-- DESCRIBE counters lists the counters that were collected; a counter with several names answers to each
+-- (TCC_EA_RDREQ_sum is TCC_EA0_RDREQ_sum)."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,17 @@ def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] 
     return described
 
 
+def further_names(manifests: Iterable[Manifest], words: Collection[str]) -> list[str]:
+    """Of ``words``, in lower case, those that are further names of counters that a workload collected."""
+    found = set()
+    for arch in {m.arch for m in manifests}:
+        if not any(others(arch, word.upper()) for word in words):
+            continue
+        collected = {name for m in manifests if m.arch == arch for name in m.counters}
+        found |= {n for c in collected for n in others(arch, c) if n.lower() in words and n not in collected}
+    return sorted(found)
+
+
 _times_of: dict[str, list[str]] = {}
 """The columns ``duration_ns@PASS`` of files that were looked at; files never change."""
 
@@ -107,26 +123,93 @@ def relation(store: Store, manifests: Sequence[Manifest], table: str, names: Seq
     is NULL. None where no workload has the table, or where it is not kept in files.
     """
     files = _files(store, manifests, table)
-    sources = (
-        [
-            "SELECT substr(string_split(filename, '/')[-2], 10) AS workload, * EXCLUDE (filename) "
-            f"FROM read_parquet({files}, union_by_name = true, filename = true, hive_partitioning = false)"
-        ]
-        if files
-        else []
-    )
+    older = _unnumbered(files) if table == "dispatches" and _names_configurations(names) else []
+    newer = [file for file in files if file not in older]
+    sources = [_read(newer)] if newer else []
+    if older:
+        sources.append(f"FROM ({_numbered(older)})")
     if table == "ceilings" and (measured := peaks.relation(store)):
         sources.append(f"SELECT * FROM {measured}")
     if not sources:
         return None
     known = columns(table, manifests, names or ())
     names = list(known) if names is None else names
+    lent = _lent(manifests, names) if table == "counters" else {}
     # The branch without rows gives every column its name and type, whatever each file holds.
-    typed = ", ".join(f"NULL::{known[name].type} AS {sql_name(name)}" for name in names)
+    needed = dict.fromkeys([*names, *(name for by_id in lent.values() for name in by_id)])
+    typed = ", ".join(f"NULL::{known[n].type if n in known else 'DOUBLE'} AS {sql_name(n)}" for n in needed)
+    if lent and "workload" not in needed:
+        typed += ", NULL::VARCHAR AS workload"
+    picks = [_pick(name, lent.get(name, {})) for name in names]
+    return f"SELECT {', '.join(picks)} FROM ({' UNION ALL BY NAME '.join([f'SELECT {typed} WHERE false', *sources])})"
+
+
+def _read(files: Sequence[Path]) -> str:
+    """SQL for the rows of some files, each with the workload that it belongs to."""
+    listed = ", ".join(map(sql_path, files))
     return (
-        f"SELECT {', '.join(map(sql_name, names))} FROM "
-        f"({' UNION ALL BY NAME '.join([f'SELECT {typed} WHERE false', *sources])})"
+        "SELECT substr(string_split(filename, '/')[-2], 10) AS workload, * EXCLUDE (filename) "
+        f"FROM read_parquet([{listed}], union_by_name = true, filename = true, hive_partitioning = false)"
     )
+
+
+def _names_configurations(names: Sequence[str] | None) -> bool:
+    return names is None or not {"launch", "configuration"}.isdisjoint(names)
+
+
+_launch_columns: dict[Path, frozenset[str]] = {}
+"""The columns of files of dispatches that were looked at; files never change."""
+
+
+def _unnumbered(files: Sequence[Path]) -> list[Path]:
+    """The files of workloads that were stored before launch configurations were numbered."""
+    if new := [file for file in files if file not in _launch_columns]:
+        import duckdb
+
+        listed = ", ".join(map(sql_path, new))
+        with connect() as con:
+            try:
+                rows = con.execute(
+                    f"SELECT file_name, list(name) FROM parquet_schema([{listed}]) GROUP BY 1"
+                ).fetchall()
+            except duckdb.Error as error:
+                raise unreadable() from error
+        _launch_columns.update({Path(file): frozenset(columns) for file, columns in rows})
+    return [file for file in files if "launch" not in _launch_columns[file]]
+
+
+def _numbered(files: Sequence[Path]) -> str:
+    """SQL for the rows of such files with their configurations numbered."""
+    stated = frozenset[str]().union(*(_launch_columns[file] for file in files))
+    lacking = "".join(f", NULL::BIGINT AS {name}" for name in configurations.COLUMNS if name not in stated)
+    return configurations.numbered(f"SELECT *{lacking} FROM ({_read(files)})", within="workload, kernel")
+
+
+def _lent(manifests: Iterable[Manifest], names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """Counter -> the other name under which some workloads collected it -> their ids."""
+    lent: dict[str, dict[str, list[str]]] = {}
+    by_arch: dict[str | None, list[Manifest]] = {}
+    for manifest in manifests:
+        by_arch.setdefault(manifest.arch, []).append(manifest)
+    for arch, of_arch in by_arch.items():
+        if not (further := {name: known for name in names if (known := others(arch, name))}):
+            continue
+        for manifest in of_arch:
+            collected = set(manifest.counters)
+            for name, known in further.items():
+                if name not in collected and (has := next((n for n in known if n in collected), None)):
+                    lent.setdefault(name, {}).setdefault(has, []).append(manifest.id)
+    return lent
+
+
+def _pick(name: str, lent: Mapping[str, list[str]]) -> str:
+    """A column, or for the workloads that call it otherwise that."""
+    if not lent:
+        return sql_name(name)
+    cases = " ".join(
+        f"WHEN workload IN ({', '.join(map(sql_literal, ids))}) THEN {sql_name(other)}" for other, ids in lent.items()
+    )
+    return f"CASE {cases} ELSE {sql_name(name)} END AS {sql_name(name)}"
 
 
 def manifest_rows(table: str, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
@@ -155,12 +238,9 @@ def render() -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _files(store: Store, manifests: Iterable[Manifest], table: str) -> str | None:
-    """The files of one table as a SQL list, or None where there are none."""
-    if table not in TABLES:
-        return None
-    paths = [sql_path(path) for m in manifests if (path := store.file(m, table))]
-    return f"[{', '.join(paths)}]" if paths else None
+def _files(store: Store, manifests: Iterable[Manifest], table: str) -> list[Path]:
+    """The files of one table."""
+    return [path for m in manifests if (path := store.file(m, table))] if table in TABLES else []
 
 
 def iso(created_ns: int) -> str:

@@ -3,9 +3,9 @@
 Layout, relative to the store's root::
 
     format.json                      {"layout": 1}
-    tmp/<uuid>/                      a draft being written; swept when its owner is dead
+    tmp/<mark>/                      a draft being written; swept when its owner is dead (owners.py)
     workload=<id>/manifest.json      what was profiled, with the size of every file
-    workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, ceilings, kernel_stats
+    workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, ceilings, kernel_stats, ranges
     peak/<device>/<time>.parquet     ceilings that run_peak_benchmarks measured (measured_ceilings.py)
     derived/<digest>/<id>/<table>    what is computed from a workload once (tools/sql/sources.py); may go at any time
     runs/<run_id>/                   what profiling and benchmarks are doing (tools/runner); readable by the owner alone
@@ -21,69 +21,29 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import time
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import pydantic
+from typing import TYPE_CHECKING
 
 from .database import sql_literal
-from .notes import Note
+from .manifest import ID, LAYOUT, PREFIX, read_manifest, read_small
+from .manifest import Manifest as Manifest
+from .owners import MARK, made_by, mark, remove, sweep
 from .problems import NotAllowed, NotFound, StoreProblem, near
 
 if TYPE_CHECKING:
     import duckdb
 
-LAYOUT = 1
-TABLES = ("passes", "dispatches", "counters", "counter_instances", "ceilings", "kernel_stats")
-_PREFIX = "workload="
+TABLES = ("passes", "dispatches", "counters", "counter_instances", "ceilings", "kernel_stats", "ranges")
 _KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived"}
-_DRAFT_LIFETIME_S = 86_400
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_ID = re.compile(r"[0-9a-z]{1,64}")
-
-
-def _noted(warning: object) -> object:
-    """A warning of an old manifest, which held words alone."""
-    return Note("recorded", warning) if isinstance(warning, str) else warning
-
-
-class Manifest(pydantic.BaseModel):
-    """What one workload is: where it came from, on what device, and the files that hold it."""
-
-    model_config = pydantic.ConfigDict(extra="ignore")
-
-    layout: int = LAYOUT
-    id: str = ""
-    name: str
-    created_ns: int = 0
-    vendor: str | None = None
-    arch: str | None = None
-    device: str | None = None
-    device_uuid: str | None = None
-    """Where one device is known beyond doubt to be the one."""
-    command: str | None = None
-    format: str
-    tool: str | None = None
-    tool_version: str | None = None
-    host: str | None = None
-    rank: int | None = None
-    tags: list[str] = []
-    facts: dict[str, float] = {}
-    """Numeric facts of the profiled device, as the profile states them (names of analysis/catalogue/gpus)."""
-    dispatches: int = 0
-    kernels: int = 0
-    counters: list[str] = []
-    """Columns of the table counters that hold counters, with their pass suffix where they have one."""
-    warnings: list[Annotated[Note, pydantic.BeforeValidator(_noted), pydantic.PlainSerializer(vars)]] = []
-    files: dict[str, int] = {}
-    """Bytes of every Parquet file, by file name: a truncated file is noticed without opening it."""
+_DRAFT = re.compile(rf"\..+\.({MARK}|[0-9a-f]{{32}})")
+"""Names of the drafts of ``write_atomically``."""
+_FORMAT = "format.json"
+_FORMAT_BYTES = 4096
 
 
 class Store:
@@ -106,8 +66,28 @@ class Store:
 
     # -- reading -----------------------------------------------------------------------------
 
+    def verify(self) -> None:
+        """StoreProblem for a store of a newer rooflens: it may mean something else by the same names."""
+        marker = self.root / _FORMAT
+        try:
+            stated = json.loads(read_small(marker, _FORMAT_BYTES))
+            layout = stated["layout"]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            layout, why = None, getattr(error, "strerror", None) or "it does not state the layout of the store"
+        else:
+            why = "it does not state the layout of the store"
+        if isinstance(layout, bool) or not isinstance(layout, int) or layout < 1:
+            raise StoreProblem(f"{marker} cannot be read", why, f"Write {json.dumps({'layout': LAYOUT})} into it")
+        if layout > LAYOUT:
+            raise StoreProblem(
+                f"The store {self.root} has layout {layout}", f"this rooflens knows {LAYOUT}", "Update rooflens"
+            )
+
     def scan(self) -> tuple[list[Manifest], list[str]]:
         """All readable workloads, oldest first, and one sentence for every damaged or foreign entry."""
+        self.verify()
         found: list[Manifest] = []
         broken: list[str] = []
         try:
@@ -121,15 +101,15 @@ class Store:
                 "Name another with --store or ROOFLENS_STORE",
             ) from error
         for entry in entries:
-            if entry.name in _KNOWN:
-                continue
-            if not entry.name.startswith(_PREFIX):
-                broken.append(f"{entry.name}: not a part of a store, ignored.")
+            if not entry.name.startswith(PREFIX):
+                if entry.name not in _KNOWN and not _DRAFT.fullmatch(entry.name):
+                    broken.append(f"{entry.name}: not a part of a store, ignored.")
                 continue
             try:
-                found.append(_read_manifest(entry.path))
+                found.append(read_manifest(entry.path, linked=entry.is_symlink()))
             except StoreProblem as problem:
-                broken.append(f"{entry.name}: {problem.text}")
+                if os.path.lexists(entry.path):  # else it was deleted meanwhile
+                    broken.append(f"{entry.name}: {problem.text}")
         return sorted(found, key=lambda m: (m.created_ns, m.id)), broken
 
     def resolve(self, reference: str) -> Manifest:
@@ -137,14 +117,18 @@ class Store:
 
         Raises NotFound with near names when nothing, or more than one id, fits.
         """
-        direct = self.root / f"{_PREFIX}{reference}"
-        if _ID.fullmatch(reference) and direct.is_dir():
+        self.verify()
+        direct = self.root / f"{PREFIX}{reference}"
+        if ID.fullmatch(reference) and direct.is_dir():
             try:
-                return _read_manifest(str(direct))
+                return read_manifest(str(direct), linked=direct.is_symlink())
             except StoreProblem as problem:
                 what = f"Workload {reference} is damaged: {problem.what}"
                 raise StoreProblem(what, problem.why, problem.fix) from problem
-        known, _ = self.scan()
+        known, broken = self.scan()
+        if not known and broken:
+            what = f"There is no workload {reference!r}"
+            raise NotFound(what, f"nothing in the store can be read; {broken[0]}", "list_workloads names all of it")
         if not known:
             raise NotFound(
                 f"There is no workload {reference!r}",
@@ -170,7 +154,7 @@ class Store:
     def file(self, manifest: Manifest, table: str) -> Path | None:
         """The Parquet file of one table of a workload, or None where the workload has no such table."""
         name = f"{table}.parquet"
-        return self.root / f"{_PREFIX}{manifest.id}" / name if name in manifest.files else None
+        return self.root / f"{PREFIX}{manifest.id}" / name if name in manifest.files else None
 
     def derived(self, digest: str) -> Path:
         """Where files computed from workloads by the code and catalogue of ``digest`` are kept, if any are."""
@@ -179,6 +163,7 @@ class Store:
     @property
     def runs(self) -> Path:
         """The folder of runs, which may not exist yet."""
+        self.verify()
         return self.root / "runs"
 
     def run_folder(self, run_id: str) -> Path:
@@ -193,10 +178,9 @@ class Store:
         with _disk(self.root):
             self._founded()
             (self.root / "tmp").mkdir(exist_ok=True)
-            self._sweep()
-            folder = self.root / "tmp" / uuid.uuid4().hex
+            self.sweep_drafts()
+            folder = self.root / "tmp" / mark()
             folder.mkdir()
-            (folder / "owner").write_text(_owner(os.getpid()))
         try:
             with _disk(self.root):
                 yield folder
@@ -218,7 +202,6 @@ class Store:
         Returns the manifest with its id, creation time and file sizes filled in.
         """
         with _disk(self.root):
-            (folder / "owner").unlink(missing_ok=True)
             files = {p.name: p.stat().st_size for p in sorted(folder.glob("*.parquet"))}
             for name in files:
                 _fsync(folder / name)
@@ -229,7 +212,7 @@ class Store:
                 _fsync(folder / "manifest.json")
                 _fsync(folder)
                 try:
-                    folder.rename(self.root / f"{_PREFIX}{done.id}")
+                    folder.rename(self.root / f"{PREFIX}{done.id}")
                 except OSError as error:
                     if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                         continue
@@ -249,7 +232,7 @@ class Store:
         for folder in self.root.glob("derived/*"):
             try:
                 if folder.name == digest:
-                    gone = [f for f in folder.iterdir() if not (self.root / f"{_PREFIX}{f.name}").is_dir()]
+                    gone = [f for f in folder.iterdir() if not (self.root / f"{PREFIX}{f.name}").is_dir()]
                 else:
                     gone = [folder] if time.time() - folder.stat().st_mtime > _DERIVED_LIFETIME_S else []
             except OSError:  # another process sweeps as well
@@ -257,14 +240,15 @@ class Store:
             for unused in gone:
                 shutil.rmtree(unused, ignore_errors=True)
 
+    def sweep_drafts(self) -> None:
+        """Remove what processes that are gone were writing."""
+        sweep(list(self.root.glob("tmp/*")))
+
     def discard_drafts(self, pid: int) -> None:
         """Remove what a process of this machine was writing when it was killed."""
-        for owner in self.root.glob("tmp/*/owner"):
-            try:
-                if owner.read_text() == _owner(pid):
-                    shutil.rmtree(owner.parent, ignore_errors=True)
-            except OSError:
-                continue
+        for draft in self.root.glob("tmp/*"):
+            if made_by(draft.name, pid):
+                remove(draft)
 
     def _founded(self) -> None:
         """Make the store where there is none; NotAllowed where it may only be read."""
@@ -273,22 +257,11 @@ class Store:
                 f"The store {self.root} is open for reading only", fix="Start the server without --read-only"
             )
         self.root.mkdir(parents=True, exist_ok=True)
-        marker = self.root / "format.json"
+        self.verify()
+        sweep(path for path in self.root.glob(".*") if _DRAFT.fullmatch(path.name))
+        marker = self.root / _FORMAT
         if not marker.exists():
             write_atomically(marker, json.dumps({"layout": LAYOUT}))
-
-    def _sweep(self) -> None:
-        """Remove drafts that are older than a day and whose writer is gone."""
-        for draft in (self.root / "tmp").iterdir():
-            try:
-                if time.time() - draft.stat().st_mtime < _DRAFT_LIFETIME_S:
-                    continue
-                host, pid = (draft / "owner").read_text().split()
-                alive = host != socket.gethostname() or Path(f"/proc/{pid}").exists()
-            except (OSError, ValueError):
-                alive = False
-            if not alive:
-                shutil.rmtree(draft, ignore_errors=True)
 
 
 def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> int:
@@ -322,39 +295,14 @@ def write_problem(path: Path, error: Exception) -> StoreProblem | None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace the content of a small file in one step: a reader sees the old or the new, never a part."""
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
-
-
-def _read_manifest(folder: str) -> Manifest:
-    """The manifest of a workload whose files all have their size; StoreProblem for any other folder."""
-    again = "Import the profile again"
+    draft = path.with_name(f".{path.name}.{mark()}")
     try:
-        with os.scandir(folder) as entries:
-            files = {entry.name: entry.stat() for entry in entries}
-        if "manifest.json" not in files:
-            raise StoreProblem("no manifest.json", "the folder is not a complete workload", "Delete it")
-        state = files["manifest.json"]
-        manifest = _parsed(f"{folder}/manifest.json", (state.st_mtime_ns, state.st_ino, state.st_size))
-    except (OSError, pydantic.ValidationError) as error:
-        raise StoreProblem("manifest.json cannot be read", str(error).splitlines()[0], again) from error
-    if manifest.layout > LAYOUT:
-        raise StoreProblem(f"layout {manifest.layout} is newer than this rooflens knows", fix="Update rooflens")
-    if not folder.endswith(f"/{_PREFIX}{manifest.id}"):
-        raise StoreProblem("the manifest belongs to another workload", fix=again)
-    for name, size in manifest.files.items():
-        if name not in files:
-            raise StoreProblem(f"{name} is missing", fix=again)
-        if (actual := files[name].st_size) != size:
-            raise StoreProblem(f"{name} is truncated or changed ({actual} of {size} bytes)", fix=again)
-    return manifest
-
-
-@lru_cache(maxsize=10_000)
-def _parsed(path: str, _state: tuple[int, ...]) -> Manifest:
-    """A manifest, parsed once as long as its file stays the same: a store of a thousand is listed at every call."""
-    return Manifest.model_validate_json(Path(path).read_bytes())
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):  # what counts is why it could not be written
+            draft.unlink()
+        raise
 
 
 def new_id(now_ns: int) -> str:
@@ -364,10 +312,6 @@ def new_id(now_ns: int) -> str:
         ms, digit = divmod(ms, 32)
         digits.append(_ALPHABET[digit])
     return "".join(reversed(digits)) + "".join(secrets.choice(_ALPHABET) for _ in range(6))
-
-
-def _owner(pid: int) -> str:
-    return f"{socket.gethostname()} {pid}"
 
 
 def _fsync(path: Path) -> None:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from . import dispatch_ids
 from .catalogue.targets import Gpu, gpu
-from .database import connect, sql_literal, sql_path
-from .problems import BadArgument, BadInput, NotFound, near
+from .configurations import COLUMNS, label, numbered
+from .database import connect, speed_up, sql_literal, sql_path
+from .doubts import Doubts
+from .integrity import damage
+from .kernel_names import meant
+from .older_doubts import stated
+from .patterns import matching
+from .problems import BadInput, NotFound, near
 from .store import Manifest, Store
+from .text import called
 
 if TYPE_CHECKING:
     import duckdb
 
-_RANKS = re.compile(r"\s*#\d+(\s*,\s*#\d+)*\s*")
-_RANGE = re.compile(r"(\d+)\s*(?:-\s*(\d+))?")
+_MANY = 10_000
+"""Dispatches from which on a question is worth several threads."""
+_RANKS = re.compile(r"\s*#\d{1,9}(\.\d{1,9})?(\s*,\s*#\d{1,9}(\.\d{1,9})?)*\s*", re.ASCII)
+By = Literal["kernel", "launch"]
 _SUFFIX = re.compile(r"( \[clone \.kd\]| \(\.kd\)|\.kd)$")
 
 
@@ -33,7 +45,7 @@ class Selection:
         """The selection as a SQL condition over the columns dispatch_id and kernel of ``table``."""
         parts = []
         if self.ranges is not None:
-            parts.append(_in_ranges(self.ranges, table))
+            parts.append(dispatch_ids.condition(self.ranges, f"{table}.dispatch_id"))
         if not self.every_kernel:
             parts.append(f"{table}.kernel IN ({', '.join(map(sql_literal, self.kernels)) or 'NULL'})")
         return " AND ".join(parts) or "true"
@@ -45,38 +57,67 @@ class Selection:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One kernel among all of a workload: rank by total time, share of it in percent (None without times), launches."""
+    """One kernel among all of a workload: rank by total time, share of it in percent (None without times), launches.
+
+    In a workload opened by launch it is one launch configuration.
+    """
 
     rank: int
     kernel: str
     share_pct: float | None
     launches: int
+    number: str
+    """By which it can be asked for, after a #: the kernel's rank, and the configuration's where it is one (1.2)."""
+    configurations: int
+    """Launch configurations of the kernel."""
+    whole_kernel: str | None
+    """The name of the kernel of which these are all launches; None for one of several configurations."""
 
 
 class Workload:
-    """A workload of a store. Use it as a context manager: it holds a cursor of its own, for one thread."""
+    """A workload of a store. Use it as a context manager: it holds a cursor of its own, for one thread.
 
-    def __init__(self, store: Store, manifest: Manifest) -> None:
+    Opened by launch, every launch configuration is a kernel of its own, called ``NAME [work-groups x size]``.
+    """
+
+    def __init__(self, store: Store, manifest: Manifest, by: By = "kernel") -> None:
         self.store = store
         self.manifest = manifest
+        self.by = by
+        self._stated: dict[str, set[str]] = {}
 
     @classmethod
-    def open(cls, store: Store, workload: str | Manifest) -> Workload:
-        """The workload meant by a manifest, an id, a unique id prefix, a name or ``latest``; NotFound where none is."""
-        return cls(store, workload if isinstance(workload, Manifest) else store.resolve(workload))
+    def open(cls, store: Store, workload: str | Manifest, kernel: str | None = None, by: By = "kernel") -> Workload:
+        """The workload meant by a manifest, an id, a unique id prefix, a name or ``latest``; NotFound where none is.
+
+        ``kernel`` is what will be selected: one configuration ("#1.2") opens it by launch.
+        """
+        one = kernel is not None and _RANKS.fullmatch(kernel) is not None and "." in kernel
+        return cls(
+            store, workload if isinstance(workload, Manifest) else store.resolve(workload), "launch" if one else by
+        )
 
     def __enter__(self) -> Workload:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if "cursor" in self.__dict__:
-            self.cursor.close()
-            del self.__dict__["cursor"]
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Close the cursor; what failed because the workload is damaged or was deleted becomes a StoreProblem."""
+        if "cursor" not in self.__dict__:
+            return
+        import duckdb
+
+        self.cursor.close()
+        del self.__dict__["cursor"]
+        if isinstance(error, duckdb.Error | OSError) and (problem := damage(self.store, self.manifest)):
+            raise problem from error
 
     @cached_property
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB cursor, opened when first asked for."""
-        return connect()
+        cursor = connect()
+        if self.manifest.dispatches > _MANY:
+            speed_up(cursor)
+        return cursor
 
     @property
     def id(self) -> str:
@@ -110,7 +151,29 @@ class Workload:
         path = self.store.file(self.manifest, table)
         if path is None:
             raise BadInput(f"Workload {self.name!r} has no {table}", *_LACKING.get(table, ("", _AGAIN)))
-        return f"read_parquet({sql_path(path)})"
+        source = f"read_parquet({sql_path(path)})"
+        lacking = self._lacking(table, path)
+        if table == "dispatches" and self.by == "launch":
+            return f"(SELECT * REPLACE ({label()} AS kernel) FROM {self._dispatches(source, lacking)})"
+        if table == "counters" and self.by == "launch" and self.has("dispatches"):
+            named = f"(SELECT dispatch_id, kernel FROM {self.relation('dispatches')}) named"
+            return f"(SELECT c.* REPLACE (named.kernel AS kernel) FROM {source} c JOIN {named} USING (dispatch_id))"
+        return self._dispatches(source, lacking) if lacking else source
+
+    @staticmethod
+    def _dispatches(source: str, lacking: list[str]) -> str:
+        """SQL for the launches, with NULL for columns that the profile does without; configurations are numbered."""
+        empty = "".join(f", NULL::BIGINT AS {name}" for name in lacking if name in COLUMNS)
+        filled = f"SELECT *{empty} FROM {source}"
+        return f"({filled if _NUMBER not in lacking else numbered(filled)})"
+
+    def _lacking(self, table: str, path: Path) -> list[str]:
+        """The columns that a profile may do without, and this one does."""
+        optional = _OPTIONAL.get(table)
+        if optional and table not in self._stated:
+            rows = self.rows(f"SELECT name FROM parquet_schema({sql_path(path)})")
+            self._stated[table] = {str(name) for (name,) in rows}
+        return [name for name in optional or () if name not in self._stated[table]]
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a query of ours; relations come from ``relation``."""
@@ -120,10 +183,38 @@ class Workload:
     def kernels(self) -> dict[str, KernelTime]:
         """Every kernel by its name, longest total time first."""
         rows = self.rows(
-            "SELECT kernel, 100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0), count(*) "
-            f"FROM {self.relation('dispatches')} GROUP BY kernel {_BY_TIME}"
+            "SELECT kernel, 100 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (), 0), count(*), "
+            f"count(DISTINCT launch) FROM {self.relation('dispatches')} GROUP BY kernel {_BY_TIME}"
         )
-        return {kernel: KernelTime(rank, kernel, share, n) for rank, (kernel, share, n) in enumerate(rows, 1)}
+        if self.by == "kernel":
+            return {
+                kernel: KernelTime(rank, kernel, share, n, str(rank), launches, kernel)
+                for rank, (kernel, share, n, launches) in enumerate(rows, 1)
+            }
+        known = {one.label: (number, one.kernel) for number, one in self._numbered.items()}
+        launched = Counter(kernel for _, kernel in known.values())
+        times = {}
+        for rank, (name, share, n, _) in enumerate(rows, 1):
+            number, kernel = known[name]
+            several = launched[kernel]
+            times[name] = KernelTime(rank, name, share, n, number, several, kernel if several == 1 else None)
+        return times
+
+    @cached_property
+    def _numbered(self) -> dict[str, _Configuration]:
+        """Of a workload opened by launch: every configuration by its number, such as 1.2."""
+        with Workload(self.store, self.manifest) as plain:
+            table = plain.relation("dispatches")
+        each = (
+            "SELECT kernel, launch, any_value(configuration) AS configuration, sum(duration_ns) AS spent, "
+            f"min(dispatch_id) AS first FROM {table} GROUP BY kernel, launch"
+        )
+        rows = self.rows(
+            f"WITH l AS ({each}), k AS (SELECT kernel, row_number() OVER (ORDER BY sum(spent) DESC NULLS LAST, "
+            "min(first)) AS rank FROM l GROUP BY kernel) "
+            f"SELECT rank, launch, {label()}, kernel FROM l JOIN k USING (kernel) ORDER BY rank, launch"
+        )
+        return {f"{rank}.{launch}": _Configuration(name, kernel) for rank, launch, name, kernel in rows}
 
     @cached_property
     def passes(self) -> dict[str, frozenset[str]]:
@@ -133,17 +224,24 @@ class Workload:
         rows = self.rows(f"SELECT name, counters FROM {self.relation('passes')} ORDER BY pass_id")
         return {name: frozenset(listed.split(",")) for name, listed in rows if listed}
 
+    @cached_property
+    def doubts(self) -> Doubts:
+        """What is known to be wrong with its counters and times."""
+        known = stated(self.manifest)
+        return Doubts(known, self.passes if known else {})
+
     def select(
         self, kernel: str | Sequence[str] | None = None, dispatches: str | Sequence[int] | None = None
     ) -> Selection:
         """The kernels and dispatches asked for.
 
-        ``kernel`` is a regular expression searched in the kernel's name, "#1" (several: "#1,#3") for ranks by total
-        time among the selected dispatches, or a list of exact names. ``dispatches`` is a list of dispatch ids or a text
-        such as "0,2,5-9". Raises NotFound with near names when nothing fits.
+        ``kernel`` is a regular expression (RE2) searched in the kernel's name, "#1" (several: "#1,#3") for ranks by
+        total time among the selected dispatches, or a list of exact names. Of a workload opened by launch a pattern
+        means all configurations of the kernels that it fits, and so does "#1"; "#1.2" means one. ``dispatches`` is a
+        list of dispatch ids or a text such as "0,2,5-9". Raises NotFound with near names when nothing fits.
         """
         table = self.relation("dispatches")
-        ranges = _ids(dispatches)
+        ranges = dispatch_ids.ranges(dispatches)
         everything = Selection([], True, ranges)
         names = [
             str(name)
@@ -160,28 +258,23 @@ class Workload:
         if kernel is None:
             return Selection(names, True, ranges)
         wanted = set(self._named(kernel, names) if isinstance(kernel, str) else kernel)
-        return Selection([name for name in names if name in wanted], False, ranges)
+        chosen = [name for name in names if name in wanted]
+        if isinstance(kernel, str) and not chosen:
+            raise NotFound(f"None of the dispatches asked for is of {kernel[:100]!r}", fix="Leave dispatches out")
+        return Selection(chosen, False, ranges)
 
     def _named(self, pattern: str, names: list[str]) -> list[str]:
         if _RANKS.fullmatch(pattern):
-            ranks = [int(r) for r in re.findall(r"\d+", pattern)]
-            if outside := [r for r in ranks if not 1 <= r <= len(names)]:
-                raise NotFound(
-                    f"There is no kernel of rank #{outside[0]}", f"{self.name!r} has ranks #1 to #{len(names)}"
-                )
-            return [names[r - 1] for r in ranks]
-        if pattern in names:
-            return [pattern]
-        plain = _SUFFIX.sub("", pattern)
-        try:
-            compiled = re.compile(plain)
-        except re.error as error:
-            raise BadArgument(
-                f"The kernel pattern {pattern!r} is no regular expression",
-                str(error),
-                "Escape special characters, or use a rank such as #1",
-            ) from error
-        hits = [n for n in names if n == plain] or [n for n in names if compiled.search(n)]
+            return self._ranked(re.findall(r"[\d.]+", pattern), names)
+        if exact := called(pattern, names):
+            return exact
+        if self.by == "launch":
+            # What is asked for is the name of a kernel, which its configurations do not bear alone.
+            own = {one.label: one.kernel for one in self._numbered.values()}
+            fitting = set(self._matching(pattern, list(dict.fromkeys(own[name] for name in names))))
+            hits = [name for name in names if own[name] in fitting] or meant(pattern, names)
+        else:
+            hits = self._matching(pattern, names)
         if not hits:
             raise NotFound(
                 f"No kernel of {self.name!r} matches {pattern!r}",
@@ -190,7 +283,43 @@ class Workload:
             )
         return hits
 
+    @staticmethod
+    def _matching(pattern: str, kernels: list[str]) -> list[str]:
+        """The kernels of this name, as it is or as an answer shows it, else those in which the pattern is found."""
+        # What has template arguments is a name as an answer shows it sooner than a pattern.
+        if exact := called(pattern, kernels) or ("<" in pattern and meant(pattern, kernels)):
+            return exact
+        plain = _SUFFIX.sub("", pattern)
+        return [k for k in kernels if k == plain] or matching(plain, kernels) or meant(plain, kernels)
 
+    def _ranked(self, numbers: list[str], names: list[str]) -> list[str]:
+        """The kernels of these ranks; where configurations are apart, those called 1.2 and all of kernel 1."""
+        if self.by == "launch":
+            known = self._numbered
+            keys = {number: [key for key in known if number in (key, key.partition(".")[0])] for number in numbers}
+            if outside := [number for number, found in keys.items() if not found]:
+                raise NotFound(
+                    f"There is no launch configuration #{outside[0]}",
+                    f"{self.name!r} has #{next(iter(known))} to #{next(reversed(known))}",
+                    "list_workloads with by='launch' shows them",
+                )
+            return [known[key].label for found in keys.values() for key in found]
+        ranks = [int(number) for number in numbers]
+        if outside := [number for number, rank in zip(numbers, ranks, strict=True) if not 1 <= rank <= len(names)]:
+            raise NotFound(f"There is no kernel of rank #{outside[0]}", f"{self.name!r} has ranks #1 to #{len(names)}")
+        return [names[rank - 1] for rank in ranks]
+
+
+class _Configuration(NamedTuple):
+    """What a configuration is called where it stands for a kernel of its own, and its kernel."""
+
+    label: str
+    kernel: str
+
+
+_NUMBER = "launch"
+_OPTIONAL = {"dispatches": (*COLUMNS, _NUMBER)}
+"""Columns of whole numbers that not every profile states."""
 _BY_TIME = "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
 _AGAIN = "Import the profile again"
 _LACKING = {
@@ -201,27 +330,3 @@ _LACKING = {
     "counters": ("", "Profile with counters and import that"),
 }
 """Why a profile may lack a table, and what to do."""
-
-
-def _ids(dispatches: str | Sequence[int] | None) -> list[tuple[int, int]] | None:
-    """Inclusive ranges of dispatch ids, or None for all."""
-    if dispatches is None:
-        return None
-    if not isinstance(dispatches, str):
-        return [(int(i), int(i)) for i in dispatches]
-    ranges = []
-    for part in dispatches.split(","):
-        match = _RANGE.fullmatch(part.strip())
-        if not match:
-            raise BadArgument(
-                f"dispatches {dispatches!r} cannot be read", f"at {part.strip()!r}", 'Write ids and ranges: "0,2,5-9"'
-            )
-        low = int(match[1])
-        ranges.append((low, int(match[2] or low)))
-    return ranges
-
-
-def _in_ranges(ranges: list[tuple[int, int]], table: str) -> str:
-    if not ranges:
-        raise BadArgument("dispatches is empty", fix='Write ids and ranges such as "0,2,5-9", or leave it out for all')
-    return "(" + " OR ".join(f"{table}.dispatch_id BETWEEN {a} AND {b}" for a, b in ranges) + ")"

@@ -3,7 +3,7 @@
 How counters are written in formulas and in plans:
 
 - ``X_sum`` (also ``_avr``, ``_min``, ``_max``): one figure over all instances of a block; ``X[*]``: one figure for each
-  instance. To the hardware both are the event X, counted once.
+  instance. To the hardware all are the event X, counted once.
 - ``L_ACCUM``: the time integral of the level counter L. The hardware accumulates the counter selected directly before
   the accumulator, so L is always counted with it: two registers, and only one such pair in a pass.
 """
@@ -16,10 +16,10 @@ from functools import cache
 from . import targets
 
 EVERY = "[*]"
-_BLOCK = re.compile(r"[A-Z]+(?=_)")
+_BLOCK = re.compile(r"[A-Z][A-Z0-9]*(?=_)")
 _REGISTERS_OF = {"SQC": "SQ"}
 """Blocks that are counted in the registers of another."""
-_INSTANCED = ("TA", "TD", "TCP", "TCC")
+_INSTANCED = ("TA", "TD", "TCP", "TCC", "GL1A", "GL1C", "GL2A", "GL2C", "GCEA")
 _TOTAL = re.compile(r"_(sum|avr|min|max)$")
 _INTEGRAL = "_ACCUM"
 _NAME = re.compile(r"[A-Z0-9_]+[A-Z0-9](_(sum|avr|min|max)|\[(\d+|\*)\])?")
@@ -41,7 +41,7 @@ def events_of(counter: str) -> tuple[str, ...]:
     """The events that take a register each for this counter; a level stands before its integral."""
     if level := level_of(counter):
         return level, counter
-    if block_of(counter) in _INSTANCED:
+    if block_of(counter):
         return (_TOTAL.sub("", counter.split("[")[0]),)
     return (counter,)
 

@@ -46,6 +46,16 @@ def thresholds(formula: str) -> dict[str, str]:
     return dict(_comparisons(trees([formula])[formula]))
 
 
+def compares_quantities(formula: str) -> bool:
+    """Whether it compares two quantities so that nothing and nothing would do: ``a >= b`` holds where both are 0."""
+    return any(
+        node["type"] in ("COMPARE_GREATERTHANOREQUALTO", "COMPARE_LESSTHANOREQUALTO")
+        and all(any(True for _ in _columns(node[side])) for side in ("left", "right"))
+        for node in _nodes(trees([formula])[formula])
+        if node.get("class") == "COMPARISON"
+    )
+
+
 def trees(formulas: Iterable[str]) -> dict[str, Any]:
     """DuckDB's own syntax tree of each expression. Raises BadInput where one does not parse."""
     wanted = list(dict.fromkeys(formulas))
@@ -98,6 +108,14 @@ def _comparisons(node: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(node, list):
         for value in node:
             yield from _comparisons(value)
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every node of a syntax tree."""
+    if isinstance(tree, dict):
+        yield tree
+    for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _nodes(part)
 
 
 def _number(node: Any) -> str | None:

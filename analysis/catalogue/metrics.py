@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Literal, get_args
 
-from ..problems import BadArgument, near
+from ..problems import BadArgument, BadInput, near
 from . import files, targets
+from .aliases import spelling
 from .files import Strict
 from .formula import references
-from .targets import Gpu, as_on, changes, gpu, holds
+from .targets import Gpu, as_on, changes, gpu, holds, of_family
 
 # Launch columns of the table dispatches that formulas may name.
 LAUNCH = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratch_bytes")
@@ -64,30 +65,20 @@ def is_counter(target: str, name: str) -> bool:
 
 
 @cache
-def renames(target: str) -> dict[str, str]:
-    """Counter prefixes of the formulas -> their spelling on this target (TCC_EA_ became TCC_EA0_)."""
-    stated: dict[str, str] = {}
+def block(target: str, counter: str) -> str | None:
+    """The part of the hardware that a counter is of, where the family's names tell and a profile does not tell passes.
+
+    ``block`` of the terms file is the pattern whose group it is.
+    """
     for document in of_family(target):
-        for change in changes(document, target):
-            stated |= change.get("rename", {})
-    return stated
-
-
-def spelling(target: str, counter: str) -> str:
-    """The target's spelling of a counter that formulas call ``counter``."""
-    for prefix, actual in renames(target).items():
-        if counter.startswith(prefix):
-            return actual + counter.removeprefix(prefix)
-    return counter
-
-
-def of_family(target: str) -> list[dict[str, Any]]:
-    """The files of metrics/ that hold for a target."""
-    every = (d for d in files.documents("metrics").values() if "family" in d)
-    return [d for d in every if d["family"] == gpu(target).family and holds(d.get("gpus"), target)]
+        if "block" in document and (found := re.match(document["block"], counter)):
+            return found[1]
+    return None
 
 
 Better = Literal["higher", "lower", "none"]
+Release = Literal["3.3", "3.8"]
+"""The releases of rocprof-compute whose ids find a metric."""
 SUBSYSTEMS = (
     "dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric",
     "scratch", "atomics", "barrier", "divergence", "occupancy", "latency", "unknown",
@@ -104,6 +95,13 @@ class Metric(Strict):
 
     name: str
     id: str
+    """As rocprof-compute 3.3 numbers its tables; what only 3.8 has is counted on from there."""
+    newer_id: str | None = None
+    """As rocprof-compute 3.8 numbers them, where it has the metric under another id."""
+    release: Release | None = None
+    """The only one of these releases that has it."""
+    of: str | None = None
+    """The metric from which it takes over what it does not state: mostly the same figure in another table."""
     title: str
     table: str
     table_title: str
@@ -126,11 +124,24 @@ class Metric(Strict):
     chart: bool = False
     """A figure of the memory chart: whole numbers under aggregation="mean", as rocprof-compute draws it."""
     per: Literal["dispatch", "l2_channel"] = "dispatch"
+    unseen: str | None = None
+    """Amount of work that its counters do not see: a launch that did any has no figure, and the metric is not_supported
+    there. ``unseen_why`` says which work that is."""
+    unseen_why: str = ""
     imported_only: bool = False
     """Read where a profile has its counters, but never asked for: a profiler that lacks one refuses the whole run."""
     labels: dict[str, str] = {}
+    caveat: str | None = None
+    """What to know beside any value of it."""
+    caveat_last: dict[str, str] = {}
+    """The same by term, said where the term comes from the last of its expressions."""
     description: str
     source: str
+
+    @property
+    def bounded(self) -> bool:
+        """Whether its counters alone tell that a value cannot be: a share of a whole, or what has a limit."""
+        return self.peak is None and (self.unit == "%" or self.limit is not None)
 
 
 @cache
@@ -138,6 +149,22 @@ def with_metrics() -> tuple[str, ...]:
     """The targets whose counters the catalogue has metrics for, those of one vendor together."""
     vendors = get_args(Gpu.model_fields["vendor"].annotation)
     return tuple(sorted(filter(metrics, targets.targets()), key=lambda t: vendors.index(gpu(t).vendor)))
+
+
+def no_formulas(workload: str, target: str | None) -> BadInput:
+    """The error where nothing is known of the counters of a workload's target: what is missing, and what works."""
+    if target not in targets.targets():
+        return BadInput(
+            f"No metrics are known for workload {workload!r}",
+            f"its GPU target is {target or 'not stated in the profile'}",
+            f"Import it again with gpu= one of {', '.join(with_metrics())}",
+        )
+    occupancy = f"; compute_occupancy knows {target}" if gpu(target).occupancy else ""
+    return BadInput(
+        f"No metrics, rooflines or rules are known for {target}",
+        f"no recorded profile of it has proven formulas: workload {workload!r} has times, launches and raw counters",
+        f"query_counters answers in SQL over dispatches and counters{occupancy}",
+    )
 
 
 def families() -> dict[str, list[str]]:
@@ -150,13 +177,12 @@ def families() -> dict[str, list[str]]:
 
 @cache
 def metrics(target: str) -> tuple[Metric, ...]:
-    """Every metric of a target, ordered by rocprof-compute id, which counts a table's metrics from 0."""
+    """Every metric of a target, ordered by its id."""
     tables = [t for d in of_family(target) for t in d.get("table", [])]
     entries = {m["name"]: (t, m) for t in tables for m in t["metric"]}
     on_target = []
     for table in tables:
-        here = [m for m in table["metric"] if holds(m.get("gpus"), target)]
-        on_target += [_metric(table, m, target, index, entries) for index, m in enumerate(here)]
+        on_target += [_metric(table, m, target, place, entries) for m, place in _places(table, target)]
     return tuple(sorted(on_target, key=lambda m: [int(part) for part in m.id.split(".")]))
 
 
@@ -179,7 +205,8 @@ def presets() -> dict[str, list[str]]:
 def select(target: str, wanted: Iterable[str]) -> list[Metric]:
     """Metrics meant by names, ids (17.3.7), tables (17.3), panels (17), subsystems, presets or ``*``.
 
-    Order is that of the request, without repeats. Raises BadArgument naming near names for what is unknown.
+    An id finds what bears it in any release of rocprof-compute: two metrics where a table was renumbered. Order is
+    that of the request, without repeats. Raises BadArgument naming near names for what is unknown.
     """
     everything, named = metrics(target), by_name(target)
     chosen: dict[str, Metric] = {}
@@ -209,7 +236,8 @@ def known_targets(name: str) -> list[str]:
 def parse_all(target: str) -> None:
     """Parse every formula of a target in one call, which is much faster than one by one."""
     every = [f for stated in alternatives(target).values() for f in stated]
-    references([f for m in metrics(target) for f in (m.num, m.den or "1")] + every)
+    of_metrics = [f for m in metrics(target) for f in (m.num, m.den or "1", m.unseen or "0")]
+    references(of_metrics + every + list(terms(target).values()))
 
 
 def counters(target: str, metric: Metric) -> list[str]:
@@ -217,7 +245,7 @@ def counters(target: str, metric: Metric) -> list[str]:
     if metric.imported_only:
         return []
     parse_all(target)
-    return counters_of(target, [metric.num, metric.den or "1"])
+    return counters_of(target, [metric.num, metric.den or "1", metric.unseen or "0"])
 
 
 def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
@@ -245,7 +273,8 @@ def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) 
     table, _, last = word.rpartition(".")
     return [
         m for m in everything
-        if word in (m.id, m.table, str(m.panel)) or (m.per == "l2_channel" and m.table == table and last.isdigit())
+        if word in (m.id, m.newer_id, m.table, str(m.panel))
+        or (m.per == "l2_channel" and m.table == table and last.isdigit())
     ]  # fmt: skip
 
 
@@ -268,28 +297,44 @@ def _metric(
     table: dict[str, Any],
     entry: dict[str, Any],
     target: str,
-    index: int,
+    place: dict[str, Any],
     entries: dict[str, tuple[dict[str, Any], Any]],
 ) -> Metric:
     """One entry as it stands on ``target``.
 
-    ``of`` takes over everything from another entry but what is stated here. Where ``per`` is a channel, the figures'
-    ids end in the channel's number and the entry itself has the id of its table.
+    ``of`` takes over everything from another entry but what is stated here, and its ``place``.
     """
     fields, base = _stated(table, entry, target), entry
     while "of" in base:
         origin = entries[base["of"]]
         fields, base = _stated(*origin, target) | fields, origin[1]
-    place = {
-        "id": table["id"] if fields.get("per") == "l2_channel" else f"{table['id']}.{index}",
-        "table": table["id"],
-        "table_title": table["title"],
-        "panel": int(table["id"].split(".")[0]),
-    }
-    return files.checked(Metric, {"better": "none"} | fields | place, f"The metric {entry.get('name')}")
+    where = {"table": table["id"], "table_title": table["title"], "panel": int(table["id"].split(".")[0])}
+    whole = {"better": "none", "of": entry.get("of")} | fields | where | place
+    return files.checked(Metric, whole, f"The metric {entry.get('name')}")
+
+
+def _places(table: dict[str, Any], target: str) -> list[tuple[Any, dict[str, Any]]]:
+    """The entries of a table that a target has, each with its ids: its place among those of a release, from 0.
+
+    What only 3.8 has follows what 3.3 has, so that no two share an id. Where ``per`` is a channel, the figures' ids
+    end in the channel's number and the entry itself has the id of its table.
+    """
+    here = [m for m in table["metric"] if holds(m.get("gpus"), target)]
+    only = [as_on(m, target).get("release") for m in here]
+    older = len(only) - only.count("3.8")
+    places = []
+    for i, (entry, release) in enumerate(zip(here, only, strict=True)):
+        new = only[:i].count("3.8")
+        id = f"{table['id']}.{older + new if release == '3.8' else i - new}"
+        newer = f"{table['id']}.{i - only[:i].count('3.3')}"
+        if "l2_channel" in (table.get("per"), entry.get("per")):
+            id = newer = table["id"]
+        differs = release != "3.3" and newer != id
+        places.append((entry, {"id": id, "newer_id": newer if differs else None, "release": release}))
+    return places
 
 
 def _stated(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[str, Any]:
     inherited = ("chart",) if "of" in entry else ("subsystem", "source", "chart", "per")
     defaults = {k: table[k] for k in inherited if k in table}
-    return defaults | {k: v for k, v in as_on(entry, target).items() if k != "of"}
+    return defaults | {k: v for k, v in as_on(entry, target).items() if k not in ("of", "release")}

@@ -8,15 +8,17 @@ from typing import Literal
 
 import pydantic
 
+from ..problems import BadInput
 from . import files, metrics, targets
 from .files import Strict
-from .formula import paths, trees
+from .formula import compares_quantities, paths, trees
 
 PEAK, FACT = "pct_of_peak.", "fact."
-Kind = Literal["cause", "limit", "wait", "sign"]
-KINDS: tuple[Kind, ...] = ("cause", "limit", "wait", "sign")
-"""A cause explains a limit or a wait and goes before both; a limit is a unit near what it sustains; a wait holds where
-no unit is; a sign never is a verdict, but belongs to the picture."""
+Kind = Literal["gate", "cause", "limit", "wait", "sign"]
+KINDS: tuple[Kind, ...] = ("gate", "cause", "limit", "wait", "sign")
+"""A gate says that there is nothing to judge, and then stands alone; a cause explains a limit or a wait and goes before
+both; a limit is a unit near what it sustains; a wait holds where no unit is; a sign never is a verdict, but belongs to
+the picture."""
 
 
 class Advice(Strict):
@@ -35,7 +37,8 @@ class Rule(Strict):
 
     ``when`` decides; unknown (NULL) means that counters are missing. ``severity`` (0-100) ranks rules of a kind.
     ``supports`` and ``against`` move the confidence. ``lifts`` names the pipes and levels of the mixed-pipe view whose
-    load a perfect fix would remove, ``bound`` a further limit of the speed-up.
+    load a perfect fix would remove, ``dense`` says that it leaves of the others only what threads asked for,
+    ``bound`` is a further limit of the speed-up.
     """
 
     id: str
@@ -48,6 +51,7 @@ class Rule(Strict):
     supports: list[str] = []
     against: list[str] = []
     lifts: list[str] = []
+    dense: bool = False
     bound: str | None = None
     advice: list[Advice]
     falsify: str
@@ -78,6 +82,13 @@ def stated() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
     documents = files.documents("rules").values()
     signals = [files.checked(Signal, e, f"The signal {e.get('name')}") for d in documents for e in d.get("signal", [])]
     rules = [files.checked(Rule, e, f"The rule {e.get('id')}") for d in documents for e in d.get("rule", [])]
+    for rule in rules:
+        if compares_quantities(rule.when):
+            raise BadInput(
+                f"The rule {rule.id} compares two quantities with >= or <=",
+                "0 >= 0 would be a share of nothing",
+                "Use >",
+            )
     return tuple(signals), tuple(rules)
 
 

@@ -79,10 +79,22 @@ class Defect(Strict):
     since: str = ""
     before: str
     halves_registers: bool = False
+    times: bool = False
+    """Whether durations may be wrong."""
+    counters: list[str] = []
+    """Columns of counters or dispatches that may be wrong."""
 
     def concerns(self, release: tuple[int, ...]) -> bool:
         """Whether a release has it; one that is not known, (), counts as old."""
         return _numbers(self.since) <= release < _numbers(self.before)
+
+
+class Dead(Strict):
+    """A counter that stays zero on a target although another shows that it should have counted."""
+
+    counter: str
+    although: str
+    source: str
 
 
 class Absent(Strict):
@@ -112,6 +124,8 @@ class Gpu(Strict):
     """What compilers call it, where that is not its name."""
     elf_machine: int | None = None
     """EF_AMDGPU_MACH of the ELF flags of a code object."""
+    brand: str = "AMD Instinct"
+    """What stands before a product's name in ``pci_names``."""
     pci_names: dict[str, str] = {}
     """Products by PCI device id, written as in 0x74A1."""
     hbm_channel_bits: Fact | None = None
@@ -123,6 +137,7 @@ class Gpu(Strict):
     """Profilers that cannot add up level counters over time -> why."""
     absent: list[Absent] = []
     defect: list[Defect] = []
+    dead: list[Dead] = []
     occupancy: OccupancyFacts | None = None
 
     @property
@@ -166,8 +181,9 @@ def described(name: str | None) -> Gpu | None:
 
 
 def product_name(device_id: int) -> str | None:
-    """The product with a PCI device id, where a target lists it."""
-    names = {int(number, 16): name for target in targets() for number, name in gpu(target).pci_names.items()}
+    """The product with a PCI device id, where a target lists it, with its brand."""
+    known = map(gpu, targets())
+    names = {int(number, 16): f"{one.brand} {name}" for one in known for number, name in one.pci_names.items()}
     return names.get(device_id)
 
 
@@ -199,6 +215,12 @@ def as_on(entry: Mapping[str, Any], target: str) -> dict[str, Any]:
     for change in changes(entry, target):
         plain |= change
     return plain
+
+
+def of_family(target: str) -> list[dict[str, Any]]:
+    """The files of metrics/ that hold for a target."""
+    every = (d for d in files.documents("metrics").values() if "family" in d)
+    return [d for d in every if d["family"] == gpu(target).family and holds(d.get("gpus"), target)]
 
 
 def absent(target: str, event: str) -> str | None:

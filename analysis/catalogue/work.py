@@ -11,8 +11,9 @@ from .files import Strict
 from .targets import Fact, as_on, holds
 
 Kind = Literal["flop", "iop", "inst"]
-LevelName = Literal["hbm", "l2", "vl1d", "lds"]
-LEVELS: tuple[LevelName, ...] = ("hbm", "l2", "vl1d", "lds")
+LevelName = Literal["hbm", "l2", "gl1", "vl1d", "lds"]
+LEVELS: tuple[LevelName, ...] = ("hbm", "l2", "gl1", "vl1d", "lds")
+"""From memory inwards; a family has those that its work file states (gl1: the cache of a shader array on RDNA)."""
 
 
 class _Entry(Strict):
@@ -50,9 +51,21 @@ class Level(Bound):
     transactions: str = ""
     least: str = ""
     most: str = ""
+    asked: str = ""
+    """Bytes that would pass where every access were dense: what threads asked for, no whole sectors."""
+    past: str = ""
+    """Bytes that went to or from the compute units without passing this level, ``past_by`` whom."""
+    past_by: str = ""
+    unseen: str = ""
+    """Amount of work that its counters do not see: a kernel that did any has no bytes there, ``unseen_why``."""
+    unseen_why: str = ""
     note: str = ""
     cache: str = ""
     """The ceiling of a cache that answers part of the traffic, so that more than the level's own can be true."""
+
+    def seen(self, formula: str) -> str:
+        """A formula over the level's counters that has no value where they do not see all."""
+        return f"CASE WHEN ({self.unseen}) > 0 THEN NULL ELSE {formula} END" if self.unseen and formula else formula
 
     @property
     def key(self) -> str:
@@ -154,11 +167,19 @@ def family(name: str, target: str) -> Family:
 
 def formulas(target: str) -> dict[str, str]:
     """Every quantity that the rooflines of a target use: operations by name; per level the bytes by its name, and
-    ``.transactions``, ``.least``, ``.most``; ``.busy`` and ``.cycles`` of units; instruction counts."""
+    ``.transactions``, ``.least``, ``.most``, ``.asked``, ``.past``, ``.unseen``; ``.busy`` and ``.cycles`` of units;
+    instruction counts."""
     stated = family(targets.gpu(target).family, target)
     quantities = {o.name: o.count for o in stated.operations(target, "flop", "iop", "inst")}
     for level in stated.level:
-        parts = {"": level.bytes, ".transactions": level.transactions, ".least": level.least, ".most": level.most}
+        parts = {"": level.seen(level.bytes), ".transactions": level.seen(level.transactions)}
+        parts |= {
+            ".least": level.least,
+            ".most": level.most,
+            ".asked": level.asked,
+            ".past": level.past,
+            ".unseen": level.unseen,
+        }
         quantities |= {f"{level.name}{part}": formula for part, formula in parts.items() if formula}
     for unit in stated.busy:
         if holds(unit.gpus, target):

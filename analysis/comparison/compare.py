@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..engine.sums import KernelWork
+from ..doubts import TIME
+from ..engine.sums import Collected, KernelWork
 from ..notes import Reason
 from ..problems import NotFound
 from ..rooflines import ceilings
@@ -15,6 +16,7 @@ from ..store import Manifest
 from ..workload import Workload
 from . import time, work
 from .explain import Term, explain
+from .launches import Difference, Values, differences, launched
 from .matching import Matching, Pair, grouped, match
 from .time import Effect, TimeVerdict
 from .work import SameWork, Side
@@ -40,6 +42,18 @@ class Compared:
     why: str
     terms: list[Term]
     share: float
+    launched: list[Difference]
+    """What differs between their launches: sizes, registers, LDS."""
+    several: bool
+    """Whether a kernel of the pair has several launch configurations, which are summed."""
+    doubts: dict[str, Reason]
+    """Quantities, terms and TIME that are built on doubted counters or times, and why."""
+
+    @property
+    def doubt(self) -> Reason | None:
+        """Why the times, or what decides whether the work was the same, are not to be trusted."""
+        decisive = [TIME, *(q.quantity for q in self.work.evidence[:1])]
+        return next((self.doubts[name] for name in decisive if name in self.doubts), None)
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -62,7 +76,9 @@ class Version:
     ceilings: Ceilings | None
     """Theoretical ones: their ratios weigh bytes against operations; None for a target without any."""
     parts: dict[str, dict[time.Shape, time.Part]] = field(default_factory=dict)
+    collected: Collected = field(default_factory=lambda: Collected([], {}, 0, {}))
     done: dict[str, KernelWork] = field(default_factory=dict)
+    launched: dict[str, Values] = field(default_factory=dict)
 
     @classmethod
     def of(cls, workload: Workload) -> Version:
@@ -95,7 +111,15 @@ class Version:
         """Read the times of these kernels, and what they did."""
         wanted = sorted(set(names))
         self.parts = time.parts(self.workload, wanted)
-        self.done = work.collected(self.workload, wanted, formulas)
+        self.launched = launched(self.workload, wanted)
+        self.collected = work.collected(self.workload, wanted, formulas)
+        self.done = {done.kernel: done for done in self.collected.groups}
+
+    def doubt(self, kernels: Sequence[str], quantity: str) -> Reason | None:
+        """Why a quantity of these kernels, or their TIME, is not to be trusted."""
+        if quantity == TIME:
+            return self.workload.doubts.about(frozenset({TIME}), kernels)
+        return self.workload.doubts.about(self.collected.behind(work.behind(self.workload.arch, quantity)), kernels)
 
     def side(self, names: Sequence[str], rounds: int) -> Side:
         """These kernels as one side of a pair."""
@@ -153,6 +177,9 @@ def _matched(before: Version, after: Version, kernel: str | None) -> Matching:
     if kernel is None:
         return match(list(before.kernels.values()), list(after.kernels.values()))
     chosen = before.only(before.find(kernel))
+    if before.workload.by == "launch" and (same := after.only(k.name for k in chosen)):
+        # Their numbers follow the time that they take; the configurations of one kernel are the same by name.
+        return match(chosen, same)
     try:
         return match(chosen, after.only(after.find(kernel)))
     except NotFound:
@@ -177,17 +204,28 @@ def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | N
             if in_total.answer == "yes":
                 (before, after), same = whole, in_total
     effect = _effect(pair, first, second, (before.rounds, after.rounds)) if before.time_ns and after.time_ns else None
-    verdict, why = _verdict(effect, same, other_gpu)
+    timing = first.doubt(pair.before, TIME) or second.doubt(pair.after, TIME)
+    verdict, why = _verdict(effect, same, other_gpu, timing)
     terms = explain(before, after, target, first.ceilings) if other_gpu is None else []
     spent = sum(k.total_ns for k in before.kernels)
     share = spent / first.total_ns if first.total_ns else 0.0
-    return Compared(pair, before, after, effect, same, verdict, why, terms, share)
+    told = differences(pair, first.launched, second.launched)
+    sides = ((pair.before, first), (pair.after, second))
+    several = any(len(version.parts.get(name, {})) > 1 for names, version in sides for name in names)
+    named = dict.fromkeys([TIME, *(q.quantity for q in same.evidence), *(t.quantity for t in terms if t.quantity)])
+    found = {n: first.doubt(pair.before, n) or second.doubt(pair.after, n) for n in named}
+    doubts = {name: reason for name, reason in found.items() if reason}
+    return Compared(pair, before, after, effect, same, verdict, why, terms, share, told, several, doubts)
 
 
-def _verdict(effect: Effect | None, same: SameWork, other_gpu: Reason | None) -> tuple[TimeVerdict, str]:
-    """The verdict over time and work: less time for other work is neither better nor worse."""
+def _verdict(
+    effect: Effect | None, same: SameWork, other_gpu: Reason | None, timing: Reason | None
+) -> tuple[TimeVerdict, str]:
+    """The verdict over time and work: less time for other work is neither better nor worse, nor is a doubted time."""
     if effect is None:
         return "inconclusive", "no usable timing on both sides"
+    if timing is not None:
+        return "inconclusive", f"the times are suspect: {timing}"
     if other_gpu is not None:
         return "inconclusive", f"{other_gpu}: absolute times are not compared"
     if same.answer == "no":

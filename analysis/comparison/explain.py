@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..catalogue import metrics as catalog
 from ..engine.evaluation import Figure, View, figures
+from ..notes import Reason
 from ..rooflines.ceilings import Ceilings
 from ..workload import Workload
 from .work import Side, family, level_title
@@ -24,6 +25,7 @@ class _Part(NamedTuple):
     after: float | None
     unit: str
     log: float
+    quantity: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Term:
     unit: str
     factor: float
     delta_ns: float
+    quantity: str = ""
+    """What it was computed from, as ``work.behind`` knows it; empty for what is left over."""
 
 
 def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[Term]:
@@ -77,12 +81,12 @@ def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -
     for name, title, unit in (("concurrency", *running), ("clock", "clock", "cycles/ns")):
         values = before.ratio(name), after.ratio(name)
         if work and values[0] is not None and values[1] is not None:
-            parts.append(_Part(title, *values, unit, math.log(values[0] / values[1])))
+            parts.append(_Part(title, *values, unit, math.log(values[0] / values[1]), name))
             if name == "concurrency" and target != "cpu":
                 per_wave = " per wave"
     rest = span - sum(part.log for part in parts)
     parts.append(_Part(f"achieved rate{per_wave}" if work else "unexplained", None, None, "", rest))
-    return [Term(p.name, p.before, p.after, p.unit, math.exp(p.log), mean * p.log) for p in parts]
+    return [Term(p.name, p.before, p.after, p.unit, math.exp(p.log), mean * p.log, p.quantity) for p in parts]
 
 
 def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastTime]:
@@ -115,7 +119,7 @@ def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> 
         shares = envelope([(first[name].time_ns, second[name].time_ns) for name in shared])
         if shares is not None:
             parts = [
-                _Part(name, first[name].amount, second[name].amount, first[name].unit, share)
+                _Part(name, first[name].amount, second[name].amount, first[name].unit, share, name)
                 for name, share in zip(shared, shares, strict=True)
             ]
             greatest = max(parts, key=lambda part: first[part.name].time_ns)
@@ -124,7 +128,7 @@ def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> 
         amounts = before.amount(name), after.amount(name)
         if amounts[0] and amounts[1]:
             title = level_title(name) if unit == "bytes" else name
-            return [_Part(title, *amounts, unit, math.log(amounts[1] / amounts[0]))]
+            return [_Part(title, *amounts, unit, math.log(amounts[1] / amounts[0]), title)]
     return []
 
 
@@ -176,14 +180,19 @@ class Change:
     better: bool | None
     weight: float
 
+    @property
+    def doubt(self) -> Reason | None:
+        """Why one of the two figures is not to be trusted."""
+        return next((f.reason for f in (self.before, self.after) if f.status != "ok"), None)
+
 
 def changes(before: Workload, kernel: str, after: Workload, candidate: str, normalised: bool) -> list[Change]:
     """The metrics of a kernel that changed, the most telling first.
 
     Shares (percentages, or values with a peak) weigh by their change in points; of others only those of which more or
     less is better, by the logarithm of their ratio, which counts a quarter. ``normalised`` leaves only the shares,
-    which can be compared between different GPUs. Figures that are not ok are left out. Empty where a target has no
-    metrics.
+    which can be compared between different GPUs. Figures beyond their limits are left out, those built on doubted
+    counters keep their status. Empty where a target has no metrics.
     """
     if not {before.arch, after.arch} <= {*catalog.with_metrics()} or not (
         before.manifest.counters and after.manifest.counters
@@ -201,7 +210,14 @@ def _figures(workload: Workload, kernel: str) -> dict[str, Figure]:
     known = catalog.by_name(workload.arch)
     presets = [p for p in _PRESETS if any(n in known for n in catalog.presets()[p])]
     measured = figures(workload, presets, View(kernel=[kernel], quartiles=False))
-    return {f.name: f for f in measured if f.status == "ok" and f.value is not None and f.name not in _LEFT_OUT}
+    return {f.name: f for f in measured if _comparable(f) and f.value is not None and f.name not in _LEFT_OUT}
+
+
+def _comparable(figure: Figure) -> bool:
+    """Whether a figure is sound, or only doubted: then the change is shown as such."""
+    return figure.status == "ok" or (
+        figure.status == "suspect" and figure.reason is not None and figure.reason.code == "doubted"
+    )
 
 
 def _change(before: Figure, after: Figure, normalised: bool) -> Change | None:

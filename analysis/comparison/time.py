@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..database import sql_literal
 from ..workload import Workload
@@ -16,9 +15,18 @@ if TYPE_CHECKING:
     import numpy as np
 
 SAMPLES = 500
-"""Launches of a kernel that are looked at one by one, spread evenly over all of them."""
+"""Launches of a kernel that are looked at one by one, spread evenly over all of them and over its configurations."""
+ENOUGH = 5
+"""Launches from which on the bootstrap interval of a ratio of medians covers at least 95 %; measured for 4 to 40."""
 _SHAPES = 20
-Shape = tuple[int | None, int | None]
+
+
+class Shape(NamedTuple):
+    """How a kernel was launched: its configuration in words, its work-items, and those of a work-group."""
+
+    configuration: str
+    grid: int | None
+    workgroup_size: int | None
 
 
 @dataclass(frozen=True)
@@ -50,36 +58,62 @@ def kernels(workload: Workload) -> list[Kernel]:
 
 
 def parts(workload: Workload, names: Sequence[str]) -> dict[str, dict[Shape, Part]]:
-    """The timed launches of these kernels by kernel and launch shape (grid, work-group size)."""
-    table = workload.relation("dispatches")
-    stated = {str(row[0]) for row in workload.rows(f"DESCRIBE SELECT * FROM {table}")}
-    shape = ", ".join(c if c in stated else f"NULL::BIGINT AS {c}" for c in ("grid", "workgroup_size"))
+    """The timed launches of these kernels by kernel and launch configuration."""
     wanted = ", ".join(map(sql_literal, names)) or "NULL"
-    timed = f"SELECT kernel, {shape}, dispatch_id, duration_ns FROM {table} "
-    timed += f"WHERE duration_ns > 0 AND kernel IN ({wanted})"
+    timed = (
+        "SELECT kernel, configuration, grid, workgroup_size, dispatch_id, duration_ns "
+        f"FROM {workload.relation('dispatches')} WHERE duration_ns > 0 AND kernel IN ({wanted})"
+    )
+    shape = "kernel, configuration, grid, workgroup_size"
     rows = workload.rows(
-        f"WITH t AS ({timed}), r AS (SELECT *, row_number() OVER k AS i, count(*) OVER (PARTITION BY kernel) AS n, "
-        "count(*) OVER (PARTITION BY kernel, grid, workgroup_size) AS launches FROM t "
-        "WINDOW k AS (PARTITION BY kernel ORDER BY dispatch_id)) "
-        "SELECT kernel, grid, workgroup_size, launches, list(duration_ns::DOUBLE ORDER BY dispatch_id) FROM r "
-        f"WHERE floor(i * least(n, {SAMPLES}) / n) > floor((i - 1) * least(n, {SAMPLES}) / n) "
-        "GROUP BY ALL ORDER BY ALL"
+        f"WITH t AS ({timed}), r AS (SELECT *, row_number() OVER (PARTITION BY {shape} ORDER BY dispatch_id) AS i, "
+        f"count(*) OVER (PARTITION BY {shape}) AS launches, count(*) OVER (PARTITION BY kernel) AS n FROM t), "
+        f"w AS (SELECT *, least(launches, greatest({ENOUGH}, ceil({SAMPLES} * launches / n))) AS wanted FROM r) "
+        f"SELECT {shape}, launches, list(duration_ns::DOUBLE ORDER BY dispatch_id) FROM w "
+        "WHERE floor(i * wanted / launches) > floor((i - 1) * wanted / launches) GROUP BY ALL ORDER BY ALL"
     )
     by_kernel: dict[str, dict[Shape, Part]] = {}
-    for kernel, grid, size, launches, times in rows:
-        by_kernel.setdefault(str(kernel), {})[grid, size] = Part(tuple(times), int(launches))
+    for kernel, configuration, grid, size, launches, times in rows:
+        by_kernel.setdefault(str(kernel), {})[Shape(configuration, grid, size)] = Part(tuple(times), int(launches))
     return by_kernel
 
 
 def alike(one: dict[Shape, Part], other: dict[Shape, Part]) -> tuple[list[Part], list[Part]]:
-    """The parts of a kernel in two workloads: by shape where both launched the same shapes equally often, else whole.
+    """The parts of a kernel in two workloads, as far as they can face each other.
+
+    By configuration, else by size, where both launched the same equally often. Else each side's own, where all that
+    weigh were launched often enough: their sums are compared. Else all launches of a side are one part.
 
     A kernel that is launched in several sizes has one median for each, and a change of shape is part of the change.
     """
-    shapes = [Counter({shape: part.launches for shape, part in parts.items()}) for parts in (one, other)]
-    if shapes[0] == shapes[1] and 1 < len(one) <= _SHAPES:
-        return [one[shape] for shape in one], [other[shape] for shape in one]
+    if max(len(one), len(other)) > 1:
+        for key in (_configuration, _size):
+            left, right = _merged(one, key), _merged(other, key)
+            if _launches(left) == _launches(right) and len(left) <= _SHAPES:
+                return [left[shape] for shape in left], [right[shape] for shape in left]
+        if max(len(one), len(other)) <= _SHAPES and min(_fewest(list(p.values()), 1) for p in (one, other)) >= ENOUGH:
+            return list(one.values()), list(other.values())
     return [whole(one)], [whole(other)]
+
+
+def _configuration(shape: Shape) -> Hashable:
+    return shape.configuration
+
+
+def _size(shape: Shape) -> Hashable:
+    return shape.grid, shape.workgroup_size
+
+
+def _merged(parts: dict[Shape, Part], key: Callable[[Shape], Hashable]) -> dict[Hashable, Part]:
+    """The parts by a key that may be that of several shapes."""
+    shapes: dict[Hashable, list[Shape]] = {}
+    for shape in parts:
+        shapes.setdefault(key(shape), []).append(shape)
+    return {name: whole({shape: parts[shape] for shape in of_key}) for name, of_key in shapes.items()}
+
+
+def _launches(parts: dict[Hashable, Part]) -> dict[Hashable, int]:
+    return {name: part.launches for name, part in parts.items()}
 
 
 def whole(parts: dict[Shape, Part]) -> Part:
@@ -89,8 +123,6 @@ def whole(parts: dict[Shape, Part]) -> Part:
 
 
 TimeVerdict = Literal["improved", "regressed", "inconclusive"]
-ENOUGH = 5
-"""Launches from which on the bootstrap interval of a ratio of medians covers at least 95 %; measured for 4 to 40."""
 RUNS_DIFFER = 0.025
 """Medians of 30 launches of one build differed by up to 2.4 % between ten runs (17 kernels of examples/kernels on an
 H200); launches of one run share its clock and placement, so their own spread does not show that."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import kernel_names
+from ..configurations import parted
+from ..doubts import TIME
 from ..notes import Note
 from .compare import Compared, Comparison
-from .matching import Pair
+from .matching import Pair, base_name
 from .time import ENOUGH
 
 _NAME = 90
@@ -71,6 +74,7 @@ def notes(comparison: Comparison) -> list[Note]:
             text = f"Taken for versions of each other, {how(pair)}: {short(pair.label)}."
             notes.append(Note("taken_for_versions", text))
         notes += [_risen(compared), _launches(compared), _medians(compared)]
+        notes.append(_doubted(compared))
     notes += [_few_launches(comparison), _whole(comparison)]
     if any(c.terms for c in pairs):
         notes.append(
@@ -160,6 +164,15 @@ def _launches(compared: Compared) -> Note | None:
     return Note("launches", f"{short(compared.pair.label)}: {'; '.join(words)}.") if words else None
 
 
+def _doubted(compared: Compared) -> Note | None:
+    """What of a pair is built on counters or times that are doubted."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in compared.doubts.items():
+        by_reason.setdefault(reason.text, []).append("time" if name == TIME else name.replace("_", " "))
+    told = "; ".join(f"{', '.join(names)} ({text})" for text, names in by_reason.items())
+    return Note("doubted", f"{short(compared.pair.label)}: suspect are {told}.") if told else None
+
+
 def _medians(compared: Compared) -> Note | None:
     """Where sums and medians tell different stories: outliers, warm-up, or launches of different sizes."""
     if compared.effect is None:
@@ -205,11 +218,29 @@ def traffic(compared: Compared) -> tuple[float, float] | None:
     return (before, after) if before and after else None
 
 
+def brief(pair: Pair) -> str:
+    """A pair's name without parameters, and the launch configuration where it is one."""
+    if pair.how == "group":
+        return pair.label
+    names = (names[0] for names in (pair.before, pair.after))
+    return short(" -> ".join(dict.fromkeys(map(_plain, names))))
+
+
+def _plain(name: str) -> str:
+    kernel, configuration = parted(name)
+    return base_name(kernel) + configuration
+
+
 def how(pair: Pair) -> str:
     """Why a pair belongs together, in words."""
     return _HOW[pair.how] if pair.likeness is None else f"{_HOW[pair.how]} ({pair.likeness:.2f})"
 
 
 def short(name: str) -> str:
-    """A kernel's name cut to what a table bears."""
+    """A kernel's name as it is, or short where a table could not bear it; its launch configuration stays whole."""
+    if len(name) > _NAME:
+        name = kernel_names.short(name)
+    kernel, configuration = parted(name)
+    if configuration and len(name) > _NAME:
+        return short(kernel) + configuration
     return name if len(name) <= _NAME else f"{name[: _NAME - 20]}...{name[-17:]}"

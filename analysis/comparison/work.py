@@ -14,7 +14,7 @@ from ..catalogue import targets, work
 from ..catalogue.formula import first_usable
 from ..catalogue.work import Family, Operation
 from ..engine.compile import Scope
-from ..engine.sums import KernelWork, Page, collect
+from ..engine.sums import Collected, KernelWork, Page, collect
 from ..workload import Selection, Workload
 from .time import Kernel
 
@@ -108,12 +108,23 @@ def expressions(workloads: Sequence[Workload]) -> dict[str, str]:
     return {quantity: formula for quantity, formula in usable.items() if formula}
 
 
-def collected(workload: Workload, names: Sequence[str], formulas: Mapping[str, str]) -> dict[str, KernelWork]:
-    """What the named kernels did; empty where the workload has no counters or nothing is to be evaluated."""
+def collected(workload: Workload, names: Sequence[str], formulas: Mapping[str, str]) -> Collected:
+    """What the named kernels did; nothing where the workload has no counters or nothing is to be evaluated."""
     if not formulas or not names or not workload.has("counters"):
-        return {}
-    groups = collect(workload, formulas, Page(Selection(list(names), False, None))).groups
-    return {done.kernel: done for done in groups}
+        return Collected([], {}, 0, {})
+    return collect(workload, formulas, Page(Selection(list(names), False, None)))
+
+
+def behind(target: str, title: str) -> list[str]:
+    """The collected quantities that a quantity or term of a comparison is made of."""
+    if title == "flop":
+        return [o.name for o in operations(target) if o.kind == "flop"]
+    if title in ("clock", "concurrency"):
+        return [f"{title}.of", f"{title}.over"]
+    levels = {of_level: level for level, of_level in _LEVELS.items()}
+    pipe = title.partition(" operations")[0]
+    typed = [o.name for o in operations(target) if title.startswith(f"{o.pipe} operations")] if pipe != title else []
+    return typed or [levels.get(title, title)]
 
 
 def level_title(level: str) -> str:

@@ -96,9 +96,11 @@ def _unit(target: str, name: str) -> str:
     return known[name].unit if name in known else next(s.unit for s in rules.stated()[0] if s.name == name)
 
 
-def reproduce(case: Case, expression: str) -> str:
-    """A query over the tables of query_counters that yields the same number."""
-    which = f"workload = {sql_literal(case.workload)} AND {_kernel_is(case.subject.kernel)}"
+def reproduce(case: Case, expression: str) -> str | None:
+    """A query over the tables of query_counters that yields the same number; None where they have no such row."""
+    if case.subject.in_sql is None:
+        return None
+    which = f"workload = {sql_literal(case.workload)} AND {_kernel_is(case.subject.in_sql)}"
     names = paths(expression)
     if names == [expression]:
         return f"SELECT {_column(expression)} FROM metrics WHERE {which} AND {_is_metric(expression)}"

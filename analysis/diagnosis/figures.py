@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..catalogue import metrics as catalog
@@ -13,7 +13,7 @@ from ..catalogue.formula import paths
 from ..database import sql_name
 from ..engine.evaluation import Figure, View, figures
 from ..problems import BadInput
-from ..workload import Workload
+from ..workload import KernelTime, Workload
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..rooflines import limits
 
 Values = Mapping[str, float | None]
+_ANY = 1.0
+"""What stands for a 0/0 to see whether an expression lacks anything else."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +30,37 @@ class Subject:
     """One kernel: its share of the workload's time in percent (None without times), its figures and the inputs.
 
     ``inputs`` has every name that expressions may use, None where unknown: metrics, pct_of_peak.<metric>, fact.<name>.
+    ``in_sql`` is the name under which the SQL table metrics has these figures; None for one of several configurations.
     """
 
     rank: int
+    number: str
     kernel: str
     share_pct: float | None
     launches: int
     figures: dict[str, Figure]
     inputs: Values
+    in_sql: str | None
+
+    @property
+    def undefined(self) -> frozenset[str]:
+        """The inputs that are 0/0: what they are a share of was counted and did not happen."""
+        names = {n for n, f in self.figures.items() if f.status == "undefined"}
+        return frozenset(names | {rules.PEAK + n for n in names})
 
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel with all that its rules are decided by: the value of every expression, and the mixed-pipe view."""
+    """One kernel with all that its rules are decided by: the value of every expression, and the mixed-pipe view.
+
+    ``void`` are the expressions without a value only because something in them is 0/0: no evidence of anything.
+    """
 
     workload: str
     target: str
     subject: Subject
     values: Values
+    void: frozenset[str]
     view: limits.KernelLimits | None
 
 
@@ -55,7 +70,9 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
     Raises BadInput for a device without rules or a profile without counters.
     """
     manifest, target = workload.manifest, workload.arch
-    if target not in catalog.with_metrics() or not rules.rules(target):
+    if target not in catalog.with_metrics():
+        raise catalog.no_formulas(manifest.name, manifest.arch)
+    if not rules.rules(target):
         raise BadInput(
             f"No diagnosis rules are known for workload {manifest.name!r}",
             f"its target is {manifest.arch or 'not stated in the profile'}",
@@ -74,10 +91,14 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
         by_kernel[figure.kernel or ""][figure.name] = figure
     facts = {f"{rules.FACT}{name}": value for name, value in workload.facts.items()}
     times = [workload.kernels[name] for name in wanted]
-    return [
-        Subject(t.rank, t.kernel, t.share_pct, t.launches, by_kernel[t.kernel], facts | _inputs(by_kernel[t.kernel]))
-        for t in times
-    ], len(chosen)
+    return [_subject(time, by_kernel[time.kernel], facts) for time in times], len(chosen)
+
+
+def _subject(time: KernelTime, figures: dict[str, Figure], facts: Mapping[str, float]) -> Subject:
+    inputs = {**facts, **_inputs(figures)}
+    return Subject(
+        time.rank, time.number, time.kernel, time.share_pct, time.launches, figures, inputs, time.whole_kernel
+    )
 
 
 def _inputs(figures: dict[str, Figure]) -> dict[str, float | None]:
@@ -90,12 +111,23 @@ def _inputs(figures: dict[str, Figure]) -> dict[str, float | None]:
 
 
 def _usable(figure: Figure) -> float | None:
-    """The figure where it can be trusted; a ratio with nothing to relate to counts as its best: nothing is wrong."""
-    if figure.value is None and figure.reason and figure.reason.code == "nothing_there":
-        if figure.metric.better == "lower":
-            return 0.0
-        return 100.0 if figure.metric.better == "higher" and figure.unit == "%" else None
+    """The figure where it can be trusted."""
     return figure.value if figure.status in ("ok", "suspect") else None
+
+
+def void(
+    con: duckdb.DuckDBPyConnection, target: str, subjects: Sequence[Subject], values: Sequence[Values]
+) -> list[frozenset[str]]:
+    """For each kernel the expressions that have no value though all they read was counted: with a number in place of
+    each 0/0 they have one."""
+    if not any(s.undefined for s in subjects):
+        return [frozenset()] * len(subjects)
+    filled = [replace(s, inputs={**s.inputs, **dict.fromkeys(s.undefined, _ANY)}) for s in subjects]
+    with_any = evaluate(con, target, filled, list(values[0]))
+    return [
+        frozenset(e for e, value in one.items() if value is None and other[e] is not None)
+        for one, other in zip(values, with_any, strict=True)
+    ]
 
 
 def evaluate(

@@ -9,13 +9,14 @@ from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..catalogue.rules import Advice, Rule
+from ..notes import Reason
 from ..planning.plan import plan
 from ..rooflines import limits
 from ..rooflines.inputs import Asked, prepare
 from ..workload import Workload
 from . import score
 from .evidence import Evidence, gather
-from .figures import Case, Subject, Values, evaluate, subjects
+from .figures import Case, Subject, Values, evaluate, subjects, void
 from .score import Weighed
 
 BOUNDS = {
@@ -32,12 +33,16 @@ _FLAT = 10_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What holds the kernel back first. Below a confidence of 0.5, missing counters may overturn it."""
+    """What holds the kernel back first. Below a confidence of 0.5, missing counters may overturn it.
+
+    ``doubt`` is why the figures that decide it are not to be trusted, where a check doubts them.
+    """
 
     subsystem: str
     bound: str
     confidence: float
     speedup_bound: float | None
+    doubt: Reason | None = None
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One kernel: its rank and share of the time, the verdict, findings by weight, and what would decide."""
+    """One kernel: its rank and share of the time, the verdict, findings by weight, and what would decide.
+
+    ``number`` is what it can be asked for by, after a #: of a launch configuration the rank of its kernel and its own.
+    """
 
     rank: int
+    number: str
     kernel: str
     share_pct: float | None
     launches: int
@@ -90,10 +99,10 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     # A name alone is an expression, so that claims and evidence get the values of signals too.
     expressions = [n for rule in stated for e in rule.expressions for n in [*paths(e), e]]
     values = evaluate(workload.cursor, target, kernels, [*expressions, *(n for rule in stated for n in rule.claimed)])
-    views = _views(workload, kernels)
+    views, voids = _views(workload, kernels), void(workload.cursor, target, kernels, values)
     cases = [
-        Case(workload.id, target, subject, of_kernel, views.get(subject.kernel))
-        for subject, of_kernel in zip(kernels, values, strict=True)
+        Case(workload.id, target, subject, of_kernel, empty, views.get(subject.kernel))
+        for subject, of_kernel, empty in zip(kernels, values, voids, strict=True)
     ]
     return [_diagnosis(case, stated) for case in cases], total
 
@@ -107,8 +116,9 @@ def _views(workload: Workload, subjects: list[Subject]) -> dict[str, limits.Kern
 
 
 def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
-    weighed = [score.weigh(rule, case.values) for rule in stated]
+    weighed = score.behind_the_gate([score.weigh(rule, case.values, case.void) for rule in stated])
     chosen = score.best(weighed)
+    doubt = _doubt(case, chosen.rule) if chosen else None
     by_subsystem: dict[str, list[Weighed]] = {}
     for one in sorted((w for w in weighed if w.state == "holds"), key=lambda w: w.order):
         by_subsystem.setdefault(one.rule.subsystem, []).append(one)
@@ -117,14 +127,24 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
     bound = speedup_bound(chosen.rule, case) if chosen else None
     return Diagnosis(
         rank=case.subject.rank,
+        number=case.subject.number,
         kernel=case.subject.kernel,
         share_pct=case.subject.share_pct,
         launches=case.subject.launches,
-        verdict=Verdict(subsystem, BOUNDS[subsystem], round(score.confidence(weighed, chosen), 3), bound),
+        verdict=Verdict(
+            subsystem, BOUNDS[subsystem], round(score.confidence(weighed, chosen, doubt is not None), 3), bound, doubt
+        ),
         findings=[_finding(case, holding) for holding in by_subsystem.values()],
         next_counters=requests(case, open_rules),
         undecided=undecided(case, open_rules),
     )
+
+
+def _doubt(case: Case, rule: Rule) -> Reason | None:
+    """Why a figure that decides a rule is not to be trusted."""
+    read = dict.fromkeys(m for e in (rule.when, rule.severity) for m in rules.metrics_of(case.target, e))
+    reasons = (f.reason for name in read if (f := case.subject.figures.get(name)) is not None)
+    return next((reason for reason in reasons if reason and reason.code == "doubted"), None)
 
 
 def _finding(case: Case, holding: list[Weighed]) -> Finding:
@@ -155,9 +175,13 @@ def speedup_bound(rule: Rule, case: Case) -> float | None:
     Everything is taken to overlap perfectly and to run at its ceiling, so the figure is an upper bound; pipes that
     were not counted could only lower it. None where nothing is known that bounds it.
     """
-    loads = {name: s.value for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
-    shares = [share for name, share in loads.items() if share and name not in rule.lifts]
-    if rule.kind == "limit" and rule.subsystem not in loads and (load := case.values.get(rule.severity)):
+    if rule.kind == "gate":
+        return None
+    loads = {name: s for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
+    left = [(s.value or 0.0, s.spare if rule.dense else 0.0) for name, s in loads.items() if name not in rule.lifts]
+    shares = [value - spare for value, spare in left if spare is not None and value > spare]
+    own_load = rule.kind == "limit" and rule.subsystem not in {*loads, *rule.lifts}
+    if own_load and (load := case.values.get(rule.severity)):
         shares.append(load / 100)
     bounds = [1 / max(shares)] if shares else []
     own = case.values.get(rule.bound) if rule.bound else None
@@ -208,8 +232,9 @@ def undecided(case: Case, open_rules: list[Rule]) -> list[str]:
 
 
 def lacking(case: Case, expression: str) -> list[str]:
-    """The metrics an expression needs whose counters were not collected and can be."""
+    """The metrics an expression needs whose counters were not collected and can be; what is 0/0 was collected."""
     known = catalog.by_name(case.target)
     names = [m for n in paths(expression) if case.values.get(n) is None for m in rules.metrics_of(case.target, n)]
-    missing = [n for n in dict.fromkeys(names) if case.subject.inputs.get(n) is None and n in known]
+    unknown = [n for n in dict.fromkeys(names) if case.subject.inputs.get(n) is None and n in known]
+    missing = [n for n in unknown if n not in case.subject.undefined]
     return [n for n in missing if not known[n].imported_only and catalog.counters(case.target, known[n])]

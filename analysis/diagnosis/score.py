@@ -20,14 +20,19 @@ _CLOSE = 0.85
 _WEAK = 0.4
 """What a wait or a near limit of no weight loses against one that explains everything."""
 _UNDECIDED, _EACH_MORE = 0.45, 0.95
-LAST = 2
+GATE, LAST = -1, 2
+_DOUBTED = 0.65
+"""A verdict on doubted counters or times is never a confident one."""
 _IMPOSSIBLE = 105.0
 """A load above this is a wrong counter or clock: it decides nothing."""
 
 
 @dataclass(frozen=True)
 class Weighed:
-    """One rule on one kernel. ``tier`` 0 explains, 1 is a limit that is reached, 2 a wait or a limit that is near."""
+    """One rule on one kernel.
+
+    ``tier`` -1 is a gate, 0 explains, 1 is a limit that is reached, 2 a wait or a limit that is near.
+    """
 
     rule: Rule
     state: State
@@ -42,16 +47,27 @@ class Weighed:
         return (LAST + 1 if self.rule.kind == "sign" else self.tier, -self.severity)
 
 
-def weigh(rule: Rule, values: Values) -> Weighed:
-    """One rule's state from the values of its expressions; a severity that cannot be computed leaves it unknown."""
+def weigh(rule: Rule, values: Values, void: frozenset[str] = frozenset()) -> Weighed:
+    """One rule's state from the values of its expressions; a severity that cannot be computed leaves it unknown.
+
+    On a share of nothing (``void``: a 0/0 in it) no rule holds, and nothing supports or contradicts one.
+    """
     when, severity = values[rule.when], values[rule.severity]
     state: State = "fails" if when == 0 else "unknown" if when is None or severity is None else "holds"
+    if state == "unknown" and (rule.when in void or (when is not None and rule.severity in void)):
+        state = "fails"
     if state == "holds" and (severity or 0.0) > _IMPOSSIBLE:
         state = "unknown"
-    tier = {"cause": 0, "limit": 1}.get(rule.kind, LAST)
+    tier = {"gate": GATE, "cause": 0, "limit": 1}.get(rule.kind, LAST)
     if state == "holds" and rule.kind == "limit" and (severity or 0.0) < REACHED:
         tier = LAST
-    return Weighed(rule, state, severity or 0.0, tier, _truths(rule.supports, values), _truths(rule.against, values))
+    supports, against = (_truths(stated, values, void) for stated in (rule.supports, rule.against))
+    return Weighed(rule, state, severity or 0.0, tier, supports, against)
+
+
+def behind_the_gate(weighed: list[Weighed]) -> list[Weighed]:
+    """The rules that count: a gate that holds alone, else all; a gate that lacks a counter leaves a verdict open."""
+    return [w for w in weighed if w.rule.kind == "gate" and w.state == "holds"][:1] or weighed
 
 
 def best(weighed: list[Weighed]) -> Weighed | None:
@@ -66,16 +82,18 @@ def doubts(weighed: list[Weighed], chosen: Weighed | None) -> list[Weighed]:
     return [w for w in weighed if w.state == "unknown" and w.rule.kind != "sign" and w.tier <= last]
 
 
-def confidence(weighed: list[Weighed], chosen: Weighed | None) -> float:
+def confidence(weighed: list[Weighed], chosen: Weighed | None, doubted: bool = False) -> float:
     """How sure the verdict is, 0 to 1.
 
     With every rule decided that could overturn it: 0.95, less for absent support, contradicting evidence, a limit
     near or just reached, a wait that explains only part of the time and a close rival, but at least 0.5. With n of them
     undecided: 0.45 x 0.95^(n - 1). What is missing counts like what speaks against, so taking a counter away never
-    raises it.
+    raises it. At most 0.65 where what decides is ``doubted``, and 0.5 behind a gate, which says what is not the limit.
     """
     if chosen is None:
         return 0.0
+    if chosen.tier == GATE:
+        return CONFIDENT
     if n := len(doubts(weighed, chosen)):
         return _UNDECIDED * _EACH_MORE ** (n - 1)
     sure = _BEST
@@ -93,8 +111,8 @@ def confidence(weighed: list[Weighed], chosen: Weighed | None) -> float:
         sure -= _WEAK * (1 - min(chosen.severity, 100.0) / 100)
     if chosen.rule.kind == "limit" and chosen.severity < REACHED / _CLOSE:
         sure -= _NARROW
-    return max(CONFIDENT, sure)
+    return max(CONFIDENT, min(sure, _DOUBTED) if doubted else sure)
 
 
-def _truths(expressions: list[str], values: Values) -> dict[str, bool | None]:
-    return {e: None if values[e] is None else bool(values[e]) for e in expressions}
+def _truths(expressions: list[str], values: Values, void: frozenset[str]) -> dict[str, bool | None]:
+    return {e: False if e in void else None if values[e] is None else bool(values[e]) for e in expressions}

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..catalogue import metrics as catalog
+from ..catalogue import targets
+from ..catalogue.aliases import canonical, names, spelling
 from ..catalogue.formula import first_usable, references
 from ..catalogue.metrics import LAUNCH, Metric
 from ..database import sql_literal, sql_name
+from ..doubts import TIME
 from ..notes import Reason, together
 from ..workload import Selection, Workload
+from . import multiplexed, operators
 
 ALL_CHANNELS = "[*]"
 
@@ -48,6 +52,9 @@ class Scope:
         self.target = workload.arch
         self.facts = workload.facts
         self.available = set(workload.manifest.counters)
+        self.workload = workload
+        self.multiplexed = multiplexed.is_multiplexed(workload)
+        """Whether launches hold different counters, so that rows of means join those of launches."""
         self.has_instances = has_instances
         self.channel = channel
         self.measured_in = measured_in
@@ -74,7 +81,7 @@ class Scope:
 
     def _of_formulas(self, formulas: list[str]) -> _Needs:
         total = _Needs()
-        for name in {n for names in references(formulas).values() for n in names}:
+        for name in {n for read in references(formulas).values() for n in read}:
             total.add(self._of_name(name))
         return total
 
@@ -104,9 +111,14 @@ class Scope:
             return _Needs(missing={Reason("no_counter", f"counter {self.spelling(name)} missing")})
         return _Needs(counters={name})
 
+    def last_resort(self) -> frozenset[str]:
+        """The terms in use that have several expressions and come from the last."""
+        stated = self._alternatives
+        return frozenset(t for t, used in self.terms.items() if len(stated[t]) > 1 and used == stated[t][-1])
+
     def spelling(self, name: str) -> str:
         """The target's spelling of a counter that formulas call ``name``."""
-        return catalog.spelling(self.target, name)
+        return spelling(self.target, name)
 
     def column(self, name: str) -> str | None:
         """The SQL expression that yields counter ``name``, or None where the workload has no such column.
@@ -114,21 +126,38 @@ class Scope:
         ``C@PASS`` means C as measured in that pass, or C itself in a profile taken in one piece.
         ``C[*]`` means the sum over all L2 channels.
         """
-        actual = self.spelling(name)
-        if actual.endswith(ALL_CHANNELS):
-            return f"x.{sql_name(actual)}" if self.has_instances else None
+        if name.endswith(ALL_CHANNELS):
+            return f"x.{sql_name(self.spelling(name))}" if self.has_instances else None
         if self.channel and is_channelled(name):
             return f"i.{sql_name(name)}"
-        plain = actual.split("@")[0]
-        for candidate in (actual if "@" in actual else f"{plain}@{self.measured_in}", plain):
-            if candidate in self.available or (candidate.startswith("duration_ns") and candidate == plain):
-                return f"w.{sql_name(candidate)}"
+        column = self.stored(name)
+        return column and f"w.{sql_name(column)}"
+
+    def stored(self, name: str) -> str | None:
+        """The column of the table counters that holds counter ``name``."""
+        counter, _, stated = name.partition("@")
+        known = names(self.target, counter)
+        for candidate in (*(f"{n}@{stated or self.measured_in}" for n in known), *known):
+            if candidate in self.available or (candidate.startswith("duration_ns") and candidate == counter):
+                return candidate
         return None
+
+    def reads(self, formulas: Iterable[str]) -> frozenset[str]:
+        """What formulas come down to: columns of counters and of launches, and the time."""
+        needs = self._of_formulas(list(formulas))
+        columns = {self.stored(name) or name.removesuffix(ALL_CHANNELS) for name in needs.counters}
+        return frozenset(columns | needs.launch | ({TIME} if needs.timed else set()))
 
     def named_columns(self) -> dict[str, str]:
         """Counter -> select item under the name the formulas use, plus duration."""
         items = {c: f"{self.column(c)} AS {sql_name(c)}" for c in sorted(self.counters)}
-        return items | {"duration_ns": "w.duration_ns"}
+        return items | {"duration_ns": f"{self._duration()} AS duration_ns"}
+
+    def _duration(self) -> str:
+        """The time that goes with the counters: that of their own pass where it replayed single kernels."""
+        if self.measured_in not in self.workload.manifest.replayed:
+            return "w.duration_ns"
+        return f"w.{sql_name(f'duration_ns@{self.measured_in}')}"
 
     def with_constants(self, columns: str) -> str:
         """The relation ``columns`` plus facts and terms; DuckDB resolves a later alias against an earlier one."""
@@ -136,10 +165,23 @@ class Scope:
         items = [f"{v!r}::DOUBLE AS {k}" for k, v in self.facts.items()] + [f"{self.terms[t]} AS {t}" for t in order]
         return f"SELECT {', '.join(['*', *items])} FROM ({columns})"
 
-    def columns(self) -> list[str]:
-        """The select items that come from files."""
+    def rows(self, picks: str, source: str, selection: Selection, groups: str | None = None) -> str:
+        """The select items ``picks`` of the selected launches; with rows of means where launches stand for others.
+
+        ``groups`` is SQL for the operator of every launch, where ``picks`` name it as l.operator.
+        """
+        if not self.multiplexed:
+            named = f" JOIN ({groups}) l USING (dispatch_id)" if groups else ""
+            return f"SELECT {picks} FROM {source}{named} WHERE {selection.condition('w')}"
+        own = multiplexed.join(self.workload, selection, groups)
+        held = f"SELECT {picks}, l.cfg, l.launches, l.tier FROM {source}{own} WHERE {selection.condition('w')}"
+        averaged = [*sorted(self.counters), "duration_ns", *sorted(self.launch)]
+        return multiplexed.with_means(held, averaged, ["ch"] if self.channel else [])
+
+    def columns(self, group: str = "w.kernel") -> list[str]:
+        """The select items that come from files; ``group`` is the column called kernel."""
         launch = [f"d.{n}" for n in sorted(self.launch)]
-        return ["w.kernel", *self.named_columns().values(), *launch]
+        return [group, *self.named_columns().values(), *launch]
 
 
 _NAMED = 6
@@ -148,12 +190,29 @@ _OTHER_RULE = "rocprof-compute"
 """Its profiles are evaluated as that tool does, which divides across its files."""
 
 
+def replayed(workload: Workload, counters: Iterable[str]) -> str | None:
+    """The pass of replayed kernels that holds any of these counters; None where they go with the times of the run."""
+    names_of = workload.manifest.replayed
+    wanted = {c.split("@")[0] for c in counters}
+    held = {name: {c.split("@")[0] for c in columns} for name, columns in workload.passes.items()} if names_of else {}
+    return next((name for name in names_of if wanted & held.get(name, set())), None)
+
+
 def remeasured(workload: Workload) -> dict[str, frozenset[str]]:
     """Pass -> its columns of the table counters; empty where no counter was measured twice, so that all is settled."""
     manifest = workload.manifest
     if manifest.format == _OTHER_RULE or not any("@" in c for c in manifest.counters):
         return {}
-    return workload.passes
+    return _spelled(workload)
+
+
+def _spelled(workload: Workload) -> dict[str, frozenset[str]]:
+    """Pass -> its columns of the table counters, spelled as in plans."""
+    known = workload.arch in targets.targets()
+    return {
+        name: frozenset(canonical(workload.arch, c) for c in columns) if known else columns
+        for name, columns in workload.passes.items()
+    }
 
 
 def scattered(workload: Workload, figures: Mapping[str, Iterable[str]]) -> list[str]:
@@ -161,7 +220,7 @@ def scattered(workload: Workload, figures: Mapping[str, Iterable[str]]) -> list[
 
     Counters that were not collected at all do not count.
     """
-    passes = {name: frozenset(c.split("@")[0] for c in columns) for name, columns in workload.passes.items()}
+    passes = {name: frozenset(c.split("@")[0] for c in columns) for name, columns in _spelled(workload).items()}
     collected = frozenset[str]().union(*passes.values())
     mixed = []
     for name, counters in figures.items() if len(passes) > 1 else ():
@@ -192,11 +251,26 @@ class Grouping:
     norm: str = "1"
     by_kernel: bool = False
     quartiles: bool = True
+    operators: tuple[str, ...] | None = None
+    """The operators to group by instead of the kernels, as operators.py names them."""
 
     @property
     def groups(self) -> list[str | None]:
-        """The kernels, or None for all of them together."""
+        """The kernels or operators, or None for all of them together."""
+        if self.operators is not None:
+            return list(self.operators)
         return list(self.selection.kernels) if self.by_kernel else [None]
+
+    @property
+    def apart(self) -> bool:
+        """Whether there are groups at all."""
+        return self.by_kernel or self.operators is not None
+
+    def place(self, workload: Workload) -> tuple[str, str | None]:
+        """What a row's group is called, as a select item, and SQL for the operators that it needs for that."""
+        if self.operators is None:
+            return "w.kernel", None
+        return "l.operator AS kernel", operators.of_launches(workload)
 
 
 @dataclass(frozen=True)
@@ -212,6 +286,10 @@ class Query:
     groups: list[str | None]
     channels: list[int]
     facts: dict[str, float]
+    reads: list[frozenset[str]]
+    """Per metric: the columns of counters and launches behind it, and the time."""
+    last_resort: frozenset[str]
+    """The terms that come from the last of their expressions, as this workload has the inputs of no other."""
 
 
 def dispatch_query(
@@ -225,12 +303,12 @@ def dispatch_query(
     pairs = _Pairs(metrics, grouping.norm, scope)
     sql = ""
     if pairs.places:
-        columns = (
-            f"SELECT {', '.join(scope.columns())} FROM {_source(workload, scope)} "
-            f"WHERE {grouping.selection.condition('w')}"
-        )
-        sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="0")
-    return Query(sql, pairs.of_metric, metrics, pairs.missing, grouping.groups, [0], scope.facts)
+        group, groups = grouping.place(workload)
+        picks = ", ".join(scope.columns(group))
+        columns = scope.rows(picks, _source(workload, scope), grouping.selection, groups)
+        sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="0", filled=scope.multiplexed)
+    last = scope.last_resort()
+    return Query(sql, pairs.of_metric, metrics, pairs.missing, grouping.groups, [0], scope.facts, pairs.reads, last)
 
 
 def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping) -> Query:
@@ -241,35 +319,47 @@ def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping)
     sql = ""
     if workload.has("counter_instances") and pairs.places:
         per_xcd = max(1, len(channels) // max(1, int(scope.facts.get("num_xcd", 1))))
-        channelled = {c: sql_literal(scope.spelling(c)) for c in sorted(scope.counters) if is_channelled(c)}
-        pivot = ", ".join(f"max(value) FILTER (counter = {s}) AS {sql_name(c)}" for c, s in channelled.items())
+        channelled = {c: names(scope.target, c) for c in sorted(scope.counters) if is_channelled(c)}
+        pivot = ", ".join(f"{_of_any('max(value)', known)} AS {sql_name(c)}" for c, known in channelled.items())
         others = [e for c, e in scope.named_columns().items() if not is_channelled(c)]
-        columns = (
-            f"SELECT {', '.join(['w.kernel', 'i.*', *others])} FROM ("
-            f"SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} "
-            f"FROM {workload.relation('counter_instances')} WHERE counter IN ({', '.join(channelled.values())}) "
-            f"GROUP BY ALL) i JOIN {workload.relation('counters')} w USING (dispatch_id) "
-            f"WHERE {grouping.selection.condition('w')}"
+        group, groups = grouping.place(workload)
+        instances = (
+            f"(SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} "
+            f"FROM {workload.relation('counter_instances')} WHERE counter IN ({_listed(channelled.values())}) "
+            f"GROUP BY ALL) i JOIN {workload.relation('counters')} w USING (dispatch_id)"
         )
-        sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="ch")
-    return Query(sql, pairs.of_metric, metrics, pairs.missing, grouping.groups, channels, scope.facts)
+        picks = ", ".join([group, "i.* EXCLUDE (dispatch_id)", *others])
+        columns = scope.rows(picks, instances, grouping.selection, groups)
+        sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="ch", filled=scope.multiplexed)
+    last = scope.last_resort()
+    return Query(
+        sql, pairs.of_metric, metrics, pairs.missing, grouping.groups, channels, scope.facts, pairs.reads, last
+    )  # fmt: skip
+
+
+_NOTHING = "0"
+"""Unseen where the counters of a metric see all, or where nothing tells what they do not see."""
 
 
 class _Pairs:
     """The distinct pairs of formulas behind a list of metrics: many metrics share one, and DuckDB binds each once."""
 
     def __init__(self, metrics: list[Metric], norm: str, scope: Scope) -> None:
-        self.places: dict[tuple[str, str], int] = {}
-        """(num, den) -> its place, which is ``i`` in the rows."""
+        self.places: dict[tuple[str, str, str], int] = {}
+        """(num, den, unseen) -> its place, which is ``i`` in the rows."""
         self.timed: list[bool] = []
         """Per pair: whether it needs the duration."""
         self.of_metric: list[int | None] = []
         self.missing: list[Reason | None] = []
-        formulas = [(m.num, norm if m.norm else m.den or "1") for m in metrics]
-        references([f for pair in formulas for f in pair])
-        for pair in formulas:
-            lacks, timed = scope.resolve(pair)
+        self.reads: list[frozenset[str]] = []
+        stated = [(m.num, norm if m.norm else m.den or "1", m.unseen or _NOTHING) for m in metrics]
+        references([f for formulas in stated for f in formulas])
+        for num, den, unseen in stated:
+            lacks, timed = scope.resolve([num, den])
             self.missing.append(together(lacks, _NAMED))
+            self.reads.append(frozenset() if lacks else scope.reads([num, den]))
+            told = not lacks and not scope.resolve([unseen])[0]
+            pair = (num, den, unseen if told else _NOTHING)
             if not lacks and pair not in self.places:
                 self.places[pair] = len(self.places)
                 self.timed.append(timed)
@@ -282,42 +372,68 @@ def _source(workload: Workload, scope: Scope) -> str:
         relation += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
     if summed := sorted(c for c in scope.counters if c.endswith(ALL_CHANNELS)):
         channels = int(scope.facts.get("total_l2_chan", 0))
-        plain = {c: scope.spelling(c).removesuffix(ALL_CHANNELS) for c in summed}
+        plain = {c: names(scope.target, c.removesuffix(ALL_CHANNELS)) for c in summed}
         sums = ", ".join(
-            f"CASE WHEN count(value) FILTER (counter = {sql_literal(p)}) = {channels} "
-            f"THEN sum(value) FILTER (counter = {sql_literal(p)}) END AS {sql_name(scope.spelling(c))}"
-            for c, p in plain.items()
+            f"CASE WHEN {_of_any('count(value)', known, zero=True)} = {channels} "
+            f"THEN {_of_any('sum(value)', known)} END AS {sql_name(scope.spelling(c))}"
+            for c, known in plain.items()
         )
-        wanted = ", ".join(sql_literal(p) for p in plain.values())
         relation += (
             f" LEFT JOIN (SELECT dispatch_id, {sums} FROM {workload.relation('counter_instances')} "
-            f"WHERE counter IN ({wanted}) "
+            f"WHERE counter IN ({_listed(plain.values())}) "
             "GROUP BY dispatch_id) x USING (dispatch_id)"
         )
     return relation
 
 
-def _aggregate(base: str, pairs: _Pairs, grouping: Grouping, *, channel: str) -> str:
+def _of_any(aggregate: str, known: Iterable[str], *, zero: bool = False) -> str:
+    """SQL for an aggregate of the rows of a counter under the first of its names that has any."""
+    found = [f"{aggregate} FILTER (counter = {sql_literal(name)})" for name in known]
+    return f"coalesce({', '.join(f'nullif({one}, 0)' if zero else one for one in found)})"
+
+
+def _listed(names_of: Iterable[tuple[str, ...]]) -> str:
+    return ", ".join(sql_literal(name) for known in names_of for name in known)
+
+
+def _aggregate(base: str, pairs: _Pairs, grouping: Grouping, *, channel: str, filled: bool) -> str:
     """The whole query: lists of numerators and denominators per dispatch, unnested, aggregated."""
     formulas = list(dict.fromkeys(f for pair in pairs.places for f in pair))
+    all_seen = all(unseen == _NOTHING for _, _, unseen in pairs.places)
     place = {formula: i for i, formula in enumerate(formulas)}
     values = ", ".join(f"({formula})::DOUBLE AS f{i}" for i, formula in enumerate(formulas))
-    nums = ", ".join(f"f{place[num]}" for num, _ in pairs.places)
-    dens = ", ".join(f"f{place[den]}" for _, den in pairs.places)
+    nums, dens, unseens = (", ".join(f"f{place[pair[part]]}" for pair in pairs.places) for part in range(3))
     timed = ", ".join(str(t).lower() for t in pairs.timed)
-    kernel = "kernel" if grouping.by_kernel else "NULL::VARCHAR"
-    deviation = "stddev_samp(v)" if grouping.quartiles else "NULL::DOUBLE"
-    quartile = "quantile_cont(v, {})" if grouping.quartiles else "NULL::DOUBLE"
+    kernel = "kernel" if grouping.apart else "NULL::VARCHAR"
+    deviation = "stddev_samp(v)" if grouping.quartiles else "max(NULL::DOUBLE)"
+    quartile = "quantile_cont(v, {})" if grouping.quartiles else "max(NULL::DOUBLE)"
+    own, weight, measured = "", "", ""
+    if filled:
+        own, weight, measured = multiplexed.carried(), " * w", f" FILTER (tier < {multiplexed.MEANS})"
+    lists, seen = f"[{nums}] AS nums, [{dens}] AS dens", "NOT coalesce(u > 0, false) AND "
+    units = "unnest(nums) AS n, unnest(dens) AS d"
+    if all_seen:
+        seen = ""
+    else:
+        lists, units = f"{lists}, [{unseens}] AS unseens", f"{units}, unnest(unseens) AS u"
+    cells = f"SELECT *, CASE WHEN {seen}d <> 0 AND isfinite(n / d) THEN n / d END AS v FROM flat"
+    used = multiplexed.chosen("every_cell") if filled else "FROM every_cell"
+    mean = "sum(v * w) / sum(w) FILTER (v IS NOT NULL)" if filled else "avg(v)"
+    combined = f"count(v) FILTER (tier = {multiplexed.MEANS})" if filled else "0"
     return f"""
 WITH base AS ({base}),
-     formulas AS (SELECT {kernel} AS kernel, {channel} AS ch, duration_ns IS NULL AS untimed, {values} FROM base),
-     lists AS (SELECT kernel, ch, untimed, [{nums}] AS nums, [{dens}] AS dens FROM formulas),
-     flat AS (SELECT kernel, ch, untimed, unnest(nums) AS n, unnest(dens) AS d, unnest([{timed}]) AS timed,
-                     unnest(range({len(pairs.places)})) AS i FROM lists),
-     cells AS (SELECT *, CASE WHEN d <> 0 AND isfinite(n / d) THEN n / d END AS v FROM flat)
+     formulas AS (SELECT {kernel} AS kernel, {channel} AS ch, duration_ns IS NULL AS untimed, {values}{own} FROM base),
+     lists AS (SELECT kernel, ch, untimed, {lists}{own} FROM formulas),
+     flat AS (SELECT kernel, ch, untimed, {units}, unnest([{timed}]) AS timed,
+                     unnest(range({len(pairs.places)})) AS i{own} FROM lists),
+     every_cell AS ({cells}),
+     cells AS ({used})
 SELECT kernel, i, ch,
-       sum(n) FILTER (v IS NOT NULL) / NULLIF(sum(d) FILTER (v IS NOT NULL), 0) AS ratio,
-       avg(v) AS mean, min(v) AS min, max(v) AS max, {deviation} AS std,
-       {quartile.format(0.25)} AS q1, {quartile.format(0.5)} AS median, {quartile.format(0.75)} AS q3,
-       count(v) AS n, count(*) FILTER (d = 0) AS zero, count(*) AS total, count(*) FILTER (timed AND untimed) AS untimed
+       sum(n{weight}) FILTER (v IS NOT NULL) / NULLIF(sum(d{weight}) FILTER (v IS NOT NULL), 0) AS ratio,
+       {mean} AS mean, min(v){measured} AS min, max(v){measured} AS max, {deviation}{measured} AS std,
+       {quartile.format(0.25)}{measured} AS q1, {quartile.format(0.5)}{measured} AS median,
+       {quartile.format(0.75)}{measured} AS q3,
+       count(v) AS n, count(*) FILTER (d = 0 AND n IS NOT NULL) AS zero, count(*) AS total,
+       count(*) FILTER (timed AND untimed) AS untimed,
+       {combined} AS combined, {"0" if all_seen else "count(*) FILTER (u > 0)"} AS unseen
 FROM cells GROUP BY kernel, i, ch"""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+from .. import coverage
 from ..catalogue import metrics as catalog
 from ..catalogue.formula import references
 from ..catalogue.metrics import Metric
+from ..doubts import TIME, Doubts
 from ..notes import Reason
-from ..problems import BadArgument, BadInput
-from ..workload import Workload
-from .compile import Grouping, Query, channel_query, dispatch_query, pass_of, remeasured
+from ..problems import BadArgument
+from ..workload import Selection, Workload
+from . import operators
+from .compile import Grouping, Query, channel_query, dispatch_query, pass_of, remeasured, replayed
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,6 +43,10 @@ class Aggregate:
     zero: int = 0
     total: int = 0
     untimed: int = 0
+    combined: int = 0
+    """Launch configurations whose inputs are of different launches, each the mean of those that hold it."""
+    unseen: int = 0
+    """Dispatches that did work which the counters do not see, and that therefore have no value."""
 
     def value(self, metric: Metric, aggregation: Aggregation) -> float | None:
         """The aggregate asked for; None where sums overflowed."""
@@ -118,7 +125,7 @@ def _given(values: dict[str, float]) -> str:
     return ", ".join(f"{v!r}::DOUBLE AS {k}" for k, v in values.items()) or "1 AS nothing"
 
 
-Status = Literal["ok", "suspect", "impossible", "not_collected", "not_supported"]
+Status = Literal["ok", "suspect", "impossible", "undefined", "not_collected", "not_supported"]
 _SUSPECT_PCT = 100.0
 _IMPOSSIBLE_PCT = 105.0
 _TOLERANCE_PCT = 1.0
@@ -132,14 +139,17 @@ def judge(
     ``pct`` is the share of the peak where there is one; a percentage without a peak is held against its limit.
     Up to 105 % counts as suspect (replays differ, clocks boost), more as impossible.
     """
+    if value is None and aggregate and aggregate.unseen and not missing:
+        return "not_supported", Reason("unseen", metric.unseen_why)
     if missing or aggregate is None or value is None:
-        return "not_collected", missing or _why_empty(metric, aggregate)
+        reason = missing or _why_empty(metric, aggregate)
+        return ("undefined" if reason.code == "nothing_there" else "not_collected"), reason
     if value < 0:
         small = metric.unit == "%" and value > -_TOLERANCE_PCT
         reason = Reason("negative", "negative: counters of different replays do not fit together")
         return ("suspect" if small else "impossible"), reason
     share = pct
-    if share is None and metric.unit == "%":
+    if share is None and (metric.unit == "%" or metric.limit is not None):
         share = 100 * value / (metric.limit or 100)
     if share is None or share <= _SUSPECT_PCT:
         return "ok", None
@@ -151,6 +161,10 @@ def judge(
     )
 
 
+_EMPTY = ("no_value", "no_dispatch", "no_channel")
+"""Codes of figures without a value although their counters were collected."""
+
+
 def _why_empty(metric: Metric, aggregate: Aggregate | None) -> Reason:
     if aggregate is None and metric.per == "l2_channel":
         return Reason("no_channel", "this channel was not collected")
@@ -159,8 +173,10 @@ def _why_empty(metric: Metric, aggregate: Aggregate | None) -> Reason:
     if aggregate.total and aggregate.untimed == aggregate.total:
         return Reason("no_timing", "the dispatches have no usable timing")
     if aggregate.zero:
-        launches = f"{aggregate.zero} of {aggregate.total} dispatches"
-        return Reason("nothing_there", f"the denominator is zero in {launches}: nothing to relate to")
+        launches = "all" if aggregate.zero == aggregate.total else f"{aggregate.zero} of {aggregate.total}"
+        return Reason(
+            "nothing_there", f"the denominator is zero in {launches} dispatches: {metric.den or 'normalization'}"
+        )
     return Reason("no_value", "its counters hold no value for these dispatches")
 
 
@@ -194,6 +210,10 @@ class Figure:
     median: float | None = None
     q3: float | None = None
     std: float | None = None
+    combined: bool = False
+    """Whether it is made of inputs of different launches, as no launch of a multiplexed profile holds all of them."""
+    reads: frozenset[str] = frozenset()
+    """The columns of counters and launches behind it, and ``duration_ns`` where it needs the time."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +232,8 @@ class View:
     normalization: Normalization = "per_kernel"
     aggregation: Aggregation = "sum_ratio"
     quartiles: bool = True
+    by_operator: bool = False
+    """Instead by the operator of the program that launched them (table ranges); ``Figure.kernel`` names it then."""
 
 
 def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> list[Figure]:
@@ -227,16 +249,13 @@ def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> 
     if view.aggregation not in ("sum_ratio", "mean"):
         raise BadArgument(f"Unknown aggregation {view.aggregation!r}", fix="Use sum_ratio or mean")
     if workload.arch not in catalog.with_metrics():
-        raise BadInput(
-            f"No metrics are known for workload {workload.name!r}",
-            f"its GPU target is {workload.arch or 'not stated in the profile'}",
-            f"Import it again with gpu= one of {', '.join(catalog.with_metrics())}",
-        )
+        raise catalog.no_formulas(workload.name, workload.arch)
     wanted = list(metrics)
     chosen = catalog.select(workload.arch, wanted)
     selection = workload.select(view.kernel, view.dispatches)
     normal = _normal(workload.arch, view.normalization)
-    grouping = Grouping(selection, normal.den, view.by_kernel, view.quartiles)
+    named = operators.named(workload, selection) if view.by_operator else None
+    grouping = Grouping(selection, normal.den, view.by_kernel, view.quartiles, named)
     plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(workload.arch))
     evaluated = []
     for measured_in, together in _by_pass(workload, plain).items():
@@ -246,11 +265,31 @@ def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> 
         query = channel_query(workload, channels, grouping)
         evaluated += _asked_channels(_evaluate(workload, query, normal.word, view.aggregation), wanted)
     order = {m.name: i for i, m in enumerate(chosen)}
-    ranks = {k: i for i, k in enumerate(selection.kernels)}
+    ranks = {k: i for i, k in enumerate(grouping.groups)}
+    every = selection.kernels if view.by_operator or not view.by_kernel else None
+    asked = [f for f in evaluated if f.metric.name in order]
     return sorted(
-        (f for f in evaluated if f.metric.name in order),
-        key=lambda f: (ranks.get(f.kernel or "", -1), order[f.metric.name], _channel(f.id)),
+        (
+            _doubted(f, workload.doubts, every or [f.kernel or ""])
+            for f in (asked if named else _not_counted(workload, selection, asked))
+        ),
+        key=lambda f: (ranks.get(f.kernel, -1), order[f.metric.name], _channel(f.id)),
     )
+
+
+def _not_counted(workload: Workload, selection: Selection, figures: list[Figure]) -> list[Figure]:
+    """The figures, with that as the reason where no launch of a kernel was counted, while others were."""
+    empty = {f.kernel for f in figures if _lacks_counts(f)}
+    lacking = coverage.uncounted(workload, selection.kernels if None in empty else [k for k in empty if k])
+    none: set[str | None] = {None} if lacking >= set(selection.kernels) else set()
+    without = lacking | none
+    return [replace(f, reason=coverage.NOT_COUNTED) if f.kernel in without and _lacks_counts(f) else f for f in figures]
+
+
+def _lacks_counts(figure: Figure) -> bool:
+    """Whether a figure has no value although its counters were collected; its times may be of what was counted."""
+    code = figure.reason.code if figure.reason and figure.value is None else None
+    return code in _EMPTY or (code == "no_timing" and bool(figure.reads - {TIME}))
 
 
 def _normal(target: str, normalization: Normalization) -> catalog.Normal:
@@ -271,8 +310,9 @@ def _by_pass(workload: Workload, metrics: list[Metric]) -> dict[str | None, list
     linked = {name for m in metrics if m.uses for name in (m.name, *m.uses.values())}
     places: dict[str | None, list[Metric]] = {}
     for metric in metrics:
+        counters = catalog.counters(workload.arch, metric)
         alone = passes and metric.name not in linked
-        place = pass_of(catalog.counters(workload.arch, metric), passes) if alone else None
+        place = (pass_of(counters, passes) if alone else None) or replayed(workload, counters)
         places.setdefault(place, []).append(metric)
     return places
 
@@ -303,6 +343,10 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
     aggregates = run(workload.cursor, query)
     finished = finish(workload.cursor, query, aggregates, aggregation)
     limits = peaks(workload.cursor, query)
+    place = {m.name: i for i, m in enumerate(query.metrics)}
+    read = [
+        query.reads[i].union(*(query.reads[place[n]] for n in m.uses.values())) for i, m in enumerate(query.metrics)
+    ]
     judged = []
     for i, (metric, missing) in enumerate(zip(query.metrics, query.missing, strict=True)):
         missing = missing or _unknown(query, metric)
@@ -313,8 +357,50 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
                 value = float(round(value))
             bare = _figure(metric, key, value, aggregate)
             unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
-            judged.append(_judged(replace(bare, unit=unit), aggregate, missing, limits.get(metric.name)))
+            bare = replace(bare, unit=unit, reads=read[i])
+            figure = _judged(bare, aggregate, missing, limits.get(metric.name))
+            judged.append(_with_caveat(_without_unseen(figure, aggregate), query.last_resort))
     return judged
+
+
+def _without_unseen(figure: Figure, aggregate: Aggregate | None) -> Figure:
+    """The figure of those dispatches that have one, with a word on those that have none."""
+    if not aggregate or not aggregate.unseen or figure.value is None or figure.reason:
+        return figure
+    text = f"without {aggregate.unseen} of {aggregate.total} dispatches: {figure.metric.unseen_why}"
+    return replace(figure, reason=Reason("caveat", text))
+
+
+def _with_caveat(figure: Figure, last_resort: frozenset[str]) -> Figure:
+    """The figure with what is to be known beside its value, unless there is a reason to doubt it anyway."""
+    metric = figure.metric
+    said = [metric.caveat, *(text for term, text in metric.caveat_last.items() if term in last_resort)]
+    text = "; ".join(filter(None, said))
+    if not text or figure.value is None or figure.reason:
+        return figure
+    return replace(figure, reason=Reason("caveat", text))
+
+
+def _doubted(figure: Figure, known: Doubts, kernels: Iterable[str]) -> Figure:
+    """The figure, suspect where it is built on a counter or time that is doubted."""
+    doubt = known.about(figure.reads, kernels) if figure.reads else None
+    status, reason = with_doubt(figure.status, figure.reason, doubt)
+    return replace(figure, status=status, reason=reason) if doubt else figure
+
+
+_Any = TypeVar("_Any", bound=str)
+
+
+def with_doubt(
+    status: _Any, reason: Reason | None, doubt: Reason | None
+) -> tuple[_Any | Literal["suspect"], Reason | None]:
+    """Status and reason of a figure, and what is doubted of its inputs: that comes first where there is a value."""
+    if doubt is None or status in ("not_collected", "not_supported", "bypassed"):
+        return status, reason
+    text = "; ".join(dict.fromkeys([doubt.text, *([reason.text] if reason else [])]))
+    if status in ("ok", "suspect"):
+        return "suspect", Reason(doubt.code, text)
+    return status, Reason(reason.code if reason else doubt.code, text)
 
 
 def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None) -> Figure:
@@ -340,6 +426,7 @@ def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate 
         median=shown.median,
         q3=shown.q3,
         std=shown.std,
+        combined=bool(shown.combined),
     )
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..database import sql_literal, sql_name
+from ..doubts import TIME as DURATION
 from ..notes import Reason, together
 from ..workload import Selection, Workload
 from .compile import Scope
+from .multiplexed import MEANS
 
 TIME = "time_ns"
 _NAMED = 3
@@ -19,12 +21,16 @@ By = Literal["kernel", "dispatch"]
 
 @dataclass(frozen=True)
 class KernelWork:
-    """What one kernel (or dispatch) did. ``parts`` holds sums over the dispatches that have the same quantities."""
+    """What one kernel (or dispatch) did. ``parts`` holds sums over the dispatches that have the same quantities.
+
+    Where launches stand for others, ``counted`` has for each part how many hold each quantity themselves.
+    """
 
     kernel: str
     dispatch: int | None
     dispatches: int
     parts: list[tuple[int, dict[str, float]]]
+    counted: list[dict[str, int]] | None = None
 
     def has(self, name: str) -> bool:
         """Whether any dispatch has a value of this quantity."""
@@ -36,6 +42,15 @@ class KernelWork:
         fit = [(n, sums) for n, sums in self.parts if wanted <= sums.keys()]
         return sum(n for n, _ in fit), {name: sum(sums[name] for _, sums in fit) for name in wanted} if fit else {}
 
+    def contributed(self, names: Iterable[str]) -> int:
+        """The dispatches that a figure over these quantities is made of."""
+        wanted = set(names)
+        if self.counted is None:
+            return self.over(wanted)[0]
+        parts = zip(self.parts, self.counted, strict=True)
+        # What no launch holds itself is a mean of inputs that all of them hold in turn.
+        return sum(min((held[q] or n for q in wanted), default=n) for (n, sums), held in parts if wanted <= sums.keys())
+
 
 @dataclass(frozen=True)
 class Collected:
@@ -44,6 +59,12 @@ class Collected:
     groups: list[KernelWork]
     missing: dict[str, Reason]
     total: int
+    reads: dict[str, frozenset[str]]
+    """Quantity -> the columns behind it, and the time."""
+
+    def behind(self, names: Iterable[str]) -> frozenset[str]:
+        """What figures made of these quantities read."""
+        return frozenset[str]().union(*(self.reads.get(name, frozenset()) for name in names))
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,10 @@ class Page:
     limit: int = 100_000
     offset: int = 0
 
+    def of_kernels(self) -> Selection:
+        """The launches of its kernels."""
+        return self.selection.only(self.selection.kernels[self.offset : self.offset + self.limit])
+
 
 def collect(workload: Workload, wanted: Mapping[str, str], page: Page) -> Collected:
     """Evaluate formulas over the selected dispatches and sum them per kernel or dispatch.
@@ -63,19 +88,24 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: Page) -> Collec
     can be restricted to the dispatches that have all of them. ``time_ns`` (the run time) is always among them.
     """
     counters = workload.relation("counters")
-    scope = Scope(workload, has_instances=False)
+    replays = workload.manifest.replayed
+    scope = Scope(workload, has_instances=False, measured_in=replays[0] if replays else None)
     missing: dict[str, Reason] = {}
     ready = {TIME: "CASE WHEN duration_ns > 0 THEN duration_ns END"}
+    reads = {TIME: frozenset({DURATION})}
     for name, formula in wanted.items():
         lacks, _ = scope.resolve([formula])
         if reason := together(lacks, _NAMED):
             missing[name] = reason
         else:
-            ready[name] = formula
+            ready[name], reads[name] = formula, scope.reads([formula])
     where, total = _page(workload, page)
     source = f"{counters} w"
     if scope.launch and workload.has("dispatches"):
         source += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
+    if scope.multiplexed and page.by == "kernel":
+        base = scope.with_constants(scope.rows(", ".join(scope.columns()), source, page.of_kernels()))
+        return Collected(_by_configuration(workload, base, ready, page), missing, total, reads)
     base = scope.with_constants(f"SELECT w.dispatch_id, {', '.join(scope.columns())} FROM {source} WHERE {where}")
     values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
     pattern = ", ".join(f"CASE WHEN {sql_name(name)} IS NULL THEN '0' ELSE '1' END" for name in ready)
@@ -92,7 +122,28 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: Page) -> Collec
     done = [KernelWork(k, d, sum(n for n, _ in parts), parts) for (k, d), parts in groups.items()]
     rank = {kernel: i for i, kernel in enumerate(page.selection.kernels)}
     done.sort(key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel], g.dispatch or 0))
-    return Collected(done, missing, total)
+    return Collected(done, missing, total, reads)
+
+
+def _by_configuration(workload: Workload, base: str, ready: Mapping[str, str], page: Page) -> list[KernelWork]:
+    """The work of every kernel of a multiplexed profile, a part for each launch configuration; see multiplexed.py."""
+    values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
+    measured, of_means = f"FILTER (tier < {MEANS})", f"FILTER (tier = {MEANS})"
+    means = ", ".join(f"launches * coalesce(avg({n}) {measured}, max({n}) {of_means})" for n in map(sql_name, ready))
+    counts = ", ".join(f"count({n}) {measured}" for n in map(sql_name, ready))
+    rows = workload.rows(
+        f"SELECT kernel, launches, [{counts}], {means} "
+        f"FROM (SELECT kernel, cfg, launches, tier, {values} FROM ({base})) GROUP BY kernel, cfg, launches "
+        "ORDER BY kernel, cfg"
+    )
+    done: dict[str, KernelWork] = {}
+    for kernel, launches, held, *totals in rows:
+        amounts = {name: float(v) for name, v in zip(ready, totals, strict=True) if v is not None}
+        one = done.get(kernel, KernelWork(kernel, None, 0, [], []))
+        own = [*(one.counted or []), dict(zip(ready, held, strict=True))]
+        done[kernel] = KernelWork(kernel, None, one.dispatches + launches, [*one.parts, (launches, amounts)], own)
+    rank = {kernel: i for i, kernel in enumerate(page.selection.kernels)}
+    return sorted(done.values(), key=lambda g: (-sum(sums.get(TIME, 0.0) for _, sums in g.parts), rank[g.kernel]))
 
 
 def _page(workload: Workload, page: Page) -> tuple[str, int]:

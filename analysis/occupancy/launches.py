@@ -6,24 +6,28 @@ from dataclasses import dataclass, replace
 
 from ..catalogue.metrics import by_name, with_metrics
 from ..catalogue.targets import described
+from ..configurations import kernel_of
 from ..engine import Figure, View, figures
-from ..notes import Note
+from ..notes import Note, Reason
 from ..workload import Workload
 
 ACHIEVED = "occupancy.waves"
 """The metric of waves that were resident on average."""
 _FEW_WORKGROUPS = 2
+_RESOURCES = frozenset({"vgpr", "agpr", "sgpr", "lds_bytes", "workgroup_size"})
 
 
 @dataclass(frozen=True)
 class LaunchConfiguration:
     """One kernel launched with one set of resources. Registers per work-item (SGPRs per wave), LDS in bytes.
 
-    ``time_pct`` is its share of the selected kernels' time, ``grid`` the median number of work-items. The achieved
-    figures are those of all launches of the kernel; None where they were not measured.
+    ``number`` is what it can be asked for by ("#1.2"), ``time_pct`` its share of the selected kernels' time, ``grid``
+    its work-items. The achieved figures are those of its launches; None where they were not measured.
     """
 
+    number: str
     kernel: str
+    configuration: str
     vgprs: int | None
     agprs: int | None
     sgprs: int | None
@@ -31,9 +35,21 @@ class LaunchConfiguration:
     workgroup_size: int | None
     launches: int
     time_pct: float | None
-    grid: float | None
+    grid: int | None
     achieved_waves_per_cu: float | None = None
     achieved_pct: float | None = None
+    doubt: Reason | None = None
+    """Why its resources, or what it achieved, are not to be trusted."""
+
+    @property
+    def status(self) -> str:
+        """As figures have one."""
+        return "suspect" if self.doubt else "ok"
+
+    @property
+    def reason(self) -> str | None:
+        """The doubt in words."""
+        return self.doubt.text if self.doubt else None
 
 
 @dataclass(frozen=True)
@@ -50,33 +66,43 @@ class Configurations:
 
 def configurations(workload: Workload, kernel: str | None = None) -> Configurations:
     """The launch configurations of a workload. Raises what ``Workload.select`` does."""
-    selection = workload.select(kernel)
-    rows = workload.rows(
-        "SELECT kernel, vgpr, agpr, sgpr, lds_bytes, workgroup_size, count(*), "
-        "100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), median(grid) "
-        f"FROM {workload.relation('dispatches')} d WHERE {selection.condition('d')} "
-        "GROUP BY ALL ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
-    )
-    launched = [LaunchConfiguration(*row) for row in rows]
-    achieved = _achieved(workload, kernel)
-    if isinstance(achieved, str):
-        return Configurations(launched, len(selection.kernels), achieved)
-    slots = workload.facts.get("max_waves_per_cu", 0)
-    joined = [
-        replace(row, achieved_waves_per_cu=pct * slots / 100, achieved_pct=pct)
-        if (pct := achieved.get(row.kernel)) is not None
-        else row
-        for row in launched
-    ]
-    return Configurations(joined, len(selection.kernels), None)
+    with Workload(workload.store, workload.manifest, "launch") as apart:
+        selection = apart.select(kernel)
+        rows = apart.rows(
+            "SELECT kernel, any_value(configuration), any_value(vgpr), any_value(agpr), any_value(sgpr), "
+            "any_value(lds_bytes), any_value(workgroup_size), count(*), "
+            "100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), any_value(grid) "
+            f"FROM {apart.relation('dispatches')} d WHERE {selection.condition('d')} "
+            "GROUP BY kernel ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
+        )
+        achieved = _achieved(apart, kernel)
+        times = {label: apart.kernels[label] for label, *_ in rows}
+    # The facts of a target are there where it has metrics.
+    slots = 0.0 if isinstance(achieved, str) else workload.facts.get("max_waves_per_cu", 0.0)
+    found = []
+    for label, configuration, *taken in rows:
+        name = kernel_of(label, configuration)
+        doubt = workload.doubts.about(_RESOURCES, [name])
+        row = replace(LaunchConfiguration(f"#{times[label].number}", name, configuration, *taken), doubt=doubt)
+        found.append(row if isinstance(achieved, str) else _with(row, achieved.get(label), slots))
+    return Configurations(found, len({row.kernel for row in found}), achieved if isinstance(achieved, str) else None)
 
 
-def _achieved(workload: Workload, kernel: str | None) -> dict[str, float] | str:
-    """Kernel -> share of the device's wave slots in use on average, in percent; else why there is none."""
-    if workload.arch not in with_metrics() or ACHIEVED not in by_name(workload.arch):
-        return f"no metric for it is known on {workload.arch or None}"
-    measured = figures(workload, [ACHIEVED], View(kernel, by_kernel=True))
-    usable = {f.kernel: f.pct_of_peak for f in measured if f.kernel and f.pct_of_peak is not None and _sound(f)}
+def _with(row: LaunchConfiguration, figure: Figure | None, slots: float) -> LaunchConfiguration:
+    """A row with what its launches achieved."""
+    if figure is None or figure.pct_of_peak is None:
+        return row
+    pct = figure.pct_of_peak
+    doubt = row.doubt or (figure.reason if figure.status == "suspect" else None)
+    return replace(row, achieved_waves_per_cu=pct * slots / 100, achieved_pct=pct, doubt=doubt)
+
+
+def _achieved(apart: Workload, kernel: str | None) -> dict[str, Figure] | str:
+    """Configuration -> share of the device's wave slots in use on average, in percent; else why there is none."""
+    if apart.arch not in with_metrics() or ACHIEVED not in by_name(apart.arch):
+        return f"no metric for it is known on {apart.arch or None}"
+    measured = figures(apart, [ACHIEVED], View(kernel, by_kernel=True))
+    usable = {f.kernel: f for f in measured if f.kernel and f.pct_of_peak is not None and _sound(f)}
     return usable or next((f.reason.text for f in measured if f.reason), "the counters hold no value")
 
 

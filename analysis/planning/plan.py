@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ..catalogue import metrics as catalog
 from ..catalogue import targets
+from ..catalogue.aliases import canonical, spelling
 from ..catalogue.events import absent, block_of, events_of, in_total, level_of, per_instance
 from ..catalogue.metrics import Metric
 from ..catalogue.work import Family, Kind, Operation, family
@@ -56,7 +57,7 @@ class CounterSets:
         if not targets.gpu(self.target).counter_limits:
             self.sets.setdefault(word, (word,))
             return
-        name = in_total(catalog.spelling(self.target, word))
+        name = in_total(spelling(self.target, word))
         if word.startswith("SQ_ACCUM_PREV") or (name.endswith("_ACCUM") and not level_of(name)):
             self.unsupported[word] = "only level counters are accumulated: ask for one as in SQ_LEVEL_WAVES_ACCUM"
         elif ours := _our_spelling(self.target, name):
@@ -70,6 +71,7 @@ class CounterSets:
         parts = word.split(".")[1:]
         instructions = _INSTRUCTION in parts
         levels = {v.name: v.transactions if instructions else v.bytes for v in formulas.level if v.bytes}
+        past = {v.name: [v.past] if v.past else [] for v in formulas.level}
         types: dict[str, list[Operation]] = {}
         kinds: tuple[Kind, ...] = ("inst",) if instructions else ("flop", "iop")
         for operation in formulas.operations(self.target, *kinds):
@@ -89,7 +91,7 @@ class CounterSets:
             self.unsupported[f"{ROOFLINE}.flop"] = f"{self.target} counts no floating-point operations by data type"
         for level in [v for v in levels if v in parts] or levels:
             for datatype in [t for t in types if t in parts] or floats or [""]:
-                of_point = [levels[level], *(o.count for o in types.get(datatype, []))]
+                of_point = [levels[level], *past[level], *(o.count for o in types.get(datatype, []))]
                 name = ".".join(part for part in (ROOFLINE, datatype, level) if part)
                 self.add(name, catalog.counters_of(self.target, of_point))
         self.optional += _explaining(self.target, formulas)
@@ -151,12 +153,9 @@ def _is_counter(target: str, word: str) -> bool:
 
 
 def _our_spelling(target: str, name: str) -> str | None:
-    """What a target calls a counter that is spelled as on another target."""
-    for other in catalog.with_metrics():
-        for formula, actual in catalog.renames(other).items():
-            if name.startswith(actual) and actual not in catalog.renames(target).values():
-                return formula + name.removeprefix(actual)
-    return None
+    """What plans for a target call a counter that is spelled as on another one."""
+    ours = canonical(target, name)
+    return ours if ours != name else None
 
 
 def _explaining(target: str, formulas: Family) -> list[tuple[str, ...]]:

@@ -28,7 +28,7 @@ def speed_of_light(manifest: Manifest, figures: Sequence[Figure], kernel: str | 
         title=f"Speed of light of {manifest.name}",
         subtitle=f"{manifest.device or ''} ({manifest.arch}); {_selected(manifest, kernel)}; theoretical peaks",
         rows=_by_subsystem(rows),
-        statements=[*_doubts(rows), *missing],
+        statements=[*_doubts(rows, figures), *missing],
     )
     words = [
         f"{f.metric.subsystem}: {f.metric.title} {number(f.value)} {f.unit}"
@@ -66,7 +66,7 @@ def comparison(
         notes.append(f"0 in both: {', '.join(idle)}.")
     if not rows:
         notes.append("Neither has a figure of speed of light: " + " ".join(_missing(figures[0])))
-    notes += _doubts(rows)
+    notes += _doubts(rows, [*figures[0], *figures[1]])
     if not rows and not any(t.total_ns for t in times):
         raise BadInput("There is nothing to compare", notes[-1], "Profile both with panel 2")
     picture = BarPicture(
@@ -122,10 +122,14 @@ def _missing(figures: Sequence[Figure]) -> list[str]:
     return [f"No value for {len(lost)} of {len(figures)} figures: {names}{why}."]
 
 
-def _doubts(rows: list[Row]) -> list[str]:
+def _doubts(rows: list[Row], figures: Sequence[Figure]) -> list[str]:
     odd = any(v is not None and v.doubt for r in rows for v in r.values)
     low = any(r.title.endswith("↓") for r in rows)
-    hatched = ["Hatched bars are doubtful: counters of different replays that do not fit together."] if odd else []
+    doubted = dict.fromkeys(f.reason.text for f in figures if f.reason and f.reason.code == "doubted")
+    why = "; ".join(list(doubted)[:2]) or "counters of different replays that do not fit together"
+    hatched = [f"Hatched bars are doubtful: {why}."] if odd else []
+    timed = next((f.reason for f in figures if f.name == DURATION and f.status == "suspect"), None)
+    hatched += [f"The times are suspect: {timed}."] if timed else []
     return [*hatched, *(["↓ lower is better."] if low else [])]
 
 

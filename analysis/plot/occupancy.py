@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from ..catalogue import targets
+from ..kernel_names import short
 from ..notes import Note
 from ..occupancy import Occupancy, occupancy
 from ..problems import BadArgument
@@ -21,6 +22,7 @@ from .style import (
     TITLE,
     WIDTH,
     Page,
+    kernel_name,
     number,
     page,
     shortened,
@@ -31,7 +33,7 @@ from .style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SHOWN = ("measured", "achieved_unknown", "no_agprs")
+_SHOWN = ("doubted", "measured", "achieved_unknown", "no_agprs")
 """Codes of the notes that the picture repeats."""
 _LEFT, _TOP, _WIDE, _TALL, _BETWEEN = 62, 92, 222, 250, 24
 
@@ -148,7 +150,7 @@ def draw(shown: OccupancyPicture) -> Page:
     below = wrapped([*_limits(shown), *shown.statements], WIDTH - 40)
     made = page(_TOP + _TALL + 66 + LINE + LINE * len(below) + 8)
     made.text(20, 12, shortened(shown.title, WIDTH - 40, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="title")
-    made.text(20, 34, shortened(shown.kernel, WIDTH - 40), color=FAINT, kind="title")
+    made.text(20, 34, kernel_name(shown.kernel, short(shown.kernel), WIDTH - 40), color=FAINT, kind="title")
     achieved = "" if shown.achieved is None else f"; measured: {number(shown.achieved)} on average"
     made.text(
         20, 52, f"{resident.waves_per_cu} of {resident.max_waves_per_cu} {shown.wave}s per {resident.unit} "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..kernel_names import distinct
 from .labels import around, clusters, spread
 from .style import (
     FAINT,
@@ -21,6 +22,7 @@ from .style import (
     WIDTH,
     Page,
     decade,
+    kernel_name,
     number,
     page,
     ranges,
@@ -219,10 +221,12 @@ def _kernels(made: Page, shown: RooflinePicture, y: float) -> float:
     columns = (20, 44, 500, 566)
     for x, head in zip(columns, ("#", "kernel (size of a point: share of time)", "time", "limit"), strict=True):
         made.text(x, y, head, weight="bold", kind="kernel")
+    brief = distinct(kernel.name for kernel in shown.kernels)
     for kernel in shown.kernels:
         y += LINE
+        name = kernel_name(kernel.name, brief[kernel.name], 446)
         share = "" if kernel.share_pct is None else f"{number(kernel.share_pct)} %"
-        cells = (str(kernel.number), shortened(kernel.name, 446), share, shortened(kernel.verdict, WIDTH - 566 - 12))
+        cells = (str(kernel.number), name, share, shortened(kernel.verdict, WIDTH - 566 - 12))
         for x, cell in zip(columns, cells, strict=True):
             made.text(x, y, cell, kind="kernel")
     return y + LINE

@@ -139,6 +139,8 @@ def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
             sentences.append(f"No point at {NAMES[level]} for kernel {at}: {reason}.")
     if any(d.doubtful and d.drawn for d in dots):
         sentences.append("Hollow points are doubtful (suspect or impossible counts).")
+    doubted = dict.fromkeys(p.reason.text for p in points if p.reason and p.reason.code == "doubted")
+    sentences += [f"Suspect: {text}." for text in list(doubted)[:2]]
     over = [p for p, d in zip(points, dots, strict=True) if d.drawn and (p.pct_of_attainable or 0) > 100]
     reasons = [p.reason.text for p in over if p.reason]
     if reasons:
@@ -174,6 +176,8 @@ def _bandwidths(points: Sequence[Point]) -> list[str]:
 def _why(points: Sequence[AnyPoint]) -> str:
     """The first reason why points have no place; without traffic, that is the reason."""
     some = [p for p in points if p.performance or p.performance is None] or points
+    if past := next((p.reason.text for p in some if p.status == "bypassed" and p.reason), None):
+        return past
     if all(p.bytes == 0 for p in some):
         return "no traffic at this level"
     return next((p.reason.text.removesuffix(" ...") for p in some if p.reason), "no value")

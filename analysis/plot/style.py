@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import math
 import threading
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from ..text import inert
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
 WIDTH = 800
 """Every picture is laid out for this many pixels; a wider one has the same layout at a higher resolution."""
 INK, FAINT, GRID = "#222222", "#5f5f5f", "#dddddd"
-LEVELS = {"hbm": "#0072B2", "infinity_cache": "#56B4E9", "l2": "#009E73", "vl1d": "#E69F00", "lds": "#CC79A7"}
+LEVELS = {
+    "hbm": "#0072B2", "infinity_cache": "#56B4E9", "l2": "#009E73", "gl1": "#F0E442", "vl1d": "#E69F00",
+    "lds": "#CC79A7",
+}  # fmt: skip
 """One colour a memory level, in every picture (Okabe and Ito 2008, told apart with any colour vision)."""
-NAMES = {"hbm": "HBM", "infinity_cache": "Infinity Cache", "l2": "L2", "vl1d": "vL1D", "lds": "LDS"}
+NAMES = {"hbm": "HBM", "infinity_cache": "Infinity Cache", "l2": "L2", "gl1": "GL1", "vl1d": "vL1D", "lds": "LDS"}
 OTHER, MARKED = "#8C96A3", "#D55E00"
 BEFORE, AFTER = "#C4C4C4", "#44546A"
 SMALL, NORMAL, TITLE = 8.0, 9.0, 12.0
@@ -133,9 +137,9 @@ def _drawing() -> Iterator[None]:
 
 
 def clean(words: str) -> str:
-    """Text from a profile without control, bidirectional and undrawable characters."""
+    """Text from a profile as answers show it, on one line and without undrawable characters."""
     glyphs = _glyphs()
-    kept = (" " if c.isspace() else c for c in words if unicodedata.category(c)[0] != "C" or c.isspace())
+    kept = (" " if c.isspace() else c for c in inert(words))
     return "".join(c if ord(c) in glyphs else "?" for c in kept)
 
 
@@ -168,6 +172,11 @@ def shortened(name: str, width: float, size: float = SMALL, bold: bool = False) 
         middle = (low + high) // 2
         low, high = (middle, high) if width_of(_without_middle(name, middle), size, bold) <= width else (low, middle)
     return _without_middle(name, low)
+
+
+def kernel_name(name: str, brief: str, width: float) -> str:
+    """A kernel's name where it fits into ``width`` pixels, else ``brief``, its short one."""
+    return name if width_of(clean(name)) <= width else shortened(brief, width)
 
 
 def _without_middle(name: str, keep: int) -> str:

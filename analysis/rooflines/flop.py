@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..catalogue.work import Level, Operation
-from ..engine.evaluation import Status
+from ..coverage import NOT_COUNTED
+from ..engine.evaluation import with_doubt
 from ..engine.sums import TIME, KernelWork
 from ..notes import Reason
 from ..problems import BadArgument, near
 from . import limits
 from .ceilings import Ceilings
 from .inputs import RooflineInputs
-from .limits import KernelLimits
+from .limits import KernelLimits, PointStatus
 
 _SUSPECT, _IMPOSSIBLE = 1.0, 1.05
 _TRIFLE, _MUCH = 0.01, 0.1
@@ -42,11 +43,13 @@ class Tally:
     """The least time of the bytes."""
 
 
-def judge(work: KernelWork, level: Level, tally: Tally, inputs: RooflineInputs) -> tuple[Status, Reason | None]:
+def judge(work: KernelWork, level: Level, tally: Tally, inputs: RooflineInputs) -> tuple[PointStatus, Reason | None]:
     """The status of a point and, where it is not plainly ok, the reason."""
     if not tally.operations:
         text = f"{inputs.target} has no counters of floating-point operations; bandwidth only"
         return "not_supported", Reason("no_counter", text)
+    if work.kernel in inputs.uncounted:
+        return "not_collected", NOT_COUNTED
     if tally.amount is None and tally.missing:
         why = next(iter(tally.missing.values()))
         return "not_collected", Reason(why.code, f"operations: {why.text}")
@@ -55,9 +58,12 @@ def judge(work: KernelWork, level: Level, tally: Tally, inputs: RooflineInputs) 
     if tally.time_ns is None:
         return "not_collected", NO_TIME
     if tally.traffic is None:
-        return "not_collected", _why_no_bytes(level, work, inputs)
+        reason = _why_no_bytes(level, work, inputs)
+        return ("not_supported" if reason.code == "unseen" else "not_collected"), reason
     if tally.traffic < 0:
         return "impossible", NEGATIVE_BYTES
+    if past := limits.bypassed(level, work):
+        return "bypassed", past
     nominal, at_best = _theory_shares(level, tally.counted, work, inputs)
     if at_best is not None and at_best > _SUSPECT:
         reason = Reason("above_limit", f"{at_best:.1%} of what theory allows: {_CAUSES}")
@@ -115,7 +121,7 @@ def _theory_shares(
 
 def _why_no_bytes(level: Level, work: KernelWork, inputs: RooflineInputs) -> Reason:
     """Why a level has no bytes, with the range in which they lie where one is known."""
-    reason = inputs.collected.missing.get(level.name, limits.NO_VALUE)
+    reason = limits.no_bytes(level, work, inputs.collected)
     n, sums = work.over([f"{level.name}.least", f"{level.name}.most"])
     between = f"between {sums[f'{level.name}.least']:.6g} and {sums[f'{level.name}.most']:.6g}; " if n else ""
     return Reason(reason.code, f"bytes: {between}{reason.text}")
@@ -126,9 +132,9 @@ class Point:
     """One point under one roof: sums over ``n`` dispatches, all of which have every quantity in it.
 
     ``performance`` = operations / time and ``bandwidth`` = bytes / time, so neither grows with the number of
-    dispatches. ``attainable`` = operations / max(least compute time, bytes / bandwidth ceiling): the classical
-    min(peak, intensity x bandwidth), also for mixed data types. ``bound`` and ``limiter`` are those of the whole
-    kernel (see limits.py), as a kernel has one limit and not one per level.
+    dispatches; a level that most of the bytes go past has no intensity. ``attainable`` = operations / max(least compute
+    time, bytes / bandwidth ceiling): the classical min(peak, intensity x bandwidth), also for mixed data types.
+    ``bound`` and ``limiter`` are those of the whole kernel (see limits.py): it has one limit and not one per level.
     """
 
     rank: int
@@ -148,7 +154,7 @@ class Point:
     pct_of_bandwidth: float | None
     bound: limits.Bound
     limiter: str | None
-    status: Status
+    status: PointStatus
     reason: Reason | None
     n: int
 
@@ -201,7 +207,9 @@ def flop(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = N
             for level in inputs.formulas.level:
                 if level.name in levels:
                     tally = _tally(work, level, operations, inputs)
-                    roofline.points.append(_point(rank, label, level, tally, limit, judge(work, level, tally, inputs)))
+                    doubt = inputs.doubt(work.kernel, [level.name, *(o.name for o in tally.counted)])
+                    judged = with_doubt(*judge(work, level, tally, inputs), doubt)
+                    roofline.points.append(_point(rank, label, level, tally, limit, judged))
     return roofline
 
 
@@ -245,18 +253,21 @@ def _amount(work: KernelWork, operations: list[Operation]) -> float | None:
 
 
 def _tally(work: KernelWork, level: Level, operations: list[Operation], inputs: RooflineInputs) -> Tally:
-    counted, missing = limits.countable(operations, work, inputs.collected)
+    counted, missing = limits.countable(operations, work, inputs.collected, every=True)
     names = [o.name for o in counted]
     moved = level.name if work.has(level.name) else None
     needed = [*names, *([moved] if moved else [])]
-    n, sums = work.over([*needed, TIME])
+    behind = [*needed, TIME]
+    n, sums = work.over(behind)
     if not n:
+        behind = needed
         n, sums = work.over(needed)
     amount = sum(sums[name] for name in names) if n and (counted or (operations and not missing)) else None
     traffic = sums[moved] if n and moved else None
     bandwidth = inputs.ceilings.value(level.key)
     wait = traffic / bandwidth if traffic is not None and bandwidth else None
     roof = limits.roof_ns(counted, sums, inputs.ceilings) if n else 0.0
+    n = work.contributed(behind)
     return Tally(operations, counted, missing, n, amount, traffic, sums.get(TIME), roof, wait)
 
 
@@ -266,10 +277,11 @@ def _point(
     level: Level,
     tally: Tally,
     limit: KernelLimits,
-    judged: tuple[Status, Reason | None],
+    judged: tuple[PointStatus, Reason | None],
 ) -> Point:
     amount, traffic, time_ns, wait, roof = tally.amount, tally.traffic, tally.time_ns, tally.wait_ns, tally.roof_ns
     least = max(roof, wait) if wait is not None and amount is not None and not isinstance(roof, Reason) else None
+    passed = judged[0] != "bypassed"
     integers = tally.operations and all(o.kind == "iop" for o in tally.operations)
     return Point(
         rank=rank,
@@ -277,14 +289,14 @@ def _point(
         dispatch=limit.dispatch,
         level=level.name,
         datatype=label,
-        intensity=amount / traffic if amount is not None and traffic else None,
+        intensity=amount / traffic if amount is not None and traffic and passed else None,
         performance=amount / time_ns if amount is not None and time_ns else None,
         unit="GIOP/s" if integers else "GFLOP/s",
         bytes=traffic,
         operations=amount,
         time_ns=time_ns,
-        attainable=amount / least if amount and least else None,
-        pct_of_attainable=100 * least / time_ns if least is not None and time_ns else None,
+        attainable=amount / least if amount and least and passed else None,
+        pct_of_attainable=100 * least / time_ns if least is not None and time_ns and passed else None,
         bandwidth=traffic / time_ns if traffic is not None and time_ns else None,
         pct_of_bandwidth=100 * wait / time_ns if wait is not None and time_ns else None,
         bound=limit.bound,
@@ -304,5 +316,6 @@ def _rates(rank: int, work: KernelWork, known: list[Operation], ceilings: Ceilin
             continue
         rate, ceiling = sums[operation.name] / sums[TIME], ceilings.value(operation.key)
         share = 100 * rate / ceiling if ceiling else None
-        rates.append(Rate(rank, operation.name, sums[operation.name], rate, operation.unit, ceiling, share, n))
+        behind = work.contributed([operation.name, TIME])
+        rates.append(Rate(rank, operation.name, sums[operation.name], rate, operation.unit, ceiling, share, behind))
     return rates

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..catalogue import metrics as catalog
 from ..catalogue.work import Family, family, formulas
+from ..coverage import uncounted
+from ..doubts import Doubts
 from ..engine.compile import scattered
-from ..engine.sums import By, Collected, Page, collect
-from ..problems import BadInput
+from ..engine.sums import TIME, By, Collected, Page, collect
+from ..notes import Reason
 from ..workload import Workload
 from .ceilings import Ceilings, Source, choose
 
@@ -36,8 +38,15 @@ class RooflineInputs:
     ceilings: Ceilings
     theory: Ceilings
     asked: Asked
+    uncounted: set[str]
+    """Kernels of which no launch was counted, in a profile that counted others."""
+    doubts: Doubts
     scattered: list[str]
     """Levels whose bytes were counted in another pass than the operations, or these in several."""
+
+    def doubt(self, kernel: str, quantities: Iterable[str]) -> Reason | None:
+        """Why a figure made of these quantities of a kernel and its time is not to be trusted."""
+        return self.doubts.about(self.collected.behind([*quantities, TIME]), [kernel])
 
 
 def prepare(
@@ -46,11 +55,7 @@ def prepare(
     """Collect the work of the kernels asked for and choose the ceilings. Raises BadInput for an unknown target."""
     target = workload.arch
     if target not in catalog.with_metrics():
-        raise BadInput(
-            f"No roofline formulas are known for workload {workload.name!r}",
-            f"its GPU target is {workload.arch or 'not stated in the profile'}",
-            f"Import it again with gpu= one of {', '.join(catalog.with_metrics())}",
-        )
+        raise catalog.no_formulas(workload.name, target)
     page = Page(workload.select(asked.kernel, asked.dispatches), asked.by, asked.limit, asked.offset)
     collected = collect(workload, formulas(target), page)
     chosen, theory = choose(workload, source, by_hand)
@@ -58,4 +63,7 @@ def prepare(
     counts = [o.count for o in stated.operations(target, "flop")]
     read = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in stated.level}
     apart = scattered(workload, read)
-    return RooflineInputs(target, stated, workload.facts, collected, chosen, theory, asked, apart)
+    lacking = uncounted(workload, [work.kernel for work in collected.groups])
+    return RooflineInputs(
+        target, stated, workload.facts, collected, chosen, theory, asked, lacking, workload.doubts, apart
+    )

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..catalogue.work import Level, Words
-from ..engine.evaluation import Status
+from ..coverage import NOT_COUNTED
+from ..engine.evaluation import with_doubt
 from ..engine.sums import TIME, KernelWork
 from ..notes import Reason
 from . import limits
 from .flop import NEGATIVE_BYTES, NO_TIME, NO_TRAFFIC
 from .inputs import RooflineInputs
-from .limits import KernelLimits
+from .limits import KernelLimits, PointStatus
 
 _ALL, _VALU = "issue", "valu_instructions"
 _NEAR = 1e-3
@@ -45,7 +46,7 @@ class InstructionPoint:
     pct_of_peak: float | None
     bound: limits.Bound
     limiter: str | None
-    status: Status
+    status: PointStatus
     reason: Reason | None
     n: int
 
@@ -91,21 +92,23 @@ def instruction(inputs: RooflineInputs, levels: Sequence[str]) -> InstructionRoo
 def _point(rank: int, work: KernelWork, level: Level, limit: KernelLimits, inputs: RooflineInputs) -> InstructionPoint:
     counted = [_ALL] if work.has(_ALL) else []
     moved = [name for name in (level.name, f"{level.name}.transactions") if work.has(name)]
-    n, sums = work.over([*counted, *moved, TIME])
+    _, sums = work.over([*counted, *moved, TIME])
     time_ns, waves = sums.get(TIME), sums.get(_ALL)
     traffic, transactions = sums.get(level.name), sums.get(f"{level.name}.transactions")
     issue, bandwidth = inputs.ceilings.value(_ALL), inputs.ceilings.value(level.key)
     issue_ns = waves / issue if waves is not None and issue else None
     wait_ns = traffic / bandwidth if traffic is not None and bandwidth else None
     least = max(issue_ns, wait_ns) if issue_ns is not None and wait_ns is not None else None
-    status, reason = _judge(work, level, sums, least, inputs)
+    doubt = inputs.doubt(work.kernel, [_ALL, level.name, f"{level.name}.transactions"])
+    status, reason = with_doubt(*_judge(work, level, sums, least, inputs), doubt)
+    passed = status != "bypassed"
     return InstructionPoint(
         rank=rank,
         kernel=work.kernel,
         dispatch=work.dispatch,
         level=level.name,
-        intensity=waves / traffic if waves is not None and traffic else None,
-        per_transaction=waves / transactions if waves is not None and transactions else None,
+        intensity=waves / traffic if waves is not None and traffic and passed else None,
+        per_transaction=waves / transactions if waves is not None and transactions and passed else None,
         performance=waves / time_ns if waves is not None and time_ns else None,
         unit="GIPS",
         bytes=traffic,
@@ -113,32 +116,36 @@ def _point(rank: int, work: KernelWork, level: Level, limit: KernelLimits, input
         transactions=transactions,
         gtxn=transactions / time_ns if transactions is not None and time_ns else None,
         time_ns=time_ns,
-        attainable=waves / least if waves and least else None,
-        pct_of_attainable=100 * least / time_ns if least is not None and time_ns else None,
+        attainable=waves / least if waves and least and passed else None,
+        pct_of_attainable=100 * least / time_ns if least is not None and time_ns and passed else None,
         pct_of_peak=100 * issue_ns / time_ns if issue_ns is not None and time_ns else None,
         bound=limit.bound,
         limiter=limit.limiter,
         status=status,
         reason=reason,
-        n=n,
+        n=work.contributed([*counted, *moved, TIME]),
     )
 
 
 def _judge(
     work: KernelWork, level: Level, sums: Mapping[str, float], least: float | None, inputs: RooflineInputs
-) -> tuple[Status, Reason | None]:
+) -> tuple[PointStatus, Reason | None]:
     """The status of a point and, where it is not plainly ok, the reason; ``least`` is the least time by the model."""
     missing, ceilings = inputs.collected.missing, inputs.ceilings
     time_ns, traffic = sums.get(TIME), sums.get(level.name)
+    if work.kernel in inputs.uncounted:
+        return "not_collected", NOT_COUNTED
     if sums.get(_ALL) is None:
         return "not_collected", missing.get(_ALL, Reason("no_dispatch", "no dispatch has all of its counters"))
     if not time_ns:
         return "not_collected", NO_TIME
     if traffic is None:
-        why = missing.get(level.name, limits.NO_VALUE)
-        return "not_collected", Reason(why.code, f"bytes: {why.text}")
+        why = limits.no_bytes(level, work, inputs.collected)
+        return ("not_supported" if why.code == "unseen" else "not_collected"), Reason(why.code, f"bytes: {why.text}")
     if traffic < 0:
         return "impossible", NEGATIVE_BYTES
+    if past := limits.bypassed(level, work):
+        return "bypassed", past
     if least is None:
         return "ok", limits.no_ceiling(ceilings, f"issue or {level.key}")
     if least > time_ns:

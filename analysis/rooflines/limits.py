@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from ..catalogue.work import Level, Operation
+from ..coverage import NOT_COUNTED
+from ..engine.evaluation import Status
 from ..engine.sums import TIME, Collected, KernelWork
 from ..notes import Reason
 from .ceilings import Ceilings
@@ -15,11 +17,15 @@ from .inputs import RooflineInputs
 
 Bound = Literal["memory", "compute", "latency", "unknown"]
 """What kind of limit a kernel has."""
+PointStatus = Status | Literal["bypassed"]
+"""Of a point; ``bypassed`` where most of a kernel's bytes do not pass the level, so that it has no place there."""
 SATURATED = {"empirical": 0.6, "theoretical": 0.5}
 """Share of the run time from which on a pipe or level counts as the limit; kernels reach less of theory."""
 BUSY = 0.8
 """Share of busy cycles from which on a unit counts as the limit, whatever its counted work says."""
 _TOO_MUCH = 1.05
+_PAST = 2
+"""How many times the bytes through a level must go past it."""
 NO_VALUE = Reason("no_value", "no value for this kernel")
 
 
@@ -33,6 +39,8 @@ class Share:
     name: str
     value: float | None
     reason: Reason | None = None
+    spare: float | None = 0.0
+    """The part of it that dense accesses would save, None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,8 @@ class KernelLimits:
     bound: Bound
     limiter: str | None
     why: str
+    doubted: dict[str, Reason]
+    """Shares and units whose figures are built on counters or times that are doubted, and why."""
 
 
 def roof_ns(
@@ -82,12 +92,30 @@ def most_gbs(level: Level, theory: Ceilings) -> float | None:
     return max(ceiling, theory.value(level.cache) or math.inf)
 
 
+def bypassed(level: Level, work: KernelWork) -> Reason | None:
+    """Why a level says nothing of a kernel: most of its bytes go past the level instead of through it."""
+    n, sums = work.over([level.name, f"{level.name}.past"])
+    past, through = sums.get(f"{level.name}.past", 0.0), sums.get(level.name, 0.0)
+    if not n or past <= _PAST * through:
+        return None
+    return Reason("bypassed", f"{past / (past + through):.1%} of the bytes go past this level, by {level.past_by}")
+
+
+def no_bytes(level: Level, work: KernelWork, collected: Collected) -> Reason:
+    """Why a level has no bytes of a kernel: its counters do not see them all, or were not collected."""
+    unseen = f"{level.name}.unseen"
+    if work.over([unseen])[1].get(unseen):
+        return Reason("unseen", level.unseen_why)
+    return collected.missing.get(level.name, NO_VALUE)
+
+
 def countable(
-    operations: list[Operation], work: KernelWork, collected: Collected
+    operations: list[Operation], work: KernelWork, collected: Collected, *, every: bool = False
 ) -> tuple[list[Operation], dict[str, Reason]]:
     """The operations that a kernel's counters tell, and those that they do not, with the reason.
 
-    Where no matrix instruction was issued, a matrix type without a counter has done nothing and is not missed.
+    Optional ones are missed only where ``every`` is asked for: a point that is made of them. Where no matrix
+    instruction was issued, a matrix type without a counter has done nothing and is not missed.
     """
     n, sums = work.over(["mfma_instructions"])
     counted = [o for o in operations if work.has(o.name)]
@@ -97,7 +125,7 @@ def countable(
     missing = {
         o.name: collected.missing.get(o.name, NO_VALUE)
         for o in lacking
-        if not (o.optional or (no_matrix and o.pipe == "matrix"))
+        if not ((o.optional and not every) or (no_matrix and o.pipe == "matrix"))
     }
     return counted, missing
 
@@ -127,7 +155,28 @@ def of_kernel(inputs: RooflineInputs, work: KernelWork) -> KernelLimits:
         bound, limiter, why = "unknown", None, excess
     if time_ns is None:
         bound, limiter, why = "unknown", None, "the dispatches have no usable timing"
-    return KernelLimits(work.kernel, work.dispatch, n, time_ns, shares, busy, bound, limiter, why)
+    if work.kernel in inputs.uncounted:
+        bound, limiter, why = "unknown", None, NOT_COUNTED.text
+    doubted = _doubted(shares, busy, pipes, work, inputs)
+    return KernelLimits(work.kernel, work.dispatch, n, time_ns, shares, busy, bound, limiter, why, doubted)
+
+
+def _doubted(
+    shares: Mapping[str, Share],
+    busy: Iterable[str],
+    pipes: Mapping[str, list[Operation]],
+    work: KernelWork,
+    inputs: RooflineInputs,
+) -> dict[str, Reason]:
+    """The shares that are known and the units, by their names in answers, of which something is doubted."""
+    made_of = {
+        name: [o.name for o in pipes.get(name, [])] or [name] for name, s in shares.items() if s.value is not None
+    }
+    found = {name: inputs.doubt(work.kernel, quantities) for name, quantities in made_of.items()}
+    for unit in busy:
+        read = inputs.collected.behind([f"{unit}.busy", f"{unit}.cycles"])
+        found[f"{unit}_busy"] = inputs.doubts.about(read, [work.kernel])
+    return {name: reason for name, reason in found.items() if reason}
 
 
 def bound_by(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings) -> tuple[Bound, str | None, str]:
@@ -173,14 +222,26 @@ def _level(level: Level, work: KernelWork, inputs: RooflineInputs) -> Share:
         least = sums[f"{name}.least"] / bandwidth / sums[TIME] if n else 0.0
         if least >= SATURATED[ceilings.kind]:
             return Share(name, least)
-        return Share(name, None, inputs.collected.missing.get(name, NO_VALUE))
+        return Share(name, None, no_bytes(level, work, inputs.collected))
     n, sums = work.over([name, TIME])
     if not n:
         return Share(name, None, Reason("no_dispatch", "no dispatch has its counters and a time"))
     if sums[name] < 0:
         text = "negative traffic: counters of different replays do not fit together"
         return Share(name, None, Reason("negative", text))
-    return Share(name, sums[name] / bandwidth / sums[TIME])
+    share = sums[name] / bandwidth / sums[TIME]
+    if share > 1 and level.cache and ceilings.value(level.cache) is None:
+        text = f"{_pct(share)} of its bandwidth: the cache before it, whose bandwidth is not known, answered a part"
+        return Share(name, None, Reason("no_ceiling", text))
+    return Share(name, share, spare=_spare(level, work, bandwidth, share))
+
+
+def _spare(level: Level, work: KernelWork, bandwidth: float, share: float) -> float | None:
+    """What the share is above that of the bytes which threads asked for; 0 where a target tells no such bytes."""
+    if not level.asked:
+        return 0.0
+    n, sums = work.over([f"{level.name}.asked", TIME])
+    return max(0.0, share - sums[f"{level.name}.asked"] / bandwidth / sums[TIME]) if n else None
 
 
 def _pipe(name: str, operations: list[Operation], work: KernelWork, inputs: RooflineInputs) -> Share:

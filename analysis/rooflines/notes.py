@@ -17,7 +17,18 @@ def notes(roofline: Roofline, levels: Sequence[str]) -> list[Note]:
     """Notes on a roofline as shown at ``levels``, those on its work before those on its ceilings."""
     inputs = roofline.inputs
     own = _of_instructions(inputs) if isinstance(roofline, InstructionRoofline) else _of_operations(roofline)
-    return [*own, *_of_inputs(inputs, levels)]
+    return [*own, *_bypassed(roofline), *_of_inputs(inputs, levels)]
+
+
+def _bypassed(roofline: Roofline) -> list[Note]:
+    """Which levels have no point, as most of the bytes go past them."""
+    ranks: dict[str, set[int]] = {}
+    for point in roofline.points:
+        if point.status == "bypassed":
+            ranks.setdefault(point.level, set()).add(point.rank)
+    by = {level.name: level.past_by for level in roofline.inputs.formulas.level}
+    words = {level: f"No point at {level} for {len(found)} of the kernels" for level, found in ranks.items()}
+    return [Note("bypassed", f"{text}: most of their bytes go past it, by {by[at]}.") for at, text in words.items()]
 
 
 def _of_instructions(inputs: RooflineInputs) -> list[Note]:
