@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ..analysis.store import Store
 from .get_run import RunResult, run_result
+from .parameters import Reference
 from .runner import state as runs
 from .runner.state import FINAL
 
@@ -16,7 +17,8 @@ _SETTLE_S = 8.0
 
 
 def cancel_run(
-    store: Store, run_id: Annotated[str, Field(description='id or unique id prefix of the run to end, or "latest"')]
+    store: Store,
+    run_id: Annotated[Reference, Field(description='id or unique id prefix of the run to end, or "latest"')],
 ) -> RunResult:
     """End a run with every process it started. What its finished runs of the program measured is kept, as a partial
     workload."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
@@ -11,15 +12,15 @@ from pydantic import Field
 from ..analysis import experiments
 from ..analysis.comparison.compare import Compared, Comparison, Version, compare
 from ..analysis.comparison.explain import Change, changes, least_times
-from ..analysis.comparison.matching import Pair, base_name
 from ..analysis.comparison.time import TimeVerdict
-from ..analysis.comparison.words import how, notes, series_notes, series_summary, short, summary, traffic
+from ..analysis.comparison.words import brief, how, notes, series_notes, series_summary, short, summary, traffic
 from ..analysis.comparison.work import Answer, Side
+from ..analysis.doubts import TIME
 from ..analysis.experiments import Entry, Outcome
 from ..analysis.problems import BadArgument
 from ..analysis.store import Store
 from ..analysis.workload import Workload
-from .parameters import ChangeText, Detail, HypothesisText, KernelName
+from .parameters import GROUPS, By, ChangeText, Detail, HypothesisText, KernelName, Patterns, Reference, Versions
 from .profilers.tables.names import noted
 from .results import NextCall, Result, Table, table_of
 
@@ -32,12 +33,14 @@ _FIGURES = 6
 _NORMALISED = 2
 _KernelRow = namedtuple(
     "_KernelRow",
-    "kernel match share_pct baseline_ms candidate_ms speedup low high noise_pct n verdict same_work per_work per",
+    "kernel match share_pct baseline_ms candidate_ms speedup low high noise_pct n verdict same_work per_work per "
+    "status reason",
 )
-_WorkRow = namedtuple("_WorkRow", "kernel quantity baseline candidate ratio speedup_per_unit")
-_TermRow = namedtuple("_TermRow", "kernel term baseline candidate unit time_factor delta_ms")
+_WorkRow = namedtuple("_WorkRow", "kernel quantity baseline candidate ratio speedup_per_unit status")
+_LaunchRow = namedtuple("_LaunchRow", "kernel quantity baseline candidate unit")
+_TermRow = namedtuple("_TermRow", "kernel term baseline candidate unit time_factor delta_ms status")
 _FigureRow = namedtuple("_FigureRow", "kernel figure baseline candidate unit")
-_MetricRow = namedtuple("_MetricRow", "kernel metric baseline candidate unit better")
+_MetricRow = namedtuple("_MetricRow", "kernel metric baseline candidate unit better status reason")
 """The rows of the tables, by their columns."""
 
 
@@ -70,6 +73,8 @@ class CompareResult(Result):
     same_work: Answer
     summary: str
     kernels: Table
+    launch: Table | None = None
+    """What differs between the launches of the pairs shown: sizes, registers, LDS, clusters."""
     work: Table | None = None
     explanation: Table | None = None
     metrics: Table | None = None
@@ -81,15 +86,18 @@ class CompareResult(Result):
 
 def compare_workloads(
     store: Store,
-    baseline: Annotated[str, Field(description='workload before the change: id, unique id prefix, name or "latest"')],
+    baseline: Annotated[Reference, Field(description='before the change: id, unique id prefix, name or "latest"')],
     candidate: Annotated[
-        str | list[str], Field(description="workload after it; a list: successive versions, each against the baseline")
+        Reference | Versions,
+        Field(description="after it; a list: successive versions, each against the baseline"),
     ],
     kernel: KernelName = None,
+    by: By = "kernel",
     group: Annotated[
-        dict[str, list[str]] | None,
+        dict[Reference, Patterns] | None,
         Field(
-            description='kernels that were split or fused, compared as one: {"name": ["regex before", "regex after"]}'
+            max_length=GROUPS,
+            description='kernels that were split or fused, compared as one: {"name": ["regex before", "regex after"]}',
         ),
     ] = None,
     hypothesis: HypothesisText = None,
@@ -98,14 +106,14 @@ def compare_workloads(
 ) -> CompareResult:
     """Compare versions: times with 95 % interval and verdict, same work or not, what the change of time consists of,
     changed metrics. group: several kernels against one. hypothesis and change go to the log."""
-    before = Workload.open(store, baseline)
     wanted = [candidate] if isinstance(candidate, str) else list(candidate)
     if not 1 <= len(wanted) <= _SERIES:
         raise BadArgument(f"candidate names {len(wanted)} workloads", fix=f"Name 1 to {_SERIES}")
-    after = [Workload.open(store, word) for word in wanted]
-    limit = _KERNELS[detail] if len(after) == 1 else 1
-    steps = [compare(before, w, kernel=kernel, groups=group, limit=limit) for w in after]
-    result = _one(steps[0], detail) if len(steps) == 1 else _series(steps)
+    with ExitStack() as opened:
+        before, *after = (opened.enter_context(Workload.open(store, word, kernel, by)) for word in (baseline, *wanted))
+        limit = _KERNELS[detail] if len(after) == 1 else 1
+        steps = [compare(before, w, kernel=kernel, groups=group, limit=limit) for w in after]
+        result = _one(steps[0], detail) if len(steps) == 1 else _series(steps)
     if hypothesis or change:
         about = Entry(kind="comparison", workload="", hypothesis=noted(hypothesis), change=noted(change))
         _log(store, steps, about, result)
@@ -123,6 +131,7 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
         same_work=main.work.answer if main else "unknown",
         summary=summary(comparison),
         kernels=_kernels(comparison),
+        launch=_launch(top),
         work=_work(top, detail) if alike else None,
         explanation=_explanation(top) if alike else None,
         normalised=None if alike else _normalised(comparison),
@@ -201,6 +210,8 @@ def _kernel(compared: Compared, other_gpu: bool) -> _KernelRow:
         same_work=compared.work.answer,
         per_work=_rounded(compared.per_unit[per]) if per else None,
         per=per,
+        status=_status(compared.doubt is not None),
+        reason=compared.doubt and compared.doubt.text,
     )
 
 
@@ -208,12 +219,13 @@ def _work(pairs: Sequence[Compared], detail: Detail) -> Table | None:
     """The quantities that tell whether the work was the same, in one round of launches, the most telling first."""
     rows = [
         _WorkRow(
-            kernel=_brief(compared.pair),
+            kernel=brief(compared.pair),
             quantity=q.quantity,
             baseline=_rounded(q.before),
             candidate=_rounded(q.after),
             ratio=_rounded(q.ratio),
             speedup_per_unit=_rounded(compared.per_unit.get(q.quantity)),
+            status=_status(q.quantity in compared.doubts),
         )
         for compared in pairs
         for q in compared.work.evidence[: None if detail == "full" else _WORK]
@@ -221,16 +233,28 @@ def _work(pairs: Sequence[Compared], detail: Detail) -> Table | None:
     return table_of(_WorkRow, rows) if rows else None
 
 
+def _launch(pairs: Sequence[Compared]) -> Table | None:
+    """How the launches differ."""
+    rows = [
+        _LaunchRow(brief(compared.pair), d.quantity, d.before, d.after, d.unit)
+        for compared in pairs
+        for d in compared.launched
+    ]
+    return table_of(_LaunchRow, rows) if rows else None
+
+
 def _explanation(pairs: Sequence[Compared]) -> Table | None:
     """Terms whose ms add up to the change of the total time, and the factor that each puts on it."""
     rows = []
     for compared in (c for c in pairs if c.terms):
-        name = _brief(compared.pair)
+        name = brief(compared.pair)
         for t in compared.terms:
             values = _rounded_pair(t.before, t.after)
-            rows.append(_TermRow(name, t.name, *values, t.unit or None, _rounded(t.factor), t.delta_ns / 1e6))
+            status = _status(t.quantity in compared.doubts if t.quantity else bool(compared.doubts))
+            rows.append(_TermRow(name, t.name, *values, t.unit or None, _rounded(t.factor), t.delta_ns / 1e6, status))
         total, before = sum(t.delta_ns for t in compared.terms), compared.before.time_ns * compared.before.rounds
-        rows.append(_TermRow(name, "sum", None, None, None, _rounded(1 + total / before), total / 1e6))
+        status = _status(TIME in compared.doubts)
+        rows.append(_TermRow(name, "sum", None, None, None, _rounded(1 + total / before), total / 1e6, status))
     return table_of(_TermRow, rows, {"delta_ms": "ms"}) if rows else None
 
 
@@ -238,7 +262,7 @@ def _normalised(comparison: Comparison) -> Table:
     """Different GPUs: the least time on each one's own theoretical ceilings as a share of its time, and CU-cycles."""
     rows = []
     for compared in comparison.pairs[:_NORMALISED]:
-        name = _brief(compared.pair)
+        name = brief(compared.pair)
         first, second = _own_shares(compared.before, comparison.before), _own_shares(compared.after, comparison.after)
         for resource in (r for r in first if r in second and max(first[r], second[r]) > 0):
             values = _rounded_pair(first[resource], second[resource])
@@ -270,7 +294,7 @@ def _metrics(comparison: Comparison, pairs: Sequence[Compared], detail: Detail) 
     rows = []
     for pair in (c.pair for c in pairs if len(c.pair.before) == len(c.pair.after) == 1):
         changed = changes(before, pair.before[0], after, pair.after[0], other_gpu)
-        rows += [_metric(_brief(pair), change, other_gpu) for change in changed[: _METRICS[detail]]]
+        rows += [_metric(brief(pair), change, other_gpu) for change in changed[: _METRICS[detail]]]
     return table_of(_MetricRow, rows) if rows else None
 
 
@@ -281,20 +305,19 @@ def _metric(kernel: str, change: Change, other_gpu: bool) -> _MetricRow:
     if other_gpu and before.pct_of_peak is not None and unit != "%":
         values, unit = (before.pct_of_peak, after.pct_of_peak), "% of own peak"
     better = "" if change.better is None else "yes" if change.better else "no"
-    return _MetricRow(kernel, before.name, *_rounded_pair(*values), unit, better)
+    doubt = change.doubt
+    status, reason = _status(doubt is not None), doubt and doubt.text
+    return _MetricRow(kernel, before.name, *_rounded_pair(*values), unit, better, status, reason)
+
+
+def _status(doubted: bool) -> str:
+    return "suspect" if doubted else "ok"
 
 
 def _few_names(names: Sequence[str]) -> list[str]:
     """The first names of a list, and how many follow."""
     more = [f"and {len(names) - _ONLY} more"] if len(names) > _ONLY else []
     return [short(n) for n in names[:_ONLY]] + more
-
-
-def _brief(pair: Pair) -> str:
-    """A pair's name without parameters; the table kernels has it in full."""
-    if pair.how == "group":
-        return pair.label
-    return short(" -> ".join(dict.fromkeys(base_name(names[0]) for names in (pair.before, pair.after))))
 
 
 def _rounded(value: float | None) -> float | None:
@@ -322,6 +345,10 @@ def _next(comparison: Comparison) -> list[NextCall]:
     if main is not None and main.verdict != "improved":
         arguments = {"workload": after.id}
         calls.append(NextCall(tool="diagnose_bottleneck", arguments=arguments, why="what limits it now"))
+    if main is not None and main.several and before.workload.by == "kernel" and main.pair.how != "group":
+        arguments = {"baseline": before.id, "candidate": after.id, "by": "launch"}
+        why = "its launch configurations one by one, those of one name against each other"
+        calls.append(NextCall(tool="compare_workloads", arguments=arguments, why=why))
     if before.id != after.id:
         arguments = {"kind": "compare", "workload": before.id, "candidate": after.id}
         calls.append(NextCall(tool="plot", arguments=arguments, why="both side by side"))

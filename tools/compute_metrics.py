@@ -8,11 +8,15 @@ from pydantic import Field
 
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
+from ..analysis.catalogue.formula import references
 from ..analysis.engine import evaluation as engine
+from ..analysis.engine.by_time import by_time
 from ..analysis.engine.compile import scattered
 from ..analysis.engine.evaluation import View
+from ..analysis.problems import BadArgument
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
+from .configurations import about
 from .parameters import Dispatches, KernelName, Metrics, Offset, WorkloadName
 from .results import NextCall, Result, Table, table
 
@@ -22,7 +26,17 @@ _SUMMARY = {
     **dict.fromkeys(("status", "reason")),
     "n": "dispatches",
 }
-_FULL = {"q1": None, "median": None, "q3": None, "std": None}
+_CLOCKS = {"max_sclk": "clock", "max_mclk": "memory clock", "max_sclk_matrix": "clock of matrix work"}
+_WITHOUT = {
+    "not_collected": "have no value; the column reason says why",
+    "undefined": "are 0/0: what they are a share of was counted and did not happen",
+}
+_IN_ONE_PASS = 8
+_FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None}
+_OF_TIME = {"of_time": "%"}
+"""Beside percentages of cycles that are too low: the same of the time, at least."""
+_SHOWN = 4
+By = Literal["kernel", "launch", "operator"]
 
 
 class MetricsResult(Result):
@@ -41,28 +55,48 @@ def compute_metrics(
     workload: WorkloadName,
     metrics: Metrics = ["overview"],  # noqa: B006
     kernel: KernelName = None,
-    by_kernel: Annotated[bool, Field(description="a row for each kernel instead of all together")] = False,
+    by: Annotated[
+        By | None,
+        Field(description="a row for each kernel, launch configuration (#1.2), or operator of a trace"),
+    ] = None,
+    by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
     normalization: Annotated[
         Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="what counts are divided by")
     ] = "per_kernel",
     aggregation: Annotated[
         Literal["sum_ratio", "mean"],
-        Field(description="over dispatches: sum of numerators / sum of denominators, or the mean of ratios"),
+        Field(description="over dispatches: sum / sum, or the mean of ratios"),
     ] = "sum_ratio",
     detail: Annotated[Literal["summary", "full"], Field(description="full adds q1, median, q3, std")] = "summary",
     limit: Annotated[int, Field(ge=1, le=100000, description="rows in one answer")] = 60,
     offset: Offset = 0,
 ) -> MetricsResult:
     """Hardware metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
-    reason where a figure is missing or doubtful. Start with the preset "overview"."""
-    view = View(kernel, dispatches, by_kernel, normalization, aggregation, quartiles=detail == "full")
-    with Workload.open(store, workload) as opened:
+    reason. Start with the preset "overview"."""
+    by = _grouping(by, by_kernel)
+    apart = by in ("kernel", "launch")
+    view = View(kernel, dispatches, apart, normalization, aggregation, detail == "full", by == "operator")
+    with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         figures = engine.figures(opened, metrics, view)
-        mixed = _scattered(opened, figures)
+        cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
+        of_time = by_time(opened, figures, view) if cycles else []
+        mixed = [*_scattered(opened, figures), *_by_time(of_time)]
+        selection = opened.select(kernel, dispatches)
+        told = about(opened, "compute_metrics", selection, selection.kernels if apart or kernel else [])
+        numbers = {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by == "launch" else None
     manifest = opened.manifest
     rows = [_row(f, detail) for f in figures]
     columns = _SUMMARY | (_FULL if detail == "full" else {})
+    if of_time:
+        columns |= _OF_TIME
+        beside = {(f.kernel, f.id, f.name): value for f, value in of_time}
+        rows = [[*row, beside.get((f.kernel, f.id, f.name))] for row, f in zip(rows, figures, strict=True)]
+    if numbers is not None:
+        columns = {"number": None, **columns}
+        rows = [[numbers[f.kernel or ""], *row] for f, row in zip(figures, rows, strict=True)]
+    if by == "operator":
+        columns = {"operator" if name == "kernel" else name: unit for name, unit in columns.items()}
     return MetricsResult(
         workload=manifest.id,
         name=manifest.name,
@@ -70,9 +104,16 @@ def compute_metrics(
         normalization=normalization,
         aggregation=aggregation,
         table=table(columns, rows, limit=limit, offset=offset),
-        notes=[*_notes(manifest, figures), *mixed],
-        next=_next(manifest, figures, by_kernel),
+        notes=[*_renumbered(figures, metrics), *_notes(manifest, figures), *mixed, *told.notes],
+        next=[*told.next, *_next(manifest, figures, by is None and kernel is None)],
     )
+
+
+def _grouping(by: By | None, by_kernel: bool) -> By | None:
+    """What rows are for, where it can be said in two ways."""
+    if by_kernel and by not in (None, "kernel"):
+        raise BadArgument(f"by={by!r} and by_kernel exclude each other", fix="Leave by_kernel out")
+    return "kernel" if by_kernel else by
 
 
 def _row(f: engine.Figure, detail: str) -> list[Any]:
@@ -82,26 +123,43 @@ def _row(f: engine.Figure, detail: str) -> list[Any]:
         f.status,
         f.reason and f.reason.text,
         f.n,
-        *([f.q1, f.median, f.q3, f.std] if detail == "full" else []),
+        *([f.q1, f.median, f.q3, f.std, f.metric.newer_id] if detail == "full" else []),
     ]
+
+
+def _renumbered(figures: list[engine.Figure], asked: list[str]) -> list[str]:
+    """Which of the ids asked for mean two metrics, as a release of rocprof-compute renumbered its table."""
+    notes = []
+    for word in asked:
+        older = next((f.name for f in figures if f.id == word != f.metric.newer_id), None)
+        newer = next((f.name for f in figures if f.metric.newer_id == word != f.id), None)
+        if older and newer:
+            notes.append(f"{word} is {older} in rocprof-compute 3.3 and {newer} in 3.8; both are given.")
+    return notes
 
 
 def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
     notes = []
     gpu = targets.gpu(manifest.arch or "")
     if any(f.peak is not None for f in figures):
-        clock = manifest.facts.get("max_sclk")
-        notes.append("Peaks are theoretical" + (f", at the nominal clock of {clock:.0f} MHz." if clock else "."))
+        read = references({f.metric.peak for f in figures if f.metric.peak and f.peak is not None}).values()
+        facts = {name: fact.value for name, fact in gpu.facts.items()} | manifest.facts
+        used = frozenset[str]().union(*read)
+        clocks = [name for name in _CLOCKS if name in used and name in facts]
+        at = " and ".join(f"{_CLOCKS[name]} of {facts[name]:.0f} MHz" for name in clocks)
+        notes.append("Peaks are theoretical" + (f", at the nominal {at}." if at else "."))
     if not gpu.validated_on_hardware:
         notes.append(
             f"Formulas for {gpu.target} are checked against recorded profiles, not yet run on hardware by rooflens."
         )
-    missing = sum(1 for f in figures if f.status == "not_collected")
-    if missing:
-        notes.append(f"{missing} of {len(figures)} figures have no value; the column reason says why.")
+    for status, what in _WITHOUT.items():
+        if missing := sum(1 for f in figures if f.status == status):
+            notes.append(f"{missing} of {len(figures)} figures {what}.")
     for status in ("impossible", "suspect"):
         if odd := [f.name for f in figures if f.status == status]:
             notes.append(f"{len(odd)} figures are {status}: {', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}.")
+    for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
+        notes.append(f"Suspect: {doubt.text}.")
     if any(w.code == "no_timing" for w in manifest.warnings):
         notes.append("The profile has no usable timing for some dispatches; their rates are empty.")
     return notes
@@ -111,6 +169,12 @@ def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
     """Which of the figures combine several runs of the program, whose work and time can differ."""
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
+    if turns := [name for name, figure in {f.name: f for f in figures}.items() if figure.combined]:
+        shown = f"{', '.join(turns[:3])}{' ...' if len(turns) > 3 else ''}"
+        return [
+            f"{len(turns)} figures combine counters of different launches of a kernel, as each launch collected some "
+            f"of them; what differs between launches, such as cold caches or clocks, is in them: {shown}."
+        ]
     names = scattered(workload, read)
     if not names:
         return []
@@ -118,16 +182,31 @@ def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
     return [f"{len(names)} figures combine counters of different passes, whose runs can differ: {shown}."]
 
 
-def _next(manifest: Manifest, figures: list[engine.Figure], by_kernel: bool) -> list[NextCall]:
+def _by_time(found: list[tuple[engine.Figure, float]]) -> list[str]:
+    """Percentages of busy cycles against those of the time, where collecting counters added cycles."""
+    if not found:
+        return []
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    listed = ", ".join(f"{f.name} {f.value:.3g} -> {value:.3g} %" for f, value in found[:_SHOWN])
+    return [
+        "GRBM_GUI_ACTIVE holds more cycles than the time does at the maximum clock, so percentages of it are too low; "
+        f"of the time they are at least: {listed}{more}."
+    ]
+
+
+def _next(manifest: Manifest, figures: list[engine.Figure], all_together: bool) -> list[NextCall]:
     suggested = []
-    if not by_kernel and manifest.kernels > 1:
+    if all_together and manifest.kernels > 1:
         suggested.append(
             NextCall(
                 tool="compute_metrics",
-                arguments={"workload": manifest.id, "by_kernel": True},
+                arguments={"workload": manifest.id, "by": "kernel"},
                 why=f"the same per kernel ({manifest.kernels} kernels)",
             )
         )
+    if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:
+        arguments: dict[str, Any] = {"gpu": manifest.arch, "metrics": impossible}
+        suggested.append(NextCall(tool="plan_profile", arguments=arguments, why="the passes that hold these together"))
     if any(f.status == "not_collected" for f in figures):
         suggested.append(
             NextCall(tool="list_workloads", arguments={"workload": manifest.id}, why="which passes and counters exist")

@@ -17,7 +17,7 @@ from ..analysis.occupancy.rule import Launch, Mode, registers
 from ..analysis.problems import BadArgument, BadInput, Problem
 from ..analysis.store import Store
 from ..analysis.workload import Workload
-from .parameters import KernelName, Offset
+from .parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
 from .results import NextCall, Result, Table, table
 
 if TYPE_CHECKING:
@@ -32,7 +32,13 @@ _ONE_RULE = "NVIDIA has one rule for both modes, that of the CUDA occupancy calc
 _FAR_BELOW = 0.5
 _MARGIN = 1.05
 
-_PROFILED = {"launches": None, "time_pct": "%", "achieved_waves_per_cu": "waves", "achieved_pct": "%"}
+_PROFILED = {
+    **dict.fromkeys(("number", "configuration", "launches")),
+    "time_pct": "%",
+    "achieved_waves_per_cu": "waves",
+    "achieved_pct": "%",
+    **dict.fromkeys(("status", "reason")),
+}
 _COMPILED = {
     "target": None,
     "max_workgroup_size": "work-items",
@@ -110,6 +116,8 @@ class OccupancyResult(Result):
     achieved_waves_per_cu: float | None = None
     achieved_pct: float | None = None
     """Share of the device's wave slots that was in use on average."""
+    status: str = "ok"
+    """suspect where the profile's registers or counters behind this are doubted; ``notes`` say why."""
     limits: Table
     what_if: Table
     kernels: Table
@@ -117,19 +125,23 @@ class OccupancyResult(Result):
 
 def compute_occupancy(
     store: Store,
-    gpu: Annotated[str | None, Field(description="target: gfx90a, sm_90, ...")] = None,
-    vgprs: Annotated[int | None, Field(description="architectural VGPRs per work-item (registers per thread)")] = None,
-    agprs: Annotated[int, Field(description="accumulation VGPRs per work-item")] = 0,
-    sgprs: Annotated[int, Field(description="scalar registers per wave")] = 0,
-    lds_bytes: Annotated[int, Field(description="static LDS (shared memory) per work-group")] = 0,
-    dynamic_lds_bytes: Annotated[int, Field(description="LDS added at launch, per work-group")] = 0,
-    workgroup_size: Annotated[int | None, Field(description="work-items per work-group (threads per block)")] = None,
+    gpu: Annotated[Reference | None, Field(description="target: gfx90a, sm_90, ...")] = None,
+    vgprs: Annotated[
+        Registers | None, Field(description="architectural VGPRs per work-item (registers per thread)")
+    ] = None,
+    agprs: Annotated[Registers, Field(description="accumulation VGPRs per work-item")] = 0,
+    sgprs: Annotated[Registers, Field(description="scalar registers per wave")] = 0,
+    lds_bytes: Annotated[Bytes, Field(description="static LDS (shared memory) per work-group")] = 0,
+    dynamic_lds_bytes: Annotated[Bytes, Field(description="LDS added at launch, per work-group")] = 0,
+    workgroup_size: Annotated[
+        Registers | None, Field(description="work-items per work-group (threads per block)")
+    ] = None,
     workload: Annotated[
-        str | None, Field(description="stored workload whose kernels to take, instead of numbers")
+        Reference | None, Field(description="stored workload whose kernels to take, instead of numbers")
     ] = None,
     kernel: KernelName = None,
     code_object: Annotated[
-        str | None, Field(description="AMD .hsaco, .o, library or program whose kernels to take")
+        FilePath | None, Field(description="AMD .hsaco, .o, library or program whose kernels to take")
     ] = None,
     mode: Annotated[
         Literal["hardware", "compiler"], Field(description="what the hardware places, or what clang's remark says")
@@ -188,9 +200,6 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
     if lacking:
         text = f"Achieved occupancy ({ACHIEVED}) is not known for this workload: {lacking}."
         notes.append(Note("achieved_unknown", text))
-    elif len(launched.rows) > launched.kernels:
-        text = "Kernels launched with several sizes have several rows; achieved figures are over all launches."
-        notes.append(Note("several_sizes", text))
     return Kernels(
         f"workload {manifest.id}",
         [_profiled(arch, row, dynamic) for row in launched.rows],
@@ -295,6 +304,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         limiters=list(known.limiters) if known else [],
         achieved_waves_per_cu=first.profiled.achieved_waves_per_cu if first.profiled else None,
         achieved_pct=first.profiled.achieved_pct if first.profiled else None,
+        status=first.profiled.status if first.profiled else "ok",
         limits=table(_LIMITS, _limits(known) if known else []),
         what_if=table(_WHAT_IF, _what_if(known) if known else []),
         kernels=table(columns, rows, limit=limit, offset=offset),
@@ -367,6 +377,8 @@ def kernel_notes(kernel: Kernel, figure: Occupancy) -> list[Note]:
     if figure.mode == "hardware" and amd:
         text = "The hardware rule follows the documented allocation; rooflens has not measured it on a GPU."
         notes.append(Note("not_measured", text))
+    if kernel.profiled and kernel.profiled.doubt:
+        notes.append(Note("doubted", f"Suspect: {kernel.profiled.doubt.text}."))
     return [*notes, *_measured(kernel.profiled, figure)]
 
 

@@ -10,6 +10,9 @@ from pydantic import Field
 
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue.work import LEVELS, LevelName
+from ..analysis.engine.sums import By as Grouped
+from ..analysis.notes import Reason
+from ..analysis.problems import BadArgument
 from ..analysis.rooflines.ceilings import Ceilings, SweepPoint
 from ..analysis.rooflines.flop import FlopRoofline, Point, Rate, flop
 from ..analysis.rooflines.inputs import Asked, RooflineInputs, prepare
@@ -18,7 +21,18 @@ from ..analysis.rooflines.limits import KernelLimits
 from ..analysis.rooflines.notes import Roofline, notes
 from ..analysis.store import Store
 from ..analysis.workload import Workload
-from .parameters import CeilingSource, CeilingValues, Datatype, Detail, Dispatches, KernelName, Offset, WorkloadName
+from .configurations import about
+from .parameters import (
+    LEVEL_NAMES,
+    CeilingSource,
+    CeilingValues,
+    Datatype,
+    Detail,
+    Dispatches,
+    KernelName,
+    Offset,
+    WorkloadName,
+)
 from .results import NextCall, Result, Table, table
 
 _POINT = {
@@ -44,18 +58,28 @@ _INSTRUCTION_POINT = {
     "pct_of_peak": "%",
     "n": "dispatches",
 }
-_PIPES = ("hbm", "l2", "vl1d", "lds", "valu", "valu.issue", "matrix")
+_PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
+_MORE_PIPES = ("gl1",)
 _BUSY = ("valu", "matrix", "lds")
 _MORE_BUSY = ("vl1d", "l2", "hbm")
-"""Known on some GPUs only."""
+"""Known on some GPUs only, as those of _MORE_PIPES."""
 
 
-def _points(roofline: Roofline) -> Table:
-    """The points of one page; where further kernels follow, their rows are not known yet."""
+def _points(roofline: Roofline, numbers: Mapping[str, str]) -> Table:
+    """The points of one page; where further kernels follow, their rows are not known yet.
+
+    ``numbers`` says what each launch configuration can be asked for by, where they are apart.
+    """
     if isinstance(roofline, InstructionRoofline):
         made = _table(InstructionPoint, roofline.points, _INSTRUCTION_POINT)
     else:
         made = _table(Point, roofline.points, _POINT)
+    if numbers:
+        place = made.columns.index("kernel")
+        rows = [[numbers[row[place]], *row] for row in made.rows]
+        made = made.model_copy(
+            update={"columns": ["number", *made.columns], "units": [None, *made.units], "rows": rows}
+        )
     asked, total = roofline.inputs.asked, roofline.inputs.collected.total
     more = asked.offset + asked.limit < total
     return made.model_copy(update={"truncated": True, "total_rows": None}) if more else made
@@ -101,19 +125,30 @@ def _cell(name: str, value: Any) -> Any:
 def _pipes(limits: Sequence[KernelLimits]) -> Table:
     """Least times as shares of the run time, busy cycles, and what bounds each kernel."""
     units = [*_BUSY, *(name for name in _MORE_BUSY if any(name in one.busy for one in limits))]
+    pipes = [name for name in _PIPES if name not in _MORE_PIPES or any(name in one.shares for one in limits)]
     columns: dict[str, str | None] = {"rank": None, "dispatch": None, "time_ns": "ns", "attainable_time_ns": "ns"}
-    columns |= {f"{name}_pct": "%" for name in _PIPES} | {f"{name}_busy_pct": "%" for name in units}
-    columns |= dict.fromkeys(("bound", "limiter", "why"))
+    columns |= {f"{name}_pct": "%" for name in pipes} | {f"{name}_busy_pct": "%" for name in units}
+    columns |= dict.fromkeys(("bound", "limiter", "why", "status", "reason"))
     rows = []
     for rank, one in enumerate(limits, 1):
-        shares = {name: one.shares[name].value if name in one.shares else None for name in _PIPES}
+        shares = {name: one.shares[name].value if name in one.shares else None for name in pipes}
         most = max((s for s in shares.values() if s is not None), default=None)
         attainable = most * one.time_ns if most is not None and one.time_ns is not None else None
         row = {**vars(one), "rank": rank, "attainable_time_ns": attainable}
+        row |= {"status": "suspect" if one.doubted else "ok", "reason": _why_doubted(one)}
         row |= {f"{name}_pct": _pct(share) for name, share in shares.items()}
         row |= {f"{name}_busy_pct": _pct(one.busy.get(name)) for name in units}
         rows.append(row)
     return _named(columns, rows)
+
+
+def _why_doubted(one: KernelLimits) -> Reason | None:
+    """Which columns of a row are doubted, and why."""
+    by_text: dict[str, list[str]] = {}
+    for name, reason in one.doubted.items():
+        by_text.setdefault(reason.text, []).append(name)
+    told = "; ".join(f"{', '.join(names)}: {text}" for text, names in by_text.items())
+    return Reason("doubted", told) if told else None
 
 
 def _pct(share: float | None) -> float | None:
@@ -124,7 +159,8 @@ def _ceilings(inputs: RooflineInputs, kind: str, detail: str) -> Table:
     """Ceilings with the ridge point at each level; in full also their interval, share of theory and origin."""
     chosen, theory = inputs.ceilings, inputs.theory
     columns: dict[str, str | None] = {"ceiling": None, "value": None, "unit": None}
-    columns |= {f"ridge_{level}": "operations/B" for level in LEVELS}
+    levels = [level.name for level in inputs.formulas.level]
+    columns |= {f"ridge_{level}": "operations/B" for level in levels}
     if detail == "full":
         columns |= {"low": None, "high": None, "pct_of_theory": "%", "kind": None, "source": None}
     rows = []
@@ -134,7 +170,7 @@ def _ceilings(inputs: RooflineInputs, kind: str, detail: str) -> Table:
             continue
         best = theory.value(name)
         row = {**vars(ceiling), "ceiling": name, "pct_of_theory": 100 * ceiling.value / best if best else None}
-        row |= {f"ridge_{level}": None if name.endswith(".bw") else chosen.ridge(name, level) for level in LEVELS}
+        row |= {f"ridge_{level}": None if name.endswith(".bw") else chosen.ridge(name, level) for level in levels}
         rows.append(row)
     return _named(columns, rows)
 
@@ -144,7 +180,7 @@ def _sweep(ceilings: Ceilings) -> Table:
     return _table(SweepPoint, ceilings.sweep, {"intensity": "operations/B"})
 
 
-def _next(workload: str, roofline: Roofline, datatype: str | None) -> list[NextCall]:
+def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapping[str, str]) -> list[NextCall]:
     suggested = []
     here, inputs = {"workload": workload}, roofline.inputs
     flops = isinstance(roofline, FlopRoofline)
@@ -156,13 +192,14 @@ def _next(workload: str, roofline: Roofline, datatype: str | None) -> list[NextC
                 why="the instruction roofline needs no FLOP counters",
             )
         )
-    limiter = next((one.limiter for one in roofline.limits if one.limiter in catalog.SUBSYSTEMS), None)
-    if limiter:
+    limited = next((one for one in roofline.limits if one.limiter in catalog.SUBSYSTEMS), None)
+    if limited:
+        number = numbers[limited.kernel]
         suggested.append(
             NextCall(
                 tool="compute_metrics",
-                arguments={**here, "metrics": [limiter], "kernel": "#1"},
-                why=f"what {limiter} does in the longest kernel",
+                arguments={**here, "metrics": [limited.limiter], "kernel": number},
+                why=f"what {limited.limiter} does in {number}",
             )
         )
     if any(one.bound == "unknown" for one in roofline.limits):
@@ -205,11 +242,14 @@ def compute_roofline(
         Literal["flop", "instruction"],
         Field(description="operations per byte, or instructions per byte and per transaction"),
     ] = "flop",
-    levels: Annotated[list[LevelName] | None, Field(description="memory levels to relate to; default: all")] = None,
+    levels: Annotated[
+        list[LevelName] | None, Field(max_length=LEVEL_NAMES, description="memory levels; default: all")
+    ] = None,
     datatype: Datatype = None,
     ceiling_source: CeilingSource = "empirical",
     by: Annotated[
-        Literal["kernel", "dispatch"], Field(description="a point for each kernel, or for each dispatch")
+        Literal["kernel", "launch", "dispatch"],
+        Field(description="a point for each kernel, launch configuration (#1.2), or dispatch"),
     ] = "kernel",
     dispatches: Dispatches = None,
     ceilings: CeilingValues = {},  # noqa: B006
@@ -219,10 +259,18 @@ def compute_roofline(
 ) -> RooflineResult:
     """Hierarchical roofline: intensity, achieved and attainable rate per kernel and memory level, and what bounds it
     (memory, compute, latency; the limiter), from all pipes and levels together."""
-    shown = [level for level in LEVELS if levels is None or level in levels]
-    with Workload.open(store, workload) as opened:
-        inputs = prepare(opened, Asked(kernel, dispatches, by, limit, offset), ceiling_source, ceilings)
-    roofline = instruction(inputs, shown) if kind == "instruction" else flop(inputs, shown, datatype)
+    drawn = [level for level in LEVELS if levels is None or level in levels]
+    with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
+        groups: Grouped = "dispatch" if by == "dispatch" else "kernel"
+        inputs = prepare(opened, Asked(kernel, dispatches, groups, limit, offset), ceiling_source, ceilings)
+        shown = list(dict.fromkeys(work.kernel for work in inputs.collected.groups))
+        together = shown if by == "kernel" else []
+        told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
+        numbers = {name: f"#{opened.kernels[name].number}" for name in shown}
+    known = [level.name for level in inputs.formulas.level]
+    if absent := [level for level in levels or () if level not in known]:
+        raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
+    roofline = instruction(inputs, drawn) if kind == "instruction" else flop(inputs, drawn, datatype)
     return RooflineResult(
         workload=opened.id,
         name=opened.name,
@@ -231,11 +279,11 @@ def compute_roofline(
         ceiling_source=inputs.ceilings.kind,
         device=inputs.ceilings.device,
         ceilings=_ceilings(inputs, kind, detail),
-        points=_points(roofline),
+        points=_points(roofline, numbers if opened.by == "launch" else {}),
         pipes=_pipes(roofline.limits),
         operations=_operations(roofline.rates) if isinstance(roofline, FlopRoofline) else None,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
         sweep=_sweep(inputs.ceilings) if detail == "full" and inputs.ceilings.sweep else None,
-        notes=[note.text for note in notes(roofline, shown)],
-        next=_next(opened.id, roofline, datatype),
+        notes=[*(note.text for note in notes(roofline, drawn)), *told.notes],
+        next=[*told.next, *_next(opened.id, roofline, datatype, numbers)],
     )

@@ -15,13 +15,12 @@ from ..analysis.diagnosis.evidence import Evidence
 from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
-from .parameters import Detail, KernelName, WorkloadName
+from .configurations import about
+from .parameters import By, Detail, KernelName, WorkloadName
 from .results import NextCall, Result
 
 _ADVICE = 2
 """Actions named for the first finding of a kernel; detail="full" has all of all."""
-_NAME = 120
-"""Characters of a kernel's name in a summary, where its rank names it: templates fill pages."""
 _CHANGE = 100
 """Characters of an earlier change that are repeated."""
 
@@ -40,13 +39,15 @@ def diagnose_bottleneck(
     store: Store,
     workload: WorkloadName = "latest",
     kernel: KernelName = None,
+    by: By = "kernel",
     top_n: Annotated[int, Field(ge=1, le=50, description="kernels, and findings of each")] = 3,
     detail: Detail = "summary",
 ) -> DiagnosisResult:
     """What holds each kernel back: subsystem, confidence, evidence with SQL, contradictions, advice, an upper bound
     of the speed-up, and the counters that would decide what is open."""
-    with Workload.open(store, workload) as opened:
+    with Workload.open(store, workload, kernel, by) as opened:
         diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
+        told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
     manifest, log = opened.manifest, experiments.entries(store)
     kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
     if detail == "summary":
@@ -57,8 +58,8 @@ def diagnose_bottleneck(
         arch=manifest.arch,
         total_kernels=total,
         kernels=kernels,
-        notes=_notes(manifest, diagnoses, total),
-        next=_next(manifest, diagnoses),
+        notes=[*_notes(manifest, diagnoses, total), *told.notes],
+        next=[*_next(manifest, diagnoses), *told.next],
     )
 
 
@@ -90,7 +91,6 @@ def _with_tried(diagnosis: Diagnosis, log: Sequence[experiments.Entry]) -> Diagn
 
 def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
     """A summary: evidence and advice of the verdict; of the first kernel's other findings the evidence too."""
-    name = diagnosis.kernel if len(diagnosis.kernel) <= _NAME else diagnosis.kernel[:_NAME] + "..."
     leading = [replace(f, evidence=_met(f), advice=f.advice[:_ADVICE]) for f in diagnosis.findings[:1]]
     others = [
         replace(
@@ -102,7 +102,7 @@ def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
         )
         for f in diagnosis.findings[1:]
     ]
-    return replace(diagnosis, kernel=name, findings=leading + others)
+    return replace(diagnosis, findings=leading + others)
 
 
 def _met(finding: Finding) -> list[Evidence]:
@@ -118,10 +118,13 @@ def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int) -> list[s
         "speedup_bound is an upper bound for the same work: pipes and memory levels overlap perfectly and run at their "
         "ceilings. 1 means at the ceiling: only less work helps. evidence.sql runs in query_counters."
     ]
-    if unsure := [f"#{d.rank}" for d in diagnoses if d.verdict.confidence < score.CONFIDENT]:
+    if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < score.CONFIDENT]:
         notes.append(
             f"Not certain for {', '.join(unsure)}: counters that would decide are missing; do not act on it yet."
         )
+    for doubt in dict.fromkeys(d.verdict.doubt for d in diagnoses if d.verdict.doubt):
+        doubted = ", ".join(f"#{d.rank}" for d in diagnoses if d.verdict.doubt == doubt)
+        notes.append(f"Suspect for {doubted}, figures that decide are doubted: {doubt.text}.")
     if total > len(diagnoses):
         notes.append(f"{total - len(diagnoses)} shorter kernels are not shown; kernel= or top_n= shows them.")
     if not targets.gpu(manifest.arch or "").validated_on_hardware:
@@ -139,11 +142,11 @@ def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> list[NextCall]:
             NextCall(
                 tool="plan_profile",
                 arguments={"gpu": manifest.arch, "metrics": metrics},
-                why=f"the counters that would decide for #{open_ones[0].rank}",
+                why=f"the counters that would decide for #{open_ones[0].number}",
             )
         )
     first = diagnoses[0]
-    arguments = {"workload": manifest.id, "kernel": f"#{first.rank}"}
+    arguments = {"workload": manifest.id, "kernel": f"#{first.number}"}
     if first.verdict.subsystem == "occupancy":
         calls.append(NextCall(tool="compute_occupancy", arguments=arguments, why="the smallest change for more waves"))
     else:

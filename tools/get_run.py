@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,21 +16,24 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.problems import NotFound, StoreProblem
 from ..analysis.store import Store
 from .benchmarks import report as peak_tables
+from .codeobject.triton import PLACES, caches, sources
 from .list_workloads import list_workloads
-from .parameters import WaitSeconds
+from .parameters import Reference, WaitSeconds
+from .profilers.failures import PROGRAM, explained, messages
 from .profilers.tables.files import head
-from .profilers.tables.names import plain_text
 from .results import NextCall, Result, Table, table
 from .runner import state as runs
+from .runner.printed import last_words, own_lines
 from .runner.program import redacted, secrets
 from .runner.state import FINAL, LOGS, UNFINISHED, BenchmarkRun, ProfileRun, RunState
 
 LONGEST_WAIT_S = 50.0
 """Clients give up on a call after a minute."""
-_KERNELS, _NAME = 5, 160
-_LINES, _LINE = 15, 300
+_KERNELS = 5
 _HEAD = 20_000
-_COLUMNS = {"rank": None, "kernel": None, "calls": None, "total_ns": "ns", "pct": "%"}
+_ECHO = re.compile(r"==(?:PROF|WARNING)==|The application returned an error|An error occurred while trying to profile")
+"""What ncu says of a program that failed for itself."""
+_COLUMNS = {"rank": None, "kernel": None, "calls": None, "total_ns": "ns", "pct": "%", "configurations": None}
 
 
 class RunResult(Result):
@@ -45,6 +51,8 @@ class RunResult(Result):
     problem: str | None = None
     kernels: Table | None = None
     """The longest kernels of the workload."""
+    sources: Table | None = None
+    """Where those of them were written that Triton compiled, also for torch.compile."""
     ceilings: Table | None = None
     """Of a benchmark run: what was measured so far."""
     result: dict[str, Any] = {}
@@ -56,7 +64,7 @@ class RunResult(Result):
 
 def get_run(
     store: Store,
-    run_id: Annotated[str, Field(description='id, unique id prefix or "latest"')] = "latest",
+    run_id: Annotated[Reference, Field(description='id, unique id prefix or "latest"')] = "latest",
     wait_s: WaitSeconds = 0,
 ) -> RunResult:
     """How a run stands: progress, then its workload and longest kernels, or why it failed with the end of its output.
@@ -80,13 +88,14 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         state=state.state,
         progress=state.activity,
         steps_done=len(state.finished),
-        steps=len(run.steps),
+        steps=len(state.steps or run.steps),
         elapsed_s=round((ended_ns - run.created_ns) / 1e9, 1),
         workload=workload,
         partial=state.partial,
         kernels=kernels,
+        sources=_sources(run, kernels),
         warnings=[*warnings, *lost],
-        notes=run.notes,
+        notes=[*run.notes, *state.remarks],
         next=_next(run, state, workload, result.get("arch")),
     )
     problem = state.problem.problem().text if state.problem and final else ""
@@ -110,40 +119,68 @@ def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str
         # Removed or damaged since the run ended.
         return None, [problem.text]
     kernels = [dict(zip(full.columns, row, strict=True)) for row in full.rows]
-    rows = [[plain_text(v, _NAME) if isinstance(v := k[name], str) else v for name in _COLUMNS] for k in kernels]
+    rows = [[kernel[name] for name in _COLUMNS] for kernel in kernels]
     return table(_COLUMNS, rows).model_copy(update={"total_rows": full.total_rows, "truncated": full.truncated}), []
 
 
+def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | None:
+    """From the caches of this machine, where the program ran here and with the folders that we know."""
+    if not (isinstance(run, ProfileRun) and kernels and run.host == os.uname().nodename):
+        return None
+    if set(PLACES) & set(run.variables):
+        return None
+    names = [str(row[kernels.columns.index("kernel")]) for row in kernels.rows]
+    found = sources(names, caches(os.environ), run.created_ns / 1e9)
+    rows = [[source.kernel, source.file, source.line] for source in found]
+    return table({"kernel": None, "file": None, "line": None}, rows) if rows else None
+
+
 def _explained(run: ProfileRun, state: RunState, folder: Path) -> str:
-    """A failure in our words where what the profiler printed is known to us; empty otherwise."""
+    """A failure in our words where what the profiler or the program printed is known to us; empty otherwise."""
     from .profilers import drivers
 
     if not (run.profiler and state.fault and state.problem and state.problem.kind in ("BadInput", "MissingTool")):
         return ""
     # A failure after the last step concerns all of them.
-    at_fault = [step for step in run.steps if step == state.fault] or run.steps
-    printed = [text for stream in ("err", "out") for step in at_fault if (text := _log(folder, step, stream))]
-    printed += [text for step in at_fault if (text := _own_log(run, step, folder))]
-    problem = drivers.profiler(run.profiler).explain(state.status or 0, "\n".join(printed))
+    steps = state.steps or run.steps
+    at_fault = [step for step in steps if step == state.fault] or steps
+    streams = [text for stream in ("err", "out") for step in at_fault if (text := _log(folder, step, stream))]
+    own_logs = [text for step in at_fault if (text := _own_log(run, step, folder))]
+    status = state.status or 0
+    problem = drivers.profiler(run.profiler).explain(status, "\n".join([*streams, *own_logs]))
+    if problem is None:
+        said = "\n".join(line for text in streams for line in own_lines(text, messages(run.profiler)))
+        problem = explained(PROGRAM, status, said, {"interpreter": _interpreter(run)})
     return problem.text if problem else ""
+
+
+def _interpreter(run: ProfileRun) -> str:
+    """What the first word of the command is, where that can be told now."""
+    first = shlex.split(run.command)[0] if run.command else ""
+    if "/" in first or "PATH" in run.variables:
+        return first
+    found = shutil.which(first, path=os.environ.get("PATH"))
+    return f"{found}, the {first} on the server's PATH" if found else first
 
 
 def _last_lines(run: ProfileRun, state: RunState, folder: Path) -> str:
     """The last lines of what the program at fault printed. What our own calls print is for the log alone."""
-    if state.fault not in run.steps:
+    if state.fault not in (state.steps or run.steps):
         return ""
-    messages = [line for line in _own_log(run, state.fault, folder).splitlines() if line.startswith("==")]
-    for stream in ("err", "out"):
-        printed = [*_log(folder, state.fault, stream).splitlines(), *messages]
-        if lines := [plain_text(line, _LINE) for line in printed if line.strip()]:
-            return "\n".join(lines[-_LINES:])
-    return ""
+    banner = messages(run.profiler)
+    err, out = (_log(folder, state.fault, stream) for stream in ("err", "out"))
+    printed = [line for text in (err, out, _own_log(run, state.fault, folder)) for line in text.splitlines()]
+    told = [line for line in printed if banner and banner.match(line)]
+    own = own_lines(err, banner), own_lines(out, banner)
+    # Where the program tells why it failed, its profiler's account of that says nothing.
+    return last_words(*own, [line for line in told if not any(own) or not _ECHO.search(line)])
 
 
 def _log(folder: Path, step: str, stream: str) -> str:
     """What a step printed, as far as it was kept."""
     path = folder / LOGS / f"{step}.{stream}"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    # Bytes, because reading it as a text would make lines of what a carriage return overwrites.
+    return path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
 
 
 def _own_log(run: ProfileRun, step: str, folder: Path) -> str:
@@ -151,9 +188,12 @@ def _own_log(run: ProfileRun, step: str, folder: Path) -> str:
     from .profilers import drivers
 
     name = drivers.profiler(run.profiler).LOG if run.profiler else None
-    places = [folder / UNFINISHED / step / name, folder / run.out / step / name] if name else []
-    path = next((place for place in places if place.is_file()), None)
-    return head(path, _HEAD).decode("utf-8", "replace") if path else ""
+    if name is None:
+        return ""
+    # Where it writes a page itself, its messages stand before the table.
+    places = [place / step for place in (folder / UNFINISHED, folder / run.out)]
+    files = [file for place in places for file in (place / name, *sorted(place.glob("*.csv"))) if file.is_file()]
+    return head(files[0], _HEAD).decode("utf-8", "replace") if files else ""
 
 
 def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, arch: str | None) -> list[NextCall]:

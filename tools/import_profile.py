@@ -14,9 +14,9 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
-from .parameters import Tags
+from .parameters import FilePath, Reference, Tags
 from .profilers.registry import reader_for
-from .profilers.tables.checks import doubts
+from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import plain_text
@@ -45,13 +45,15 @@ class ImportResult(Result):
 
 def import_profile(
     store: Store,
-    path: Annotated[str, Field(description="folder or file that the profiler wrote")],
+    path: Annotated[FilePath, Field(description="folder or file that the profiler wrote")],
     format: Annotated[
-        str, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu or perf")
+        Reference, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu, cupti or perf")
     ] = "auto",
-    name: Annotated[str | None, Field(description="name of the workload; default: as the profile is called")] = None,
+    name: Annotated[
+        Reference | None, Field(description="name of the workload; default: as the profile is called")
+    ] = None,
     tags: Tags | None = None,
-    gpu: Annotated[str | None, Field(description="target (gfx90a) where the profile does not state it")] = None,
+    gpu: Annotated[Reference | None, Field(description="target (gfx90a) where the profile does not state it")] = None,
 ) -> ImportResult:
     """Read a profile taken elsewhere (rocprof-compute, omniperf, rocprof, rocprofv3, ncu, perf stat) into the store."""
     if gpu is not None and gpu not in targets.targets():
@@ -98,8 +100,11 @@ def imported(
         work.mkdir()
         with readable(source), database(source, work) as con:
             manifest, merged = reader.read(con, source, folder)
+            manifest.sampled = merged.sampled
             amend(manifest, merged)
-            merged.warnings += doubts(con, folder, manifest, merged)
+            found = faults(con, folder, manifest, merged)
+            manifest.doubts = [*of_readers(merged.warnings), *(doubt for one in found for doubt in one.doubts)]
+            merged.warnings += [one.note for one in found]
         shutil.rmtree(work)
         manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
         manifest.dispatches, manifest.kernels = merged.dispatches, merged.kernels

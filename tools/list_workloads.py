@@ -7,32 +7,48 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..analysis.configurations import kernel_of
+from ..analysis.coverage import counted_launches
+from ..analysis.doubts import TIME
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
-from .parameters import Offset
+from .parameters import By, Offset, Reference
 from .results import NextCall, Result, Table, table
 
 _WORKLOADS = dict.fromkeys(
     ("workload", "name", "created", "arch", "device", "kernels", "dispatches", "counters", "format", "tags")
 )
-_KERNELS = {
-    **dict.fromkeys(("rank", "kernel", "calls")),
-    **dict.fromkeys(("total_ns", "mean_ns", "median_ns", "min_ns", "max_ns"), "ns"),
-    "pct": "%",
-    **dict.fromkeys(("vgpr", "agpr", "sgpr")),
-    **dict.fromkeys(("lds_bytes", "scratch_bytes"), "B"),
+_TIMES = {**dict.fromkeys(("total_ns", "mean_ns", "median_ns", "min_ns", "max_ns"), "ns"), "pct": "%"}
+_TAKEN = {**dict.fromkeys(("vgpr", "agpr", "sgpr")), **dict.fromkeys(("lds_bytes", "scratch_bytes"), "B")}
+_TRUST = dict.fromkeys(("status", "reason"))
+_KERNELS = {**dict.fromkeys(("rank", "kernel", "calls")), **_TIMES, **_TAKEN, "configurations": None, **_TRUST}
+_LAUNCHES = {
+    **dict.fromkeys(("number", "kernel", "configuration", "calls")),
+    **_TIMES,
+    **dict.fromkeys(("grid", "workgroup_size"), "work-items"),
+    **_TAKEN,
+    "cluster": "work-groups",
+    **_TRUST,
 }
+_COUNTED = "counted"
+"""The column of launches that hold counters, where only some were to be counted."""
 _PASSES = dict.fromkeys(("pass", "source", "dispatches", "matched", "unmatched", "counters"))
 
 _BY_TIME = """
 SELECT row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)) AS rank, kernel, count(*),
        sum(duration_ns), avg(duration_ns), median(duration_ns), min(duration_ns), max(duration_ns),
        100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), max(vgpr), max(agpr), max(sgpr), max(lds_bytes),
-       max(scratch_bytes)
+       max(scratch_bytes), count(DISTINCT launch)
 FROM {} GROUP BY kernel ORDER BY rank"""
+_BY_LAUNCH = """
+SELECT d.kernel, any_value(configuration), count(*), sum(duration_ns) AS total, avg(duration_ns), median(duration_ns),
+       min(duration_ns), max(duration_ns), 100 * total / sum(total) OVER (), any_value(grid),
+       any_value(workgroup_size), any_value(vgpr), any_value(agpr), any_value(sgpr), any_value(lds_bytes),
+       any_value(scratch_bytes), any_value(cluster)
+FROM {} d GROUP BY d.kernel ORDER BY total DESC NULLS LAST, min(dispatch_id)"""
 _STATED = """
 SELECT row_number() OVER (ORDER BY total_ns DESC NULLS LAST) AS rank, kernel, calls, total_ns, mean_ns, NULL, min_ns,
-       max_ns, 100 * total_ns / sum(total_ns) OVER (), NULL, NULL, NULL, NULL, NULL
+       max_ns, 100 * total_ns / sum(total_ns) OVER (), NULL, NULL, NULL, NULL, NULL, NULL
 FROM {} ORDER BY rank"""
 _BY_PASS = """
 SELECT name, source, dispatches, matched, unmatched, len(string_split(nullif(counters, ''), ','))
@@ -66,16 +82,17 @@ class WorkloadsResult(Result):
 def list_workloads(
     store: Store,
     workload: Annotated[
-        str | None,
-        Field(description='one workload with its kernels: id, unique id prefix, name or "latest"; default: all'),
+        Reference | None,
+        Field(description='its kernels: id, unique id prefix, name or "latest"; default: all workloads'),
     ] = None,
+    by: By = "kernel",
     limit: Annotated[int, Field(ge=1, le=100000, description="rows in one answer")] = 20,
     offset: Offset = 0,
 ) -> WorkloadsResult:
     """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time, registers and LDS."""
     if not workload:
         return _all(store, limit, offset)
-    with Workload.open(store, workload) as opened:
+    with Workload.open(store, workload, by=by) as opened:
         return _one(opened, limit, offset)
 
 
@@ -106,7 +123,7 @@ def _row(manifest: Manifest) -> list[Any]:
 
 def _one(workload: Workload, limit: int, offset: int) -> WorkloadsResult:
     manifest = workload.manifest
-    kernels = _rows(workload, "dispatches", _BY_TIME) or _rows(workload, "kernel_stats", _STATED)
+    columns, kernels = _launches(workload) if workload.by == "launch" else _kernels(workload)
     passes = _rows(workload, "passes", _BY_PASS)
     detail = WorkloadDetail(
         id=manifest.id,
@@ -122,19 +139,75 @@ def _one(workload: Workload, limit: int, offset: int) -> WorkloadsResult:
         facts=manifest.facts,
         passes=table(_PASSES, passes),
     )
-    why = "metrics of the longest kernel"
-    suggested = [NextCall(tool="compute_metrics", arguments={"workload": manifest.id, "kernel": "#1"}, why=why)]
     return WorkloadsResult(
         workload=detail,
-        table=table(_KERNELS, kernels, limit=limit, offset=offset),
+        table=table(columns, kernels, limit=limit, offset=offset),
         notes=[w.text for w in manifest.warnings],
-        next=suggested if manifest.dispatches else [],
+        next=_next(workload) if manifest.dispatches else [],
     )
+
+
+def _next(workload: Workload) -> list[NextCall]:
+    """The metrics of what takes most of the time, and the configurations of kernels that have several."""
+    longest = next(iter(workload.kernels.values()))
+    calls = [
+        NextCall(
+            tool="compute_metrics",
+            arguments={"workload": workload.id, "kernel": f"#{longest.number}"},
+            why=f"metrics of #{longest.number}, which takes most of the time",
+        )
+    ]
+    if workload.by == "kernel" and any(k.configurations > 1 for k in workload.kernels.values()):
+        calls.append(
+            NextCall(
+                tool="list_workloads",
+                arguments={"workload": workload.id, "by": "launch"},
+                why="launch configurations apart, with their sizes and times",
+            )
+        )
+    return calls
+
+
+def _kernels(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:
+    """Columns and rows of kernels by time."""
+    rows = _rows(workload, "dispatches", _BY_TIME)
+    counted = bool(rows)
+    rows = [[*row, *_trust(workload, str(row[1]))] for row in rows or _rows(workload, "kernel_stats", _STATED)]
+    return _with_counted(workload, _KERNELS, rows, [row[1] for row in rows]) if counted else (_KERNELS, rows)
+
+
+def _launches(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:
+    """Columns and rows of launch configurations by time, each under the name of its kernel."""
+    rows = [list(row) for row in workload.rows(_BY_LAUNCH.format(workload.relation("dispatches")))]
+    labels = [row[0] for row in rows]
+    named = []
+    for row in rows:
+        label, configuration, *figures = row
+        number = f"#{workload.kernels[label].number}"
+        kernel = kernel_of(label, configuration)
+        named.append([number, kernel, configuration, *figures, *_trust(workload, kernel)])
+    return _with_counted(workload, _LAUNCHES, named, labels)
+
+
+def _with_counted(
+    workload: Workload, columns: dict[str, str | None], rows: list[list[Any]], names: list[str]
+) -> tuple[dict[str, str | None], list[list[Any]]]:
+    """With the launches that hold counters as a column, where only some were to be counted."""
+    if not workload.manifest.sampled:
+        return columns, rows
+    counted = counted_launches(workload)
+    return {**columns, _COUNTED: None}, [[*row, counted.get(n, 0)] for row, n in zip(rows, names, strict=True)]
 
 
 def _rows(workload: Workload, name: str, sql: str) -> list[list[Any]]:
     """The rows of one query over one table of a workload; none where it has no such table."""
     return [list(row) for row in workload.rows(sql.format(workload.relation(name)))] if workload.has(name) else []
+
+
+def _trust(workload: Workload, kernel: str) -> tuple[str, str | None]:
+    """Whether the times of a kernel are to be trusted, and why not."""
+    doubt = workload.doubts.about(frozenset({TIME}), [kernel])
+    return ("suspect", doubt.text) if doubt else ("ok", None)
 
 
 def _time(manifest: Manifest) -> str:

@@ -1,53 +1,143 @@
-"""The parameters that several tools take, each with its meaning: a client reads it in the schema of every tool."""
+"""The parameters that several tools take, each with its meaning and its bounds.
+
+A client reads the meaning in the schema of every tool; a bound when it is broken.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
-WorkloadName = Annotated[str, Field(description='stored workload: id, unique id prefix, name, or "latest"')]
+REFERENCE_CHARACTERS = 300
+"""Of an id, a name, a target: whatever names one thing."""
+KERNEL_CHARACTERS = 8_000
+"""Of a kernel's name or pattern: the longest name that is kept, as an answer may show it."""
+SENTENCE_CHARACTERS = 10_000
+PATH_CHARACTERS = 4_096
+SQL_CHARACTERS = 65_536
+DISPATCH_IDS, DISPATCH_CHARACTERS = 10_000, 100_000
+"""Of dispatches: ids in a list, characters in a text."""
+LARGEST_ID = 2**63 - 1
+METRIC_NAMES, TAG_LABELS, CEILING_NAMES = 2_000, 100, 200
+LEVEL_NAMES, VERSIONS, GROUPS, PATTERNS = 20, 100, 50, 50
+WORDS, WORD_CHARACTERS, VARIABLES = 10_000, 131_072, 1_000
+"""Of a command and its environment: what Linux takes for one word."""
+LONGEST_ASKED_S, LONGEST_RUN_S = 3_600.0, 604_800.0
+MOST_ROWS, MOST_SKIPPED = 100_000, 10**9
+LARGEST_RATE = 1e15
+"""GB/s or GFLOP/s: a million times what any machine has."""
+_FILE_NAME_BYTES = 255
+_TOO_MANY_DIGITS = re.compile(r"\d{20}")
+MOST_REGISTERS, MOST_BYTES, MOST_ITEMS = 1_000_000, 2**40, 2**31
+
+
+def _path(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "it is empty; give the path of a file or folder")
+    if any(len(part.encode()) > _FILE_NAME_BYTES for part in text.split("/")):
+        raise PydanticCustomError("long_name", "a name in it has more bytes than any file system takes")
+    return text
+
+
+def _program_first(words: list[str]) -> list[str]:
+    if words and words[0]:
+        _path(words[0][: PATH_CHARACTERS + 1])
+    return words
+
+
+def _ids(text: str) -> str:
+    if _TOO_MANY_DIGITS.search(text):
+        raise PydanticCustomError("large_id", "a dispatch id has at most 19 digits")
+    return text
+
+
+def _at_least_one(metrics: list[str]) -> list[str]:
+    if not metrics:
+        raise PydanticCustomError(
+            "no_metrics", 'it is empty; name some, leave it out for the preset overview, or give ["*"] for all'
+        )
+    return metrics
+
+
+Reference = Annotated[str, Field(max_length=REFERENCE_CHARACTERS)]
+"""The name of one thing: a workload, a target, a metric."""
+Pattern = Annotated[str, Field(max_length=KERNEL_CHARACTERS)]
+Sentence = Annotated[str, Field(max_length=SENTENCE_CHARACTERS)]
+FilePath = Annotated[str, Field(max_length=PATH_CHARACTERS), AfterValidator(_path)]
+Word = Annotated[str, Field(max_length=WORD_CHARACTERS)]
+CommandWords = Annotated[list[Word], Field(max_length=WORDS), AfterValidator(_program_first)]
+MetricNames = Annotated[list[Reference], Field(max_length=METRIC_NAMES)]
+SomeMetrics = Annotated[MetricNames, AfterValidator(_at_least_one)]
+Launches = Annotated[list[Annotated[int, Field(ge=1, le=MOST_ITEMS)]], Field(max_length=2)]
+LaunchCount = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
+MaxPasses = Annotated[int, Field(ge=1, le=100_000)]
+DeviceName = Reference | Annotated[int, Field(ge=0, le=1_000)]
+Versions = Annotated[list[Reference], Field(max_length=VERSIONS)]
+Patterns = Annotated[list[Pattern], Field(max_length=PATTERNS)]
+Registers = Annotated[int, Field(ge=0, le=MOST_REGISTERS)]
+Bytes = Annotated[int, Field(ge=0, le=MOST_BYTES)]
+
+WorkloadName = Annotated[Reference, Field(description='id, unique id prefix, name or "latest"')]
 KernelName = Annotated[
-    str | None,
-    Field(description='regular expression searched in the kernel\'s name, or rank by total time: "#1", "#1,#3"'),
+    Pattern | None,
+    Field(description="RE2 pattern for its name, or rank by time: #1, or #1,#3; #1.2: its 2nd launch configuration"),
 ]
+By = Annotated[Literal["kernel", "launch"], Field(description="launch: launch configurations apart")]
 Dispatches = Annotated[
-    list[int] | str | None, Field(description='only these dispatch ids: [0, 2] or "0,2,5-9"; default: all')
+    Annotated[list[Annotated[int, Field(ge=0, le=LARGEST_ID)]], Field(max_length=DISPATCH_IDS)]
+    | Annotated[str, Field(max_length=DISPATCH_CHARACTERS), AfterValidator(_ids)]
+    | None,
+    Field(description='dispatch ids: [0, 2] or "0,2,5-9"; default: all'),
 ]
 Datatype = Annotated[
-    str | None,
+    Reference | None,
     Field(
-        description="operations counted: default all floating point together; iop (integers), one type (f16, i8), one "
-        "pipe's type (matrix.bf16), or all (a point each)"
+        description="operations counted: default floating point; iop (integers), a type (f16, i8), a pipe's type "
+        "(matrix.bf16), or all (a point each)"
     ),
 ]
 CeilingSource = Annotated[
     Literal["empirical", "theoretical"],
-    Field(description="measured ceilings (theory where none were measured), or theory: units x rate x clock"),
+    Field(description="measured ceilings (theory where there are none), or theory"),
 ]
 CeilingValues = Annotated[
-    dict[str, float],
-    Field(description='ceilings stated by hand, before measured ones, GB/s or GFLOP/s: {"hbm.bw": 1390}'),
+    dict[Reference, Annotated[float, Field(ge=-LARGEST_RATE, le=LARGEST_RATE)]],
+    Field(
+        max_length=CEILING_NAMES,
+        description='ceilings stated by hand, before measured ones, GB/s or GFLOP/s: {"hbm.bw": 1390}',
+    ),
 ]
-Detail = Annotated[Literal["summary", "full"], Field(description="full: everything, at several times the length")]
+Detail = Annotated[Literal["summary", "full"], Field(description="full: everything, several times as long")]
 Metrics = Annotated[
-    list[str],
+    SomeMetrics,
     Field(
         description="names (l2.hit_rate_pct), ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets "
         "(overview, memory, compute, diagnosis, roofline, ...) or *"
     ),
 ]
-Offset = Annotated[int, Field(ge=0, description="rows to skip: where the previous page ended")]
+Offset = Annotated[int, Field(ge=0, le=MOST_SKIPPED, description="rows to skip")]
 WaitSeconds = Annotated[
-    float, Field(ge=0, description="seconds to wait for the run before answering with its state; it goes on meanwhile")
+    float,
+    Field(
+        ge=0,
+        le=LONGEST_ASKED_S,
+        description="seconds to wait for its end; it goes on meanwhile",
+    ),
 ]
-ProfilerName = Annotated[str, Field(description="auto, or rocprofv3, rocprof, rocprofv2, ncu, perf: the one to drive")]
+ProfilerName = Annotated[Reference, Field(description="auto, rocprofv3, rocprof, rocprofv2, ncu or perf")]
 Replay = Annotated[
-    Literal["auto", "application", "kernel"],
-    Field(description="how passes repeat: the whole program per pass, or each kernel within one run"),
+    Literal["auto", "application", "kernel", "iteration"],
+    Field(description="how passes repeat; iteration: they take turns in one run (rocprofv3)"),
 ]
 HypothesisText = Annotated[
-    str | None, Field(description="what the change was expected to do; kept in the experiment log (SQL table log)")
+    Sentence | None,
+    Field(description="what the change should do; kept in the SQL table log"),
 ]
-ChangeText = Annotated[str | None, Field(description="what was changed in the code, in a sentence; kept in the log")]
-Tags = Annotated[list[str], Field(description='labels of the workload, for SQL and list_workloads: ["v2", "tuned"]')]
+ChangeText = Annotated[Sentence | None, Field(description="what was changed in the code; kept there too")]
+Tags = Annotated[
+    list[Reference],
+    Field(max_length=TAG_LABELS, description='labels of the workload: ["v2", "tuned"]'),
+]

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import pydantic
 from pydantic import Field
 
 from ..analysis.catalogue import products, targets
 from ..analysis.planning.plan import PassPlan, plan, resolve
+from ..analysis.planning.sampling import Cost
 from ..analysis.problems import BadArgument, NotFound, near
 from ..analysis.store import Store
-from .parameters import Detail, ProfilerName, Replay
+from .parameters import (
+    MOST_ITEMS,
+    CommandWords,
+    Detail,
+    Launches,
+    MaxPasses,
+    Pattern,
+    ProfilerName,
+    Reference,
+    Replay,
+    SomeMetrics,
+)
 from .profilers import drivers
 from .profilers.drivers import Profiler as Driver
 from .profilers.request import Request, block_use, launched
@@ -78,6 +90,7 @@ _COUNTERS = 80
 class PlanResult(Result):
     """What it takes to collect the metrics."""
 
+    EXACT: ClassVar[frozenset[str]] = frozenset({"commands", "files", "prepare", "launchers"})
     gpu: str
     profiler: str
     replay: str
@@ -99,24 +112,19 @@ class PlanResult(Result):
 
 def plan_profile(
     store: Store,
-    gpu: Annotated[str, Field(description='target (gfx942), product (MI300X) or "cpu"')],
+    gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
     metrics: Annotated[
-        list[str] | None,
+        SomeMetrics | None,
         Field(description="as for compute_metrics, or a roofline point: roofline.f32.hbm; default: preset overview"),
     ] = None,
     profiler: ProfilerName = "auto",
-    profiler_version: Annotated[
-        str | None, Field(description='the version there, as it prints it: "1.0.0"; decides which options exist')
-    ] = None,
-    command: Annotated[
-        list[str] | None, Field(description='the program as an argument list: ["./app", "-n", "8"]')
-    ] = None,
+    profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
+    command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]')] = None,
     replay: Replay = "auto",
-    kernel: Annotated[str | None, Field(description="regular expression: count only these kernels")] = None,
-    launches: Annotated[list[int] | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
-    max_passes: Annotated[
-        int | None, Field(description="at most so many passes; what they cannot hold is named")
-    ] = None,
+    kernel: Annotated[Pattern | None, Field(description="regular expression: count only these kernels")] = None,
+    launches: Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
+    max_passes: Annotated[MaxPasses | None, Field(description="at most so many passes")] = None,
+    pid: Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")] = None,
     detail: Detail = "summary",
 ) -> PlanResult:
     """Passes of counters that metrics take on a GPU, how often the program runs, and the exact profiler commands to
@@ -133,6 +141,7 @@ def plan_profile(
         replay=driver.REPLAY if replay == "auto" else replay,
         target=target,
         facts=facts,
+        pid=pid,
     )
     steps = driver.steps(request, features, program=driver.NAME, out=OUT)
     lost = _lost(target, metrics, planned, driver.left_out(request, features))
@@ -156,7 +165,7 @@ def plan_profile(
         left_out=_first(planned.left_out, full),
         prepare=preparation(steps),
         commands=[by_hand(step, full) for step in shown],
-        launchers=launched(driver.NAME, steps[-1], request.command) if full else {},
+        launchers=launched(driver.NAME, steps[-1], request.command) if full and pid is None else {},
         notes=[
             *_plan_notes(planned, len(split), len(unsupported)),
             *_driver_notes(driver, request, features),
@@ -258,7 +267,18 @@ def _driver_notes(driver: Driver, request: Request, features: Any) -> list[str]:
             f"{features.version}: give profiler_version where another is installed (rocprofv3 --version; ROCm's "
             "number will do)."
         )
-    return [*notes, f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {driver.NAME} ..."]
+    if (sampler := drivers.sampler(driver.NAME)) and request.pid is None:
+        notes.append(_cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0)))
+    ranks = f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {driver.NAME} ..."
+    return [*notes, *([ranks] if request.pid is None else [])]
+
+
+def _cost(idle: Cost, second: Cost) -> str:
+    """What counting takes: ``idle`` for a program that takes no time, ``second`` for one that takes a second."""
+    times = f"Counting takes about {second.run_s - idle.run_s:.2g} times as long as the program alone"
+    extra = f", {idle.run_s:.2g} s more" if idle.run_s else ""
+    launches = f"and {second.launch_s:.2g} s for each counted launch ({second.known_by})"
+    return f"{times}{extra}, {launches}. profile_command counts a sample of the launches within a budget."
 
 
 def _summary_note(missing: int) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import uuid
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,11 +22,12 @@ from ..analysis.rooflines.flop import flop
 from ..analysis.rooflines.inputs import Asked, prepare
 from ..analysis.rooflines.instruction import instruction
 from ..analysis.rooflines.notes import Roofline
+from ..analysis.scratch import private_folder
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .benchmarks import report as peak_tables
 from .compute_occupancy import kernel_notes, of_workload
-from .parameters import CeilingSource, CeilingValues, Datatype, KernelName
+from .parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, Reference
 from .results import NextCall, Result
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 Kind = Literal["roofline", "speed_of_light", "compare", "occupancy"]
 _FOLDER = "plots"
 _MOST_FACTS = 60
+_AS_THERE = "as for compute_roofline"
 _SAME_IN_WORDS = {
     "roofline": "compute_roofline",
     "speed_of_light": "compute_metrics",
@@ -74,21 +74,22 @@ def plot(
     store: Store,
     kind: Annotated[Kind, Field(description="what to draw")],
     workload: Annotated[
-        str, Field(description='id, name or "latest"; roofline also "cpu" or a GPU uuid: its ceilings alone')
+        Reference, Field(description='id, name or "latest"; roofline also "cpu" or a GPU uuid: its ceilings alone')
     ],
-    candidate: Annotated[str | None, Field(description="compare: the workload after the change")] = None,
+    candidate: Annotated[Reference | None, Field(description="compare: the workload after the change")] = None,
     kernel: KernelName = None,
-    datatype: Datatype = None,
+    by: By = "kernel",
+    datatype: Annotated[Datatype, Field(description=_AS_THERE)] = None,
     roofline_kind: Annotated[
         Literal["flop", "instruction"] | None, Field(description="roofline: FLOP, or instructions")
     ] = None,
-    ceiling_source: CeilingSource = "empirical",
-    ceilings: CeilingValues | None = None,
+    ceiling_source: Annotated[CeilingSource, Field(description=_AS_THERE)] = "empirical",
+    ceilings: Annotated[CeilingValues | None, Field(description=_AS_THERE)] = None,
     kernels: Annotated[int, Field(ge=1, le=12, description="roofline: kernels drawn, longest first")] = 5,
     width_px: Annotated[int, Field(ge=480, le=4000, description="width of the PNG in pixels")] = 800,
 ) -> PlotResult:
     """Draw a workload as PNG and SVG: its roofline, percent of peak by subsystem (speed_of_light), two workloads side
-    by side (compare, with candidate), or occupancy. datatype to ceilings: as for compute_roofline."""
+    by side (compare, with candidate), or occupancy."""
     try:
         manifest = store.resolve(workload)
     except NotFound:
@@ -102,9 +103,9 @@ def plot(
     if kind != "roofline" and (datatype or roofline_kind or ceilings):
         raise BadArgument("datatype, roofline_kind and ceilings belong to kind='roofline'", fix="Leave them out")
     other = store.resolve(candidate) if candidate else None
-    with Workload(store, manifest) as opened:
+    with Workload.open(store, manifest, kernel, by) as opened:
         if other is not None:
-            with Workload(store, other) as after:
+            with Workload.open(store, other, kernel, by) as after:
                 drawn = compared(opened, after, kernel, width_px)
         elif kind == "occupancy":
             drawn = occupied(opened, kernel, width_px)
@@ -114,7 +115,7 @@ def plot(
             asked = RooflineOptions(roofline_kind, datatype, ceiling_source, ceilings or {}, kernels)
             drawn = on_roofline(opened, kernel, asked, width_px)
     whose = f"{manifest.id}{f'-{other.id}' if other else ''}"
-    return _answer(store, kind, manifest.id, whose, drawn, _next(kind, manifest))
+    return _answer(store, kind, manifest.id, whose, drawn, _next(kind, manifest, by))
 
 
 @dataclass(frozen=True)
@@ -254,20 +255,16 @@ def _saved(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
 
 def _saved_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
     try:
-        return _saved(_temporary(), name, drawn)
+        return _saved(private_folder() / "plots", name, drawn)
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreProblem("The picture can be written nowhere", why, "Name a store with --store") from error
 
 
-@cache
-def _temporary() -> Path:
-    """One private folder a process."""
-    return Path(tempfile.mkdtemp(prefix="rooflens-plots-"))
-
-
-def _next(kind: Kind, manifest: Manifest) -> list[NextCall]:
+def _next(kind: Kind, manifest: Manifest, by: str) -> list[NextCall]:
     arguments: dict[str, object] = {"workload": manifest.id}
+    if by == "launch" and kind != "occupancy":
+        arguments["by"] = by
     if kind in ("speed_of_light", "compare"):
         arguments["metrics"] = ["2"]
     return [NextCall(tool=_SAME_IN_WORDS[kind], arguments=arguments, why="the same figures as a table")]

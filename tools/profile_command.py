@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -20,9 +21,29 @@ from .import_profile import checked_labels, imported
 from .list_devices import survey
 from .machine.model import Roots
 from .machine.programs import ask
-from .parameters import ChangeText, HypothesisText, ProfilerName, Replay, Tags, WaitSeconds
+from .parameters import (
+    LONGEST_RUN_S,
+    VARIABLES,
+    ChangeText,
+    CommandWords,
+    DeviceName,
+    FilePath,
+    HypothesisText,
+    LaunchCount,
+    Launches,
+    MaxPasses,
+    MetricNames,
+    Pattern,
+    ProfilerName,
+    Reference,
+    Replay,
+    Tags,
+    WaitSeconds,
+    Word,
+)
 from .profilers import drivers
 from .profilers.choice import Choice, choose, facts
+from .profilers.counting import Asked, plan_counting
 from .profilers.drivers import Profiler as Driver
 from .profilers.request import Request
 from .profilers.tables.merge import Merged
@@ -42,34 +63,44 @@ _LONGEST_S = 7 * 86_400.0
 
 def profile_command(
     store: Store,
-    command: Annotated[list[str], Field(description='argument list: ["./app", "-n", "8"]; no shell')],
+    command: Annotated[CommandWords, Field(description='argument list: ["./app", "-n", "8"]; no shell')],
     metrics: Annotated[
-        list[str] | None, Field(description="as for compute_metrics; [] for times only; default: preset overview")
+        MetricNames | None, Field(description="as for compute_metrics; [] for times only; default: preset overview")
     ] = None,
-    kernel: Annotated[str | None, Field(description="regular expression: count only these kernels")] = None,
-    cwd: Annotated[str | None, Field(description="absolute folder to run it in")] = None,
+    kernel: Annotated[Pattern | None, Field(description="regular expression: count only these kernels")] = None,
+    cwd: Annotated[FilePath | None, Field(description="absolute folder to run it in")] = None,
     env: Annotated[
-        dict[str, str] | None, Field(description="environment variables beside those of the server; never stored")
+        dict[Reference, Word] | None,
+        Field(max_length=VARIABLES, description="environment variables beside those of the server; never stored"),
     ] = None,
-    gpu: Annotated[str | int | None, Field(description='index, uuid or "cpu"; default: the first GPU')] = None,
+    gpu: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: the first GPU')] = None,
     profiler: ProfilerName = "auto",
-    timeout_s: Annotated[float, Field(gt=0, description="seconds for each run of the program")] = 1800,
-    max_passes: Annotated[
-        int | None, Field(description="at most so many passes; what they cannot hold is named")
+    timeout_s: Annotated[
+        float, Field(gt=0, le=LONGEST_RUN_S, description="seconds for each run of the program")
+    ] = 1800,
+    max_passes: Annotated[MaxPasses | None, Field(description="at most so many passes")] = None,
+    launches: Annotated[
+        LaunchCount | Launches | None,
+        Field(description="launches to count of each launch configuration (default 5), or first and last: [2, 5]"),
     ] = None,
-    launches: Annotated[list[int] | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
+    budget_s: Annotated[
+        float | None,
+        Field(gt=0, le=LONGEST_RUN_S, description="seconds for everything, kept by counting less; default: up to 90"),
+    ] = None,
+    range: Annotated[Reference | None, Field(description="count only in this range (ROCTX)")] = None,
     replay: Replay = "auto",
     repeats: Annotated[
         int, Field(ge=1, le=1000, description="runs of the program for times, beside those for counters")
     ] = 1,
-    name: Annotated[str | None, Field(description="name of the workload; default: that of the program")] = None,
+    name: Annotated[Reference | None, Field(description="of the workload; default: the program's")] = None,
     tags: Tags | None = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Run a program under the profiler, once per pass of counters, and store the result as a workload. Answers within
-    wait_s (at most 50), else with a run_id for get_run; the run goes on, also if this call is cancelled."""
+    """Run a program for its times, then count the launches that make up 95 % of them, and store it as a workload.
+    Answers within wait_s (at most 50), else with a run_id for get_run; the run goes on, also if this call is cancelled.
+    """
     label, tags = checked_labels(name, tags)
     given = env or {}
     environment = inherited(os.environ)
@@ -83,11 +114,12 @@ def profile_command(
         command=tuple(command),
         passes=planned.passes,
         kernel=kernel,
-        launches=_launches(launches),
+        launches=_range(launches),
         replay=driver.REPLAY if replay == "auto" else replay,
         repeats=repeats,
         target=choice.target,
         facts=facts(choice.device),
+        range=range,
     )
     hidden = secrets(os.environ, given)
     title = os.path.basename(command[0]) or "profile"  # noqa: PTH119  a name, not a path of ours
@@ -114,14 +146,15 @@ def profile_command(
         change=noted(change),
         warnings=_warnings(planned),
     )
+    place = _Place(run_id, str(run_folder / run.out))
     try:
-        features = _features(driver, choice.path)
-        steps = driver.steps(request, features, program=choice.path, out=str(run_folder / run.out))
-        run.counters = {step.name: list(step.counters) for step in steps}
-        run.notes = [*_notes(planned, steps, choice), *(note.text for note in driver.notes(request, features))]
+        arranged = _arranged(driver, choice, request, planned, _Steering(replay, launches, budget_s, metrics), place)
+        run.counters, run.notes = arranged.counters, arranged.notes
         job = Job(
             run=run,
-            steps=list(steps),
+            steps=list(arranged.steps),
+            plan=arranged.planning,
+            program=command,
             finish=CallStep.of("import", save, run_id=run_id),
             cwd=folder,
             variables={**choice.mask, **given},
@@ -134,8 +167,89 @@ def profile_command(
     return run_result(store, run_folder, wait_s)
 
 
-def _launches(given: list[int] | None) -> tuple[int, int] | None:
-    if given is None:
+@dataclass(frozen=True)
+class _Place:
+    """Which run, and the folder of its steps."""
+
+    run_id: str
+    out: str
+
+
+@dataclass(frozen=True)
+class _Steering:
+    """What the caller said about how much to count."""
+
+    replay: Replay
+    launches: int | list[int] | None
+    budget_s: float | None
+    metrics: list[str] | None
+
+
+@dataclass(frozen=True)
+class _Arranged:
+    """The first steps of a run, what plans the others, the counters of all that there may be, and what is said."""
+
+    steps: list[Step]
+    planning: CallStep | None
+    counters: dict[str, list[str]]
+    notes: list[str]
+
+
+def _arranged(
+    driver: Driver, choice: Choice, request: Request, planned: PassPlan, steering: _Steering, run: _Place
+) -> _Arranged:
+    """A run for times, after which a sample is counted; or all steps, where no sample can be had or is wanted."""
+    features = _features(driver, choice.path)
+    asked = Asked(
+        profiler=driver.NAME,
+        request=replace(request, command=()),
+        features=asdict(features) if is_dataclass(features) and not isinstance(features, type) else {},
+        metrics=["overview"] if steering.metrics is None else steering.metrics,
+        program=choice.path,
+        out=run.out,
+        launches=steering.launches if isinstance(steering.launches, int) else None,
+        budget_s=steering.budget_s,
+        may_take_turns=steering.replay == "auto" and getattr(features, "turns", False),
+    )
+    steps = driver.steps(request, features, program=choice.path, out=run.out)
+    counters = {step.name: list(step.counters) for step in [*steps, *_turns(driver, request, features, asked)]}
+    said = [note.text for note in driver.notes(request, features)]
+    sampler = drivers.sampler(driver.NAME) if request.launches is None else None
+    _check_range(driver, request, sampled=sampler is not None)
+    if sampler is None:
+        return _Arranged(steps, None, counters, [*_notes(planned, steps, choice), *said])
+    first = sampler.times(request, features, program=choice.path, out=run.out)
+    within = steering.budget_s / 2 if steering.budget_s is not None and request.passes else None
+    planning = CallStep.of("planning", plan_counting, run_id=run.run_id, asked=asked.model_dump(mode="json"))
+    return _Arranged(
+        [replace(sampler.followed(first), within_s=within)],
+        planning if request.passes else None,
+        counters,
+        _sampling_notes(planned, first, choice, said),
+    )
+
+
+def _check_range(driver: Driver, request: Request, *, sampled: bool) -> None:
+    """BadArgument where launches within a range cannot be told from others: by number, of the run for times."""
+    if request.range is None or (sampled and driver.REPLAY == request.replay == "application"):
+        return
+    raise BadArgument(
+        f"{driver.NAME} cannot hold counting to a range like this",
+        "it takes rocprofv3, a run for each pass, and no launches=[first, last]",
+        "Leave range out and select after the profile: dispatches.range_id names the range of every launch",
+    )
+
+
+def _turns(driver: Driver, request: Request, features: Any, asked: Asked) -> list[Step]:
+    """The steps in which counters take turns, which planning may choose."""
+    if not (asked.may_take_turns and request.passes):
+        return []
+    return driver.steps(replace(request, replay="iteration"), features, program=asked.program, out=asked.out)
+
+
+def _range(given: int | list[int] | None) -> tuple[int, int] | None:
+    """The first and last launch to count, where they are given and not a number of launches."""
+    if given is None or isinstance(given, int):
         return None
     if len(given) != 2 or not 1 <= given[0] <= given[1]:
         raise BadArgument(f"launches {given} is no range", fix="Give the first and the last, counted from 1: [1, 10]")
@@ -166,6 +280,15 @@ def _notes(planned: PassPlan, steps: Sequence[Step], choice: Choice) -> list[str
     return notes
 
 
+def _sampling_notes(planned: PassPlan, first: Step, choice: Choice, of_driver: list[str]) -> list[str]:
+    """What a run does that counts a sample after its run for times."""
+    notes = [f"First {first.name}: the program on {choice.target}, for its times."]
+    if planned.passes:
+        notes[0] += f" Then {choice.profiler.name} counts launches that stand for all of them."
+        notes += of_driver
+    return [*notes, *_notes(planned, [], choice)[1:]]
+
+
 def _some(names: Sequence[str], most: int = _NAMED) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
@@ -187,7 +310,8 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
     assert isinstance(run, ProfileRun)
     warnings = list(run.warnings)
     if state.problem:
-        share = f"{len(state.finished)} of {len(run.steps)} runs of the program ({', '.join(state.finished)})"
+        ended, planned = [*state.finished, *(f"{step} in part" for step in state.cut)], state.steps or run.steps
+        share = f"{len(ended)} of {len(planned)} runs of the program ({', '.join(ended)})"
         warnings.insert(0, f"Partial: {share}. {state.problem.problem().text}")
 
     def amend(manifest: Manifest, merged: Merged) -> None:
@@ -195,8 +319,9 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         manifest.arch = manifest.arch or run.target
         manifest.device_uuid = run.device_uuid
         manifest.command, manifest.host = run.command, manifest.host or run.host
-        asked = [counter for step in state.finished for counter in run.counters.get(step, [])]
-        merged.warnings[:0] = [Note("run", text) for text in warnings + _missing(asked, merged)]
+        asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]
+        planned = state.remarks if merged.sampled or state.cut else []
+        merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
 
     manifest, merged = imported(store, folder / run.out, "auto", amend)
     if run.hypothesis or run.change:

@@ -8,14 +8,17 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..analysis import measured_ceilings as peaks
-from ..analysis.problems import BadArgument, LimitExceeded
-from ..analysis.schema import columns, pass_times, schema
+from ..analysis.integrity import sound
+from ..analysis.problems import BadArgument, LimitExceeded, StoreProblem
+from ..analysis.schema import columns, further_names, pass_times, schema
 from ..analysis.store import Manifest, Store
+from .isolation.child import Child, ChildLost
+from .parameters import SQL_CHARACTERS, Reference
 from .results import Result, Table
 from .sql import errors as sql_errors
 from .sql.errors import Asked
 from .sql.references import References, references, result_units, rows_needed
-from .sql.sandbox import Sandbox, WorkerLost
+from .sql.sandbox import sandbox
 from .sql.sources import Offer, plan
 
 SQL_BYTES = 64 * 1024
@@ -36,6 +39,7 @@ _EXPLAIN_CELL_BYTES = 20_000
 class QueryResult(Result):
     """The rows of a query."""
 
+    NAMES_AS_STORED = True
     table: Table
 
 
@@ -44,52 +48,67 @@ def query_counters(
     sql: Annotated[
         str,
         Field(
-            description='one SELECT in DuckDB\'s dialect: "SELECT kernel, avg(duration_ns) FROM dispatches GROUP BY 1"'
+            max_length=SQL_CHARACTERS,
+            description='one SELECT in DuckDB\'s dialect: "SELECT kernel, avg(duration_ns) FROM dispatches GROUP BY 1"',
         ),
     ],
     workload: Annotated[
-        str | None, Field(description="only this workload's rows in every table; default: all stored ones")
+        Reference | None, Field(description="only this workload's rows in every table; default: all stored ones")
     ] = None,
-    limit: Annotated[int, Field(description="rows in one answer")] = 100,
-    timeout_s: Annotated[float, Field(description="seconds before the query is ended")] = 10,
+    limit: Annotated[int, Field(ge=1, le=10_000, description="rows in one answer")] = 100,
+    timeout_s: Annotated[float, Field(ge=0.1, le=60, description="seconds before the query is ended")] = 10,
 ) -> QueryResult:
     """Run one SELECT (DuckDB's dialect) over the stored profiles; the tables hold ``workload`` (id, name or "latest"),
     or all. The resource rooflens://schema and DESCRIBE tell them; other statements are refused."""
     _check(sql, limit, timeout_s)
     manifests, notes = _selected(store, workload)
     try:
-        result = _run(store, manifests, sql, limit, timeout_s)
+        result, damaged = _run_on_whole(store, manifests, sql, limit, timeout_s)
     except TimeoutError:
         raise sql_errors.out_of_time(timeout_s) from None
     except RecursionError:
         raise sql_errors.too_deep() from None
-    except WorkerLost as lost:
+    except ChildLost as lost:
         if lost.killed:
             raise sql_errors.out_of_memory() from None
         raise
-    result.notes[:0] = notes
+    result.notes[:0] = [*notes, *damaged]
     return result
+
+
+def _run_on_whole(
+    store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float
+) -> tuple[QueryResult, list[str]]:
+    """The answer without the workloads that are damaged, and which these are: looked for where reading fails only."""
+    try:
+        return _run(store, manifests, sql, limit, timeout_s), []
+    except StoreProblem:
+        whole, told = sound(store, manifests)
+        if not whole:
+            raise
+    return _run(store, whole, sql, limit, timeout_s), [f"Left out: {sentence}" for sentence in told[:3]]
 
 
 def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float) -> QueryResult:
     """The two exchanges with the worker: the parse tree for the data, the data for the rows."""
     tables = {name: columns(name, manifests) for name in schema()}
-    with Sandbox(sql, timeout_s) as box:
-        parsed = box.receive()
+    with sandbox(sql, timeout_s) as box:
+        parsed = box.child.receive()
         _raise(parsed, Asked(sql, tables))
         tree, explain = parsed["tree"], parsed["explain"]
         named = references(tree, tables)
         _refuse(named)
+        tables["counters"] |= columns("counters", more=further_names(manifests, named.words))
         if named.may_list_columns:
-            tables["counters"] = columns("counters", manifests, pass_times(store, manifests))
+            tables["counters"] = columns("counters", manifests, pass_times(store, manifests)) | tables["counters"]
         with box.pause():
             first = None if explain else rows_needed(tree, named, limit)
             planned = plan(Offer(store, manifests, tables), named, box.folder, first)
         cell = _EXPLAIN_CELL_BYTES if explain else CELL_BYTES
-        box.send({**asdict(planned), "limit": limit, "cell_bytes": cell, "total_bytes": TOTAL_BYTES})
-        answer = box.receive()
+        box.child.send({**asdict(planned), "limit": limit, "cell_bytes": cell, "total_bytes": TOTAL_BYTES})
+        answer = box.rows()
         _raise(answer, Asked(sql, tables, named.tables))
-        total = len(answer["rows"]) if answer["complete"] else _total(box)
+        total = len(answer["rows"]) if answer["complete"] else _total(box.child)
     names, rows = answer["columns"], answer["rows"]
     stored = {name: {c.lower(): column.unit for c, column in tables[name].items()} for name in named.tables}
     units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
@@ -136,11 +155,11 @@ def _raise(answer: dict[str, Any], asked: Asked) -> None:
         raise sql_errors.problem(answer["error"], asked)
 
 
-def _total(box: Sandbox) -> int | None:
+def _total(child: Child) -> int | None:
     """The number of rows before the limit, if it can be counted soon."""
     try:
-        counted = box.receive(_COUNT_S).get("total_rows")
-    except (TimeoutError, WorkerLost):
+        counted = child.receive(_COUNT_S).get("total_rows")
+    except (TimeoutError, ChildLost):
         return None
     return None if counted is None else int(counted)
 

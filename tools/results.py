@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pydantic
 
@@ -30,6 +30,10 @@ class NextCall(pydantic.BaseModel):
 class Result(pydantic.BaseModel):
     """What every tool answers besides its own fields."""
 
+    EXACT: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the caller is to use letter for letter, made of the caller's own words: they are not escaped."""
+    NAMES_AS_STORED: ClassVar[bool] = False
+    """Whether the text too has kernels' full names, because the caller may go on with them elsewhere."""
     notes: list[str] = []
     next: list[NextCall] = []
 

@@ -20,7 +20,7 @@ from .benchmarks import report as peak_tables
 from .get_run import RunResult, run_result
 from .list_devices import Machine, survey
 from .machine.model import Device, Roots
-from .parameters import WaitSeconds
+from .parameters import DeviceName, MetricNames, WaitSeconds
 from .runner import start as launch
 from .runner.job import CallStep, Job
 from .runner.state import CANCEL, BenchmarkRun
@@ -209,9 +209,9 @@ _ENOUGH = {"full": ("full",), "quick": ("full", "quick")}
 
 def run_peak_benchmarks(
     store: Store,
-    device: Annotated[str | int | None, Field(description='index, uuid or "cpu"; default: the first GPU')] = None,
+    device: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: the first GPU')] = None,
     ceilings: Annotated[
-        list[str] | None, Field(description='only these: ["hbm.bw", "matrix.f16"]; default: all')
+        MetricNames | None, Field(description='only these: ["hbm.bw", "matrix.f16"]; default: all')
     ] = None,
     mode: Annotated[
         Literal["full", "quick", "functional"],

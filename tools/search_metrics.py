@@ -10,37 +10,43 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue.metrics import Metric
 from ..analysis.problems import near
 from ..analysis.store import Store
-from .parameters import Offset
+from .parameters import Offset, Reference, Sentence
 from .results import NextCall, Result, Table, table
 
 _COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": None, "counters": None, "gpus": None,
-            "description": None}  # fmt: skip
+            "description": None, "newer_id": None}  # fmt: skip
 
 
 class SearchResult(Result):
-    """Catalogue rows, best match first."""
+    """Catalogue rows, best match first. ``id`` is that of rocprof-compute 3.3, ``newer_id`` of 3.8 where it differs."""
 
     table: Table
 
 
 def search_metrics(
     store: Store,
-    query: Annotated[str, Field(description="words, name, id (17.3.7), panel (17), subsystem or counter")] = "",
-    gpu: Annotated[str | None, Field(description="only metrics of this target, such as gfx942")] = None,
+    query: Annotated[Sentence, Field(description="words, name, id (17.3.7), panel (17), subsystem or counter")] = "",
+    gpu: Annotated[Reference | None, Field(description="only metrics of this target, such as gfx942")] = None,
     limit: Annotated[int, Field(ge=1, le=100000, description="metrics in one answer")] = 12,
     offset: Offset = 0,
 ) -> SearchResult:
     """Find metrics in the catalogue: what they mean, their formula, counters and GPUs. Needs no workload."""
     every = catalog.variants(gpu)
+    if "_" in query:  # a counter, perhaps: then the formulas of all are read
+        for target in catalog.with_metrics():
+            catalog.parse_all(target)
     # One row for each family: what bears one name there is computed from other counters here.
     found = [every] if gpu else [catalog.variants(family=family) for family in catalog.families()]
     entries = [on for name in every for named in found if (on := named.get(name))]
-    scored = sorted(((_score(query, on), on) for on in entries), key=lambda s: -s[0])
-    rows = [_row(on) for score, on in scored if score]
-    notes = [] if rows else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
-    suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [rows[0][0]]},
-                          why="its value in the newest workload")] if rows else []  # fmt: skip
-    return SearchResult(table=table(_COLUMNS, rows, limit=limit, offset=offset), notes=notes, next=suggested)
+    scored = sorted(((_score(query, on), on) for on in entries), key=lambda s: (-s[0], *_plainness(every, s[1])))
+    fitting = [on for score, on in scored if score]
+    shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
+    shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
+    notes = [] if fitting else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
+    best = next(iter(fitting[0].values())).name if fitting else None
+    suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [best]},
+                          why="its value in the newest workload")] if best else []  # fmt: skip
+    return SearchResult(table=shown, notes=notes, next=suggested)
 
 
 def _score(query: str, on: dict[str, Metric]) -> float:
@@ -49,7 +55,7 @@ def _score(query: str, on: dict[str, Metric]) -> float:
         return 1.0
     metric = next(iter(on.values()))
     word = query.strip().casefold()
-    ids = {m.id for m in on.values()} | {m.table for m in on.values()} | {str(m.panel) for m in on.values()}
+    ids = {i for m in on.values() for i in (m.id, m.newer_id, m.table, str(m.panel))}
     if word in (metric.name, metric.subsystem) or word in ids:
         return 100.0
     counters = " ".join(c for target, m in on.items() for c in _counters(target, m)) if "_" in word else ""
@@ -70,13 +76,28 @@ def _score(query: str, on: dict[str, Metric]) -> float:
     return total
 
 
+def _plainness(every: dict[str, dict[str, Metric]], on: dict[str, Metric]) -> tuple[bool, int]:
+    """Of what fits equally well, the figure in its own table comes first, and what says least beside the words."""
+    metric = next(iter(on.values()))
+    same_name = next(iter(every[metric.name].values()))
+    return metric.of is not None, len(same_name.name) + len(same_name.title)
+
+
 def _row(on: dict[str, Metric]) -> list[object]:
     target, metric = next(reversed(on.items()))
-    ids = sorted({m.id for m in on.values()})
-    where = metric.id if len(ids) == 1 else ", ".join(f"{m.id} ({t})" for t, m in on.items())
+    where = _per_target({t: m.id for t, m in on.items()})
+    newer = _per_target({t: m.newer_id for t, m in on.items() if m.newer_id})
     unit = metric.unit + ("/<normalization>" if metric.norm else "")
     counters = ", ".join(_counters(target, metric))
-    return [metric.name, where, unit, metric.better, _formula(metric), counters, ", ".join(on), metric.description]
+    words = metric.description
+    return [metric.name, where, unit, metric.better, _formula(metric), counters, ", ".join(on), words, newer or None]
+
+
+def _per_target(ids: dict[str, str]) -> str:
+    """One id where all targets agree, else each with its target."""
+    if len(set(ids.values())) == 1:
+        return next(iter(ids.values()))
+    return ", ".join(f"{id} ({target})" for target, id in ids.items())
 
 
 def _counters(target: str, metric: Metric) -> list[str]:

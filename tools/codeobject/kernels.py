@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import msgpack
 
 from ...analysis.catalogue import targets
 from ...analysis.problems import BadInput
+from .. import progress
+from ..profilers.tables.files import open_regular
 from ..profilers.tables.names import KERNEL_LIMIT, plain_text
 from .bundle import code_objects
 from .elf import Budget, Elf, Window
@@ -65,9 +68,10 @@ def read(path: Path) -> list[CodeKernel]:
     announces absurd amounts.
     """
     budget, found, objects = Budget(), [], 0
-    with path.open("rb") as file:
-        for elf in code_objects(Window(file, 0, path.stat().st_size), budget):
+    with open_regular(path) as file:
+        for elf in code_objects(Window(file, 0, file.seek(0, SEEK_END)), budget):
             objects += 1
+            progress.report(f"read {objects:,} code objects of {path.name}")
             found += _kernels(elf, budget)
     if not found:
         why = f"{objects} code objects without kernels" if objects else "no code for an AMD GPU"

@@ -7,7 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 from ...analysis.catalogue.targets import targets
+from ...analysis.patterns import matching
 from ...analysis.problems import BadArgument, BadInput, NotFound, near
+from ...analysis.text import called
 from .kernels import CodeKernel, read
 
 _RANK = re.compile(r"#(\d{1,9})")
@@ -47,15 +49,10 @@ def _matching(kernels: list[CodeKernel], pattern: str | None, name: str) -> list
         if not 1 <= number <= len(kernels):
             raise NotFound(f"There is no kernel {pattern}", f"{name} has #1 to #{len(kernels)}")
         return [kernels[number - 1]]
-    if exact := [k for k in kernels if k.name == pattern]:
-        return exact
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise BadArgument(
-            f"The kernel pattern {pattern!r} is no regular expression", str(error), "Escape it, or use #1"
-        ) from error
-    hits = [k for k in kernels if compiled.search(k.name)]
+    if exact := called(pattern, [k.name for k in kernels]):
+        return [k for k in kernels if k.name in exact]
+    found = set(matching(pattern, [k.name for k in kernels]))
+    hits = [k for k in kernels if k.name in found]
     if not hits:
         names = sorted({k.name for k in kernels})
         raise NotFound(

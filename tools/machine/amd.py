@@ -112,8 +112,7 @@ def _device(roots: Roots, index: int, number: int, values: dict[str, int], drive
 def _name(roots: Roots, where: str | None, device_id: int) -> str | None:
     if stated := clean(pci.attribute(roots, where, "product_name") or ""):
         return stated
-    product = targets.product_name(device_id)
-    return f"AMD Instinct {product}" if product else None
+    return targets.product_name(device_id)
 
 
 def _memory(roots: Roots, number: int, values: dict[str, int]) -> int | None:

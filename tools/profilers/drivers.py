@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ...analysis.notes import Note
+from ...analysis.planning.sampling import Cost
 from ...analysis.problems import BadArgument, NotFound, Problem, near
+from ..runner.following import Read
 from ..runner.job import Step
 from .ncu import run as ncu
 from .perf import run as perf
@@ -49,8 +52,42 @@ class Profiler(Protocol):
         ...
 
 
+class Sampler(Profiler, Protocol):
+    """A profiler that can count a sample of the launches, chosen after a run for times alone."""
+
+    def followed(self, step: Step) -> Step:
+        """A step written so that the profiler tells how far it is, which may take a further program after it."""
+        ...
+
+    def recalled(self, stated: Mapping[str, Any]) -> Any:
+        """Features that were written down as data."""
+        ...
+
+    def times(self, request: Request, features: Any, *, program: str, out: str) -> Step:
+        """The step ``timing``, which runs the program without counters. It may compile a recorder."""
+        ...
+
+    def cost(self, request: Request, took_s: float) -> Cost:
+        """The seconds that counting the passes of a request takes, beside a run for times that took ``took_s``."""
+        ...
+
+
+_SAMPLERS: dict[str, Sampler] = {rocprofv3.NAME: rocprofv3, ncu.NAME: ncu}
 _PROFILERS: tuple[Profiler, ...] = (rocprofv3, rocprof.V2, rocprof.V1, ncu, perf)
 """In the order of preference for each vendor."""
+
+_TELLING: dict[str, Read] = {ncu.NAME: ncu.progress, rocprofv3.NAME: rocprofv3.progress}
+"""How those that say it while they work tell how far they are, in what they print or write into LOG."""
+
+
+def progress(name: str) -> Read | None:
+    """What reads how far a profiler is; None for one that does not say."""
+    return _TELLING.get(name)
+
+
+def sampler(name: str) -> Sampler | None:
+    """The profiler, if it can count a sample."""
+    return _SAMPLERS.get(name)
 
 
 def profilers() -> dict[str, Profiler]:

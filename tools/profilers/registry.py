@@ -59,7 +59,8 @@ class Profiler:
 
 PROFILERS = (  # in the order in which format="auto" tries them
     Profiler(
-        "rocprof-compute", "amd", "rocprof-compute or omniperf workload folder (pmc_perf.csv)", "rocprof_compute.read"
+        "rocprof-compute", "amd",
+        "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)", "rocprof_compute.read",
     ),
     Profiler(
         "rocprof", "amd", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read",
@@ -80,6 +81,10 @@ PROFILERS = (  # in the order in which format="auto" tries them
         "ncu", "nvidia", "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)", "ncu.read",
         "ncu.run",
     ),
+    Profiler(
+        "cupti", "nvidia", "folder or file of our recorder of kernel times (HOST_PID.record)", "cupti.read",
+        program=False,
+    ),
     Profiler("perf", "cpu", "output of perf stat (text, -x, or -j)", "perf.read", "perf.run"),
 )  # fmt: skip
 FORMATS = tuple(p.name for p in PROFILERS if p.reader)
@@ -95,6 +100,9 @@ _SUFFIXES = {  # end of a file's name -> what it is, where it cannot be read yet
     ".tar.gz": "an archive: unpack it and import what it holds",
     ".tgz": "an archive: unpack it and import what it holds",
 }
+_ANALYSED = (b"compute_workload", b"compute_metric_definition")
+"""Tables of the database that ``rocprof-compute analyze`` writes, named in its first pages."""
+_FIRST_PAGES = 1 << 18
 _STARTS = {  # first bytes of a file -> what it is
     b"SQLite format 3\x00": "a SQLite database without the tables of rocpd",
     b"PERFILE2": "recorded samples of perf",
@@ -135,9 +143,11 @@ def _kind(file: Path) -> str | None:
     if name := next((what for end, what in _SUFFIXES.items() if file.name.endswith(end)), None):
         return name
     try:
-        start = head(file, 4096)
+        start = head(file, _FIRST_PAGES)
     except Problem:
         return None
+    if start.startswith(b"SQLite") and all(table in start for table in _ANALYSED):
+        return "a result of rocprof-compute analyze, figures without counters: import the folder that was analysed"
     return next((what for mark, what in _STARTS.items() if start.startswith(mark)), None)
 
 

@@ -19,7 +19,25 @@ from ...analysis.notes import Note
 from ...analysis.problems import BadArgument
 from ..runner.job import Step
 
-Replay = Literal["application", "kernel"]
+Replay = Literal["application", "kernel", "iteration"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The launches that stand for all: some of every launch configuration of the kernels that matter.
+
+    Which they are is known from a run for times only, whose launches these are (see sampling.py).
+    """
+
+    kernels: tuple[str, ...]
+    """Names as the profiler states them in its trace, whole."""
+    skip: int
+    """Launches of each configuration to let pass first."""
+    launches: int
+    """Launches of each configuration to count."""
+    iterations: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Kernel -> which of its launches those are, from 1, as the profiler numbers them (``dispatches.iteration``): for
+    profilers that know no configurations."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +59,14 @@ class Request:
     """GPU target such as gfx942, whose counter names and limits hold for ``passes``; empty where not known."""
     facts: Mapping[str, float] = field(default_factory=dict)
     """Known facts of the device, under the catalogue's names: counters per L2 channel need num_xcd, total_l2_chan."""
+    sample: Sample | None = None
+    """Count these launches only; None counts all that ``kernel`` and ``launches`` let pass."""
+    range: str | None = None
+    """A range that the program named; the sample is taken of the launches within it."""
+    pid: int | None = None
+    """Process that runs already, to attach to instead of starting ``command``."""
+    attached_s: float = 10.0
+    """How long to stay attached to it."""
 
 
 _PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")
@@ -56,16 +82,16 @@ def checked_pattern(request: Request, profiler: str) -> str | None:
     pattern = request.kernel
     if pattern is None:
         return None
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise BadArgument(f"kernel={pattern[:80]!r} is no regular expression", str(error)) from error
     if not pattern or len(pattern) > _LONGEST or not pattern.isprintable():
         raise BadArgument(
             f"kernel={pattern[:80]!r} cannot be used",
             f"it must be visible text of 1 to {_LONGEST} characters",
             "Leave kernel out to count every kernel",
         )
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise BadArgument(f"kernel={pattern[:80]!r} is no regular expression", str(error)) from error
     if foreign := _PYTHON_ONLY.search(pattern):
         raise BadArgument(
             f"{profiler} does not understand {foreign[0]!r} in kernel={pattern[:80]!r}",
@@ -113,13 +139,25 @@ def refuse(request: Request, profiler: str, *fields: str) -> None:
         )
 
 
-def refuse_kernel_replay(request: Request, profiler: str) -> None:
-    """BadArgument where the caller wants single kernels replayed by a profiler that runs the whole program anew."""
-    if request.replay == "kernel":
+def refuse_attaching(request: Request, profiler: str, why: str) -> None:
+    """BadArgument where the request names a running process, which this profiler (version) cannot attach to."""
+    if request.pid is not None:
+        raise BadArgument(f"{profiler} cannot attach to a running process", why, "Give the command to start instead")
+
+
+def refuse_replay(request: Request, profiler: str, *known: Replay) -> None:
+    """BadArgument where passes are to repeat in another way than those that this profiler knows."""
+    if request.replay not in known:
         raise BadArgument(
-            f"{profiler} cannot replay single kernels", "it runs the program once for each pass", "Leave replay out"
+            f"{profiler} cannot {_REPLAYS[request.replay]}", f"it has {' and '.join(known)} only", "Leave replay out"
         )
 
+
+_REPLAYS: dict[Replay, str] = {
+    "application": "run the whole program once for each pass",
+    "kernel": "replay single kernels",
+    "iteration": "let groups of counters take turns between launches",
+}
 
 SERIALISED = Note(
     "serialised",
@@ -195,6 +233,7 @@ _LAUNCHERS = {  # launcher -> its words, and the variable that holds the rank
     "slurm": ("srun --ntasks=RANKS", "SLURM_PROCID"),
     "openmpi": ("mpirun -n RANKS", "OMPI_COMM_WORLD_RANK"),
     "mpich": ("mpirun -n RANKS", "PMI_RANK"),
+    "torchrun": ("torchrun --nproc-per-node=RANKS --no-python", "RANK"),
 }
 _FILE_OPTIONS = {"rocprof": "-o", "perf": "-o"}
 """Of the profilers that write one file under a fixed name, which the ranks would overwrite."""

@@ -13,10 +13,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
 from ...analysis.store import write_atomically
+from .following import Follower
+from .gentle import Asking
 from .job import Limits
 from .processes import MARKER, DeathSignal, death_signal, descendants, end_all, reap
 from .program import redacted
@@ -31,6 +34,7 @@ class Capture:
 
     def __init__(self, path: Path, hidden: Sequence[str]) -> None:
         self.path, self.hidden = path, hidden
+        self.listener: Callable[[bytes], None] | None = None
         self.total = self._written = 0
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
@@ -38,6 +42,8 @@ class Capture:
 
     def feed(self, piece: bytes) -> None:
         """Take in what was read."""
+        if self.listener:
+            self.listener(piece)
         self.total += len(piece)
         if len(self._head) < _HEAD:
             taken = piece[: _HEAD - len(self._head)]
@@ -70,7 +76,9 @@ class Capture:
             self._written = self.total
 
 
-Reason = Literal["lost", "stopped", "cancelled", "timeout", "disk", "processes"]
+Reason = Literal["lost", "stopped", "cancelled", "timeout", "budget", "disk", "processes"]
+_UNHURRIED = ("cancelled", "timeout", "budget")
+"""Reasons that leave time for a profiler to write what it has."""
 _SELDOM_S = 1.0
 """Seconds between looks at the disk and the processes, which cost more than the others."""
 
@@ -84,6 +92,8 @@ class Watch:
         self.stop_asked = False
         """Set by a signal handler."""
         self.deadline: float | None = None
+        self.budget: float | None = None
+        """When the present step must end, where it may take only a part of the run's time."""
         self.deaf = False
         """Whether everything but the loss of the starter is passed over, as while finished steps are saved."""
         self._next_look = 0.0
@@ -92,6 +102,14 @@ class Watch:
     def start_clock(self, seconds: float) -> None:
         """From now on ``seconds`` may pass."""
         self.deadline = time.monotonic() + seconds
+
+    def start_budget(self, seconds: float | None) -> None:
+        """From now on the present step may take ``seconds``, or all that the run has."""
+        self.budget = None if seconds is None else time.monotonic() + seconds
+
+    def hurried(self) -> bool:
+        """Whether not even a run that is being stopped may take its time."""
+        return self.stop_asked or self.lost()
 
     def reason(self) -> Reason | None:
         """Why the run must stop now, or None."""
@@ -104,6 +122,8 @@ class Watch:
         now = time.monotonic()
         if self.deadline is not None and now > self.deadline:
             return "timeout"
+        if self.budget is not None and now > self.budget:
+            return "budget"
         if now < self._next_look:
             return None
         self._next_look = now + _SELDOM_S
@@ -143,6 +163,8 @@ class Outcome:
     status: int | None
     pid: int = 0
     stopped: Reason | None = None
+    handed_over: bool = False
+    """Whether the profiler of a stopped program ended by itself: it has written what it had measured until then."""
     unstarted: str = ""
     left_behind: int = 0
     """Processes that still ran after the program's own end and had to be ended."""
@@ -154,6 +176,11 @@ class Outcome:
         """Whether it ended by itself and successfully."""
         return self.status == 0 and not self.stopped
 
+    @property
+    def whole(self) -> bool:
+        """Whether it ended by itself, well or not, so that its files are not cut off in the middle."""
+        return (self.handed_over or not self.stopped) and self.status is not None and self.status >= 0
+
 
 @dataclass(frozen=True)
 class Program:
@@ -164,6 +191,10 @@ class Program:
     env: dict[str, str]
     logs: tuple[Path, Path]
     text: str = ""
+    profiler: str = ""
+    """File name of the profiler, where the program that it starts is to be asked first when the run must end."""
+    follower: Follower | None = None
+    """Who listens how far it is."""
 
 
 def run(program: Program, watch: Watch, hidden: Sequence[str], meanwhile: Callable[[], None] = lambda: None) -> Outcome:
@@ -171,7 +202,10 @@ def run(program: Program, watch: Watch, hidden: Sequence[str], meanwhile: Callab
 
     ``meanwhile`` is called again and again.
     """
-    out, err = (Capture(path, hidden) for path in program.logs)
+    out, err = captures = [Capture(path, hidden) for path in program.logs]
+    if program.follower:
+        for number, capture in enumerate(captures):
+            capture.listener = partial(program.follower.hear, number)
     try:
         child = subprocess.Popen(
             program.argv,
@@ -192,7 +226,7 @@ def run(program: Program, watch: Watch, hidden: Sequence[str], meanwhile: Callab
             if pipe:
                 pipes.register(pipe, selectors.EVENT_READ, capture)
         try:
-            return _attend(child, pipes, watch, meanwhile, (out, err))
+            return _Attendance(child, pipes, watch, program, captures).to_the_end(meanwhile)
         finally:
             end_all(watch.run_id, 0, below=os.getpid())
             _drain(pipes, time.monotonic() + 1)
@@ -214,36 +248,65 @@ class _Prepare:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _attend(
-    child: subprocess.Popen[bytes],
-    pipes: selectors.BaseSelector,
-    watch: Watch,
-    meanwhile: Callable[[], None],
-    captures: tuple[Capture, Capture],
-) -> Outcome:
-    status: int | None = None
-    linger_until, save_at = 0.0, time.monotonic() + _SAVE_S
-    while True:
-        _read(pipes, _POLL_S)
-        if status is None and reap(keep=child.pid):
-            status = child.wait()
-            linger_until = time.monotonic() + watch.limits.linger_s
-        if status is not None and not descendants(os.getpid()):
-            return Outcome(status, child.pid)
-        if status is not None and time.monotonic() > linger_until:
-            left = len(descendants(os.getpid()))
-            return Outcome(status, child.pid, left_behind=left, stuck=end_all(watch.run_id, 0, below=os.getpid()))
-        if reason := watch.reason():
-            grace = 0.0 if reason in ("lost", "processes") else watch.limits.grace_s
-            stuck = end_all(watch.run_id, grace, below=os.getpid())
-            if status is None and stuck == 0:
-                child.wait(1)
-            return Outcome(status, child.pid, stopped=reason, stuck=stuck)
-        meanwhile()
-        if time.monotonic() > save_at:
-            for capture in captures:
-                capture.save()
-            save_at = time.monotonic() + _SAVE_S
+@dataclass(frozen=True)
+class _Attendance:
+    """A child that runs, and what it takes to see it to its end."""
+
+    child: subprocess.Popen[bytes]
+    pipes: selectors.BaseSelector
+    watch: Watch
+    program: Program
+    captures: Sequence[Capture]
+
+    def to_the_end(self, meanwhile: Callable[[], None]) -> Outcome:
+        """Keep what it prints and call ``meanwhile`` until it has ended or must end."""
+        child, watch, follower = self.child, self.watch, self.program.follower
+        status: int | None = None
+        linger_until, save_at = 0.0, time.monotonic() + _SAVE_S
+        while True:
+            _read(self.pipes, _POLL_S)
+            if status is None and reap(keep=child.pid):
+                status = child.wait()
+                linger_until = time.monotonic() + watch.limits.linger_s
+            if status is not None and not descendants(os.getpid()):
+                return Outcome(status, child.pid)
+            if status is not None and time.monotonic() > linger_until:
+                left = len(descendants(os.getpid()))
+                return Outcome(status, child.pid, left_behind=left, stuck=end_all(watch.run_id, 0, below=os.getpid()))
+            if reason := watch.reason():
+                return self._ended_early(reason, status)
+            meanwhile()
+            if follower:
+                follower.look()
+            if time.monotonic() > save_at:
+                for capture in self.captures:
+                    capture.save()
+                save_at = time.monotonic() + _SAVE_S
+
+    def _ended_early(self, reason: Reason, status: int | None) -> Outcome:
+        own, limits = os.getpid(), self.watch.limits
+        handed_over = False
+        if status is None and self.program.profiler and reason in _UNHURRIED:
+            status = self._asked_to_end()
+            handed_over = status is not None and status >= 0
+        grace = 0.0 if reason in ("lost", "processes") or handed_over or self.watch.hurried() else limits.grace_s
+        stuck = end_all(self.watch.run_id, grace, below=own)
+        if status is None and stuck == 0:
+            self.child.wait(1)
+        return Outcome(status, self.child.pid, stopped=reason, handed_over=handed_over, stuck=stuck)
+
+    def _asked_to_end(self) -> int | None:
+        """Ask the profiled program to end, and wait for its profiler to write; the status of that if it ended."""
+        limits = self.watch.limits
+        asking = Asking(os.getpid(), self.program.profiler, limits.ask_s)
+        until = time.monotonic() + limits.ask_s + limits.write_s
+        while time.monotonic() < until and not self.watch.hurried():
+            asking.again()
+            # It must not wait for somebody to read.
+            _read(self.pipes, _POLL_S)
+            if reap(keep=self.child.pid):
+                return self.child.wait()
+        return None
 
 
 def _read(pipes: selectors.BaseSelector, wait_s: float) -> bool:

@@ -26,6 +26,18 @@ class Step:
     """Variables to set for this step alone."""
     unset: tuple[str, ...] = ()
     """Prefixes of variables that the step must not inherit, such as ``ROCPROF_``."""
+    gentle: bool = False
+    """Whether the profiled program is ended first where the step must end: its profiler then writes what it has."""
+    durable: bool = False
+    """Whether its files are good wherever it was cut off, as they only grow."""
+    then: tuple[str, ...] = ()
+    """A program to run after it, however it ended: it makes what the profiler wrote readable for us."""
+    within_s: float | None = None
+    """How long it may take; it is ended then, and what it left is kept."""
+    launches: int | None = None
+    """How many launches it will measure, where that is known."""
+    estimate_s: float | None = None
+    """How long it will take, as far as is known."""
 
 
 class CallStep(pydantic.BaseModel):
@@ -54,6 +66,10 @@ class Limits(pydantic.BaseModel):
     processes: int = 4096
     grace_s: float = 3.0
     """Between SIGTERM and SIGKILL; profilers were seen to hang in their own handler of SIGTERM."""
+    ask_s: float = 5.0
+    """How long a profiled program that is asked to end may take before it is made to."""
+    write_s: float = 20.0
+    """How long its profiler may then take to write what it has measured."""
     linger_s: float = 3.0
     """How long processes that a program leaves behind may take to end by themselves."""
 
@@ -64,6 +80,11 @@ class Job(pydantic.BaseModel):
     run: Record
     """The part that is written down."""
     steps: list[Step | CallStep]
+    plan: CallStep | None = None
+    """Called after the first step with its seconds as ``took_s``. Answers with the further ``steps``, as data and
+    without the command, and with ``remarks``."""
+    program: list[str] = []
+    """What planned steps run: it follows their argument lists."""
     finish: CallStep | None = None
     """Called after the last step, or with what finished steps left before one failed: the run's state tells which."""
     cwd: str = "/"

@@ -15,13 +15,18 @@ _PASSED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
     "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
     "XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROOFLENS_CATALOGUE",
+    "CC", "CXX", "CUDACXX", "HIPCXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "MAX_JOBS",
+    "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
+    "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "WANDB_MODE", "TQDM_DISABLE", "MODULEPATH", "LOADEDMODULES",
 })  # fmt: skip
 _PASSED_PREFIXES = (
     "LC_", "PYTHON",
     "CUDA_", "NVIDIA_", "NV_", "NCCL_", "CUBLAS_", "CUDNN_",
     "ROC", "HIP", "HSA_", "AMD_", "AMDGPU_", "GPU_", "RCCL_", "MIOPEN_", "TENSILE_",
     "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_",
-    "PYTORCH_", "TORCH_", "TF_CPP_", "TF_GPU_", "TF_XLA_", "TF_ENABLE_", "TF_FORCE_", "XLA_", "JAX_", "TRITON_",
+    "CONDA_", "_CE_", "MAMBA_", "PIXI_", "UV_",
+    "PYTORCH_", "TORCH", "INDUCTOR_", "HF_", "NUMBA_", "CUPY_", "VLLM_", "FLASH_ATTENTION_", "TF_CPP_", "TF_GPU_",
+    "TF_XLA_", "TF_ENABLE_", "TF_FORCE_", "XLA_", "JAX_", "TRITON_",
     "KOKKOS_",
     "SLURM_", "PBS_", "LSB_", "FLUX_", "OMPI_", "PMI_", "PMIX_", "MPI", "I_MPI_", "MV2_", "UCX_", "FI_",
 )  # fmt: skip
@@ -34,6 +39,8 @@ _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_.~-]{20,}")
 _SHORTEST = 6
 """Characters of a secret worth looking for; shorter texts occur by chance."""
 HIDDEN = "[withheld]"
+_LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@")
+"""An address with a user's password in it."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LISTED = 3000
 _SHOWN = 120
@@ -44,18 +51,22 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and not _SECRET.search(name)
+        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and not (_SECRET.search(name) or _LOGIN.search(value))
     }
 
 
 def secrets(environment: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
     """Values that must not be shown: of withheld variables that look secret, and of such among the caller's own.
 
-    A withheld value counts where its name says so, or where it looks drawn at random.
+    A withheld value counts where its name says so, where it looks drawn at random, or where it holds a login.
     """
     passed = inherited(environment)
     withheld = {n: v for n, v in environment.items() if n not in passed}
-    values = [v for n, v in withheld.items() if _SECRET.search(n) or (_RANDOM.fullmatch(v) and "/" not in v)]
+    values = [
+        v
+        for n, v in withheld.items()
+        if _SECRET.search(n) or (_RANDOM.fullmatch(v) and "/" not in v) or _LOGIN.search(v)
+    ]
     values += [v for n, v in given.items() if _SECRET.search(n)]
     return sorted({v for v in values if len(v) >= _SHORTEST}, key=len, reverse=True)
 

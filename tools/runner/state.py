@@ -26,6 +26,7 @@ from ...analysis.problems import (
     near,
 )
 from ...analysis.store import Store, write_atomically
+from ..progress import report
 from .processes import ProcessId, alive, end_all, host, this_process
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -127,6 +128,12 @@ class RunState(pydantic.BaseModel):
     """What is being done, in words."""
     finished: list[str] = []
     """Steps that ended well."""
+    steps: list[str] = []
+    """The steps, where they were planned after the first one; empty otherwise."""
+    cut: list[str] = []
+    """Steps that did not end well and left results all the same, which are kept."""
+    remarks: list[str] = []
+    """How the run was planned after its first step; they stay with the workload."""
     progress: float = 0.0
     """Share of the present step that is done, where it tells."""
     step: str | None = None
@@ -222,9 +229,12 @@ def recover(folder: Path) -> RunState:
 
 
 def wait(store: Store, folder: Path, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Return when the run has ended, or after ``wait_s`` seconds."""
-    deadline = time.monotonic() + wait_s
-    while look(store, folder)[1].state not in FINAL and (left := deadline - time.monotonic()) > 0:
+    """Return when the run has ended, or after ``wait_s`` seconds; who listens hears what is being done."""
+    deadline, told = time.monotonic() + wait_s, ""
+    while (state := look(store, folder)[1]).state not in FINAL and (left := deadline - time.monotonic()) > 0:
+        if state.activity != told:
+            told = state.activity
+            report(told)
         sleep(min(left, _POLL_S))
 
 

@@ -8,16 +8,20 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pydantic
 
 from ...analysis.store import Store
 from .child import Outcome, Program, Reason, Watch, run, signal_name
 from .device_queue import DeviceQueue
+from .following import Follower, Progress
 from .job import CallStep, Job, Step
 from .processes import become_subreaper, end_all, this_process
 from .program import without
-from .state import LOGS, OUT, UNFINISHED, ProblemText, RunState, State, left_behind, write
+from .state import LOGS, OUT, UNFINISHED, ProblemText, ProfileRun, RunState, State, left_behind, write
 from .worker import ANSWER, PROGRESS
 
 
@@ -60,7 +64,15 @@ def stopped(reason: Reason, job: Job) -> ProblemText:
             kind="LimitExceeded",
             what=f"The run took longer than {job.run.timeout_s:g} s",
             why="it was stopped at its time limit, which holds for all runs of the program together",
-            fix="Give a larger timeout_s, ask for fewer metrics (fewer runs), or let the program do less",
+            fix="Count less of it (kernel=, launches=, budget_s=, fewer metrics), give a larger timeout_s, or let the "
+            "program do less",
+        )
+    if reason == "budget":
+        return ProblemText(
+            kind="LimitExceeded",
+            what="The run was ended at its budget",
+            why="it had left nothing by then that could be kept",
+            fix="Give a larger budget_s, or let the program do less",
         )
     if reason == "disk":
         return ProblemText(
@@ -84,6 +96,9 @@ def stopped(reason: Reason, job: Job) -> ProblemText:
 
 
 _POLL_S = 0.1
+_READABLE_S = 300.0
+"""For making readable what a profiler wrote."""
+_STEPS = pydantic.TypeAdapter(list[Step])
 
 
 def main() -> None:
@@ -103,6 +118,8 @@ class Supervisor:
         self.out = self.folder / job.run.out
         self.state = RunState(supervisor=this_process())
         self.watch = Watch(self.folder, job.limits)
+        self.blemish: ProblemText | None = None
+        """Why the program failed in a step whose results are kept, after which others follow."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._ask_to_stop)
 
@@ -133,23 +150,112 @@ class Supervisor:
         return self.watch.reason()
 
     def _steps(self) -> None:
-        count = len(self.job.steps)
-        for number, step in enumerate(self.job.steps, 1):
-            self._save(step=step.name, activity=f"run {number} of {count}: {step.name}" if count > 1 else step.name)
+        steps = list(self.job.steps)
+        for number, step in enumerate(steps, 1):
+            count, began = len(steps), time.monotonic()
+            self._save(step=step.name, activity=self._doing(number, count, step))
             outcome, problem = self._call(step) if isinstance(step, CallStep) else self._command(step)
-            if not outcome.well or problem:
-                self._fail(step, outcome, problem or failed(step, outcome, self.job))
+            if not self._ended(step, outcome, problem):
                 return
+            took_s = time.monotonic() - began
+            if self.job.plan and number == 1 and not self._plan(self.job.plan, steps, took_s):
+                return
+        self._finish(self.blemish)
+
+    def _doing(self, number: int, count: int, step: Step | CallStep) -> str:
+        """What is being done, in words."""
+        name = f"run {number} of {count}: {step.name}" if count > 1 else step.name
+        estimate = step.estimate_s if isinstance(step, Step) else None
+        return name if estimate is None else f"{name}, about {estimate:.0f} s"
+
+    def _ended(self, step: Step | CallStep, outcome: Outcome, problem: ProblemText | None) -> bool:
+        """Whether the run goes on after this step."""
+        if outcome.well and not problem:
             self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
-        self._finish(None)
+            return True
+        if isinstance(step, Step) and self._left_results(step, outcome):
+            self.state.cut.append(step.name)
+            if outcome.stopped == "budget":
+                remark = f"{step.name} was ended after {step.within_s:.0f} s; what it had measured by then is kept."
+                self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
+                return True
+            if self.job.plan and not self.state.steps and not outcome.stopped:
+                # It failed by itself, and will again; until then its launches can be counted.
+                self.blemish = problem or failed(step, outcome, self.job)
+                self._save(status=outcome.status, fault=step.name, step=None, progress=0.0)
+                return True
+        self._fail(step, outcome, problem or failed(step, outcome, self.job))
+        return False
+
+    def _left_results(self, step: Step, outcome: Outcome) -> bool:
+        """Whether a step that did not end well left files that are good."""
+        inputs = {self.out / name for name in step.files} | self._log_of(step)
+        return (step.durable or (step.gentle and outcome.whole)) and _wrote(self.out / step.name, inputs)
+
+    def _plan(self, call: CallStep, steps: list[Step | CallStep], took_s: float) -> bool:
+        """Add the steps that are planned from what the first one left to ``steps``; whether that went well."""
+        asked = call.model_copy(update={"arguments": {**call.arguments, "took_s": took_s}})
+        self._save(step=call.name, activity=call.name)
+        outcome, problem = self._call(asked)
+        answer, self.state.result = self.state.result, {}
+        if not outcome.well or problem:
+            self._fail(call, outcome, problem or failed(call, outcome, self.job))
+            return False
+        planned = _STEPS.validate_python(answer["steps"])
+        steps += [replace(step, argv=(*step.argv, *self.job.program)) for step in planned]
+        remarks = [*self.state.remarks, *answer["remarks"]]
+        self._save(steps=[step.name for step in steps], remarks=remarks, step=None, progress=0.0)
+        return True
 
     def _command(self, step: Step) -> tuple[Outcome, ProblemText | None]:
         """Run a program; a profiler that ended well without any results is a problem."""
         inputs = self._write_inputs(step)
         env = {**without({**self.job.inherited, **self.job.variables}, step.unset), **step.env}
-        outcome = run(Program(step.argv, self.job.cwd, env, self._logs(step)), self.watch, self.job.secrets)
+        profiler = Path(step.argv[0]).name if step.gentle else ""
+        follower = self._follower(step)
+        program = Program(step.argv, self.job.cwd, env, self._logs(step), profiler=profiler, follower=follower)
+        self.watch.start_budget(step.within_s)
+        outcome = run(program, self.watch, self.job.secrets)
+        self.watch.start_budget(None)
+        if step.then and outcome.whole:
+            self._make_readable(step, env)
         self._remark(step.name, outcome)
-        return outcome, None if not outcome.well or _wrote(self.out / step.name, inputs) else wrote_nothing(step)
+        wrote = _wrote(self.out / step.name, inputs | self._log_of(step))
+        return outcome, None if not outcome.well or wrote else wrote_nothing(step)
+
+    def _make_readable(self, step: Step, env: dict[str, str]) -> None:
+        """Run what follows a step, whatever ended that: the time of the run does not count here."""
+        until, deaf = self.watch.deadline, self.watch.deaf
+        self.watch.deaf = True
+        self.watch.start_clock(_READABLE_S)
+        logs = self._logs(replace(step, name=f"{step.name}_page"))
+        run(Program(step.then, self.job.cwd, env, logs), self.watch, self.job.secrets)
+        self.watch.deadline, self.watch.deaf = until, deaf
+
+    def _follower(self, step: Step) -> Follower | None:
+        """Who tells how far the profiler is with a step, behind what the step was said to do when it began."""
+        run, began = self.job.run, self.state.activity
+        if not (isinstance(run, ProfileRun) and run.profiler):
+            return None
+        from ..profilers import drivers
+
+        if not (read := drivers.progress(run.profiler)):
+            return None
+
+        def told(news: Progress) -> None:
+            known = news if news.launches else replace(news, launches=step.launches)
+            self._save(activity=f"{began}: {known.words}", progress=known.done)
+
+        return Follower(read, told, next(iter(self._log_of(step)), None))
+
+    def _log_of(self, step: Step) -> set[Path]:
+        """The file of a step's profiler that holds its messages, and no results."""
+        if not (isinstance(self.job.run, ProfileRun) and self.job.run.profiler):
+            return set()
+        from ..profilers import drivers
+
+        log = drivers.profiler(self.job.run.profiler).LOG
+        return {self.out / step.name / log} if log else set()
 
     def _write_inputs(self, step: Step) -> set[Path]:
         (self.out / step.name).mkdir(parents=True, exist_ok=True)
@@ -195,12 +301,13 @@ class Supervisor:
         """A step failed or was stopped: say why, and save what the steps before it left."""
         self.state.status, self.state.fault = outcome.status, step.name
         place = self.out / step.name
-        if place.exists():
+        if place.exists() and step.name not in self.state.cut:
             (self.folder / UNFINISHED).mkdir(exist_ok=True)
             place.rename(self.folder / UNFINISHED / step.name)
-        if outcome.stopped in ("lost", "stopped") and self.state.finished:
+        left = self.state.finished or self.state.cut
+        if outcome.stopped in ("lost", "stopped") and left:
             problem.fix = left_behind(self.out)
-        if outcome.stopped in ("lost", "stopped") or not (self.state.finished and self.job.finish):
+        if outcome.stopped in ("lost", "stopped") or not (left and self.job.finish):
             self._end("cancelled" if outcome.stopped == "cancelled" else "failed", problem)
         else:
             self._finish(problem, cancelled=outcome.stopped == "cancelled")

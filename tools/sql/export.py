@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis import schema
 from ...analysis.database import sql_literal, sql_name
+from ...analysis.integrity import sound
+from ...analysis.owners import mark
 from ...analysis.problems import BadInput, StoreProblem
+from ...analysis.scratch import scratch
 from ...analysis.store import Manifest, Store
 from .sources import source
 
@@ -30,7 +31,7 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
     manifests = [store.resolve(workload)] if workload else store.scan()[0]
     if not manifests:
         raise BadInput("There is nothing to export", f"the store {store.root} is empty")
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    draft = target.with_name(f".{target.name}.{mark()}")
     con, counts = duckdb.connect(), dict[str, int]()
     try:
         con.execute(f"ATTACH {sql_literal(str(draft))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
@@ -38,7 +39,12 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
             counts[table] = _export_table(con, store, manifests, table)
         con.execute("DETACH out")
         draft.replace(target)
-    except (duckdb.IOException, OSError) as error:
+    except (duckdb.Error, OSError, StoreProblem) as error:
+        if damaged := sound(store, manifests)[1]:
+            what, why = "The store cannot be exported as it is", " ".join(damaged[:3])
+            raise StoreProblem(what, why, "Delete what is damaged, or name another workload") from error
+        if not isinstance(error, duckdb.IOException | OSError):
+            raise
         raise StoreProblem(
             f"{target} cannot be written", str(error).splitlines()[0], "Name a file in a writable folder"
         ) from error
@@ -56,8 +62,8 @@ def _export_table(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[
     for name, column in columns.items():
         unit = f" [{column.unit}]" if column.unit else ""
         con.execute(f"COMMENT ON COLUMN out.{table}.{sql_name(name)} IS {sql_literal(column.description + unit)}")
-    with tempfile.TemporaryDirectory(prefix="rooflens-export-") as folder:
-        if rows := source(store, manifests, table, list(columns), Path(folder)):
+    with scratch() as folder:
+        if rows := source(store, manifests, table, list(columns), folder):
             con.execute(f"INSERT INTO out.{table} BY NAME {rows}")
     count = con.execute(f"SELECT count(*) FROM out.{table}").fetchone()
     return int(count[0]) if count else 0

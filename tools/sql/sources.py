@@ -113,7 +113,7 @@ def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare
         if not kind.exists(manifest):
             continue
         path = home / manifest.id / name
-        if not path.exists():
+        if not measured_ceilings.complete(path):
             with Workload(store, manifest) as workload:
                 path, computed = _keep(store, kind.rows(workload), table, path, spare), True
         files.append(path)

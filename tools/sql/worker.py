@@ -1,8 +1,7 @@
-"""The child of sandbox.py: parse one query, copy in what it needs, lock everything, run it, print JSON.
+"""The child of sandbox.py: parse one query, copy in what it needs, lock everything, run it, send the rows.
 
-Run as a file by a fresh interpreter; it imports the standard library and duckdb only. One JSON object a line:
+The arguments are sql, memory_bytes and timeout_s; messages:
 
-    in   sql, duckdb (folder), memory_bytes, address_space_bytes, timeout_s, parent
     out  tree, explain                                               or error
     in   load (trusted SQL statements), count (trusted SQL or null), limit, cell_bytes, total_bytes
     out  columns, rows, complete, cut_cells, cut_bytes, not_finite, big_integers     or error
@@ -11,18 +10,18 @@ Run as a file by a fresh interpreter; it imports the standard library and duckdb
 ``error`` holds phase (parse, load or run), type and message.
 """
 
-import ctypes
 import json
 import math
-import os
-import resource
 import sys
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+from ...analysis.database import start_threads, without_threads
+from ..isolation.channel import Channel
+from ..isolation.limits import no_more_files
+
 _SETTINGS = {
-    "threads": "2",
     "temp_directory": "",
     "max_temp_directory_size": "0KB",
     "autoinstall_known_extensions": "false",
@@ -34,7 +33,8 @@ _SETTINGS = {
     # Keeps the names of the files that were read, and shows them to SQL.
     "enable_external_file_cache": "false",
 }
-_SETTINGS_SINCE_2 = {"async_threads": "1", "allow_extension_repositories": "forbidden"}
+_SETTINGS_SINCE_2 = {"allow_extension_repositories": "forbidden"}
+_THREADS, _THREADS_SINCE_2 = {"threads": "2"}, {"async_threads": "1"}
 _TREE_BYTES = 4_000_000
 _EXACT = 2**53
 _AS_TEXT = ("date", "time", "interval", "uuid", "variant", "geometry")
@@ -45,26 +45,16 @@ class Refused(Exception):
     """The statement is not one that may run; the argument is the reason, a word that the parent knows."""
 
 
-def main() -> None:
+def answer_query(channel: Channel, job: dict[str, Any]) -> None:
     """Serve one query."""
-    job = json.loads(sys.stdin.readline())
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
-        if os.getppid() != job["parent"]:
-            return
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, 0)
-    # A second line, should the parent itself be stopped and unable to kill.
-    _limit(resource.RLIMIT_CPU, math.ceil(job["timeout_s"] * 4) + 60)
-    sys.path.append(job["duckdb"])
     import duckdb
 
     phase = "parse"
     try:
         con = _connect(duckdb, job)
         sql, explain, tree = _gate(duckdb, con, job["sql"])
-        _print({"tree": tree, "explain": bool(explain)})
-        phase, plan = "load", json.loads(sys.stdin.readline())
+        channel.send({"tree": tree, "explain": bool(explain)})
+        phase, plan = "load", channel.receive()
         for statement in plan["load"]:
             con.execute(statement)
         total = con.execute(plan["count"]).fetchone()[0] if plan["count"] else None
@@ -75,27 +65,46 @@ def main() -> None:
         else:
             columns, cursor = _run(duckdb, con, sql)
         answer = _Shape(plan).fetch(cursor, columns)
-        _print(answer)
+        channel.send(answer)
         if not (answer["complete"] or explain):
             if total is None:
                 # The parent does not wait long for this, and a query that cannot be counted in time is killed.
                 total = con.cursor().execute(_wrap(duckdb, con, "count(*)", sql)).fetchone()[0]
-            _print({"total_rows": total})
+            channel.send({"total_rows": total})
     except Refused as error:
-        _print({"error": {"phase": phase, "type": "Refused", "message": str(error)}})
+        channel.send({"error": {"phase": phase, "type": "Refused", "message": str(error)}})
     except (duckdb.Error, MemoryError, RuntimeError, ValueError, ArithmeticError) as error:
         # The last three are what a value raises that Python cannot hold.
-        _print({"error": {"phase": phase, "type": type(error).__name__, "message": str(error)[:20_000]}})
+        channel.send({"error": {"phase": phase, "type": type(error).__name__, "message": str(error)[:20_000]}})
+
+
+_prepared: Any = None
+"""A database opened in the process that this one was forked from."""
+
+
+def prepare() -> None:
+    """Open the database of a query beforehand, without threads, so that every copy of this process has one."""
+    global _prepared
+    import duckdb
+
+    _prepared = _opened(duckdb, {name: str(value) for name, value in without_threads().items()})
 
 
 def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
+    if _prepared:
+        con = _prepared
+        start_threads(con, int(_THREADS["threads"]))
+    else:
+        con = _opened(duckdb, _THREADS if "async_threads" not in without_threads() else _THREADS | _THREADS_SINCE_2)
+    con.execute(f"SET memory_limit = '{job['memory_bytes']}B'")
+    return con
+
+
+def _opened(duckdb: Any, threads: dict[str, str]) -> Any:
     since_2 = int(duckdb.__version__.split(".")[0]) >= 2
-    settings = _SETTINGS | (_SETTINGS_SINCE_2 if since_2 else {})
-    con = duckdb.connect(":memory:", config={**settings, "memory_limit": f"{job['memory_bytes']}B"})
+    con = duckdb.connect(":memory:", config={**_SETTINGS, **(_SETTINGS_SINCE_2 if since_2 else {}), **threads})
     con.execute("SET max_expression_depth = 250")
     con.execute("SET errors_as_json = true")
-    if sys.platform != "darwin":  # which has no such limit
-        _limit(resource.RLIMIT_AS, job["address_space_bytes"])
     return con
 
 
@@ -158,14 +167,7 @@ def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
         con.execute(f"SET max_execution_time = {max(1, int(timeout_s * 1000))}")
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
-    _limit(resource.RLIMIT_NOFILE, 0)
-
-
-def _limit(kind: int, value: int) -> None:
-    """Set a limit for good, or keep a lower one that is already set."""
-    _, hard = resource.getrlimit(kind)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (value, value))
+    no_more_files()
 
 
 def _run(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
@@ -268,14 +270,3 @@ class _Shape:
         if isinstance(value, list | tuple):
             return [self._plain(item) for item in value]
         return str(value)
-
-
-def _print(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    main()

@@ -14,10 +14,10 @@ from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ..tables.contract import RESERVED
-from ..tables.csvfile import bad_cells, write_text
+from ..tables.csvfile import write_text
 from ..tables.names import bounded_name, plain_text
 from ..tables.sheet import Column, Sheet
-from .pages import INSTANCES, Page, damaged, number, scale
+from .pages import NOTHING, Page, cleaned, damaged, number, scale
 
 if TYPE_CHECKING:
     import duckdb
@@ -70,6 +70,7 @@ def launch_data(headers: list[str], metrics: list[str]) -> dict[str, str]:
         (f'"{static}" + "{dynamic}"', static, dynamic),
         (f'"{_SHARED}" - "{driver}"', _SHARED, driver),
     )
+    add("cluster", ('nullif(nullif(TRY_CAST("launch__cluster_size" AS INT), 0), 1)', "launch__cluster_size"))
     times = [f"gpu__time_duration.{roll}" for roll in _TIMES]
     add("duration", *((sql_name(t), t) for t in times))
     return found
@@ -130,7 +131,6 @@ _KEPT = ("CC", "Process Name", "Host Name", f"{DEVICE}display_name")
 """Texts that tell about the run."""
 _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[.:\-][A-Za-z0-9_]+)*")
 _NAME_LIMIT = 200
-_NOTHING = ("", "nan", "-nan", "inf", "-inf", "n/a", "N/A", "no data", "(!) nan", "(!) n/a", "(!)")
 _LOOKED_AT = 100
 
 
@@ -143,9 +143,17 @@ def stage(con: duckdb.DuckDBPyConnection, page: Page, folder: Path, name: str) -
         raise BadInput(f"{page.source.name} names columns twice", ", ".join(sorted(twice)[:8]), "Remove one of each")
     factors, sheet = _factors(page), Sheet(name, page.source, folder / f"stage_{name}.parquet")
     kinds = _kinds(page, factors)
-    sheet.rows, lenient = write_text(con, sheet.parquet, partial(_select, page, kinds, factors), partial(_cut, page))
-    if lenient:
-        sheet.warnings += _bad_cells(con, page, kinds)
+    numbers = {i for i, kind in kinds.items() if kind == "number"}
+    if page.doubtful:
+        sheet.warnings += _cleaned(page, numbers)
+
+    def select(again: bool) -> str:
+        """The launches; where a cell is no plain number, of a copy of the page without such cells."""
+        if again:
+            sheet.warnings.extend(_cleaned(page, numbers))
+        return _select(page, kinds, factors)
+
+    sheet.rows, _ = write_text(con, sheet.parquet, select, partial(_cut, page))
     if sheet.rows == 0:
         raise BadInput(f"{page.source.name} holds no launches", "it has a header only", "Did any kernel match?")
     empty = _empty(con, sheet)
@@ -179,7 +187,7 @@ def _kinds(page: Page, metrics: Iterable[int]) -> dict[int, str]:
     seen = list(islice(page.cells(), _LOOKED_AT))
     kinds = dict.fromkeys(range(len(page.headers)), "unused")
     for i in metrics:
-        cells = {row[i] for row in seen} - set(_NOTHING)
+        cells = {row[i] for row in seen} - set(NOTHING)
         kinds[i] = "number" if not cells or any(number(c) is not None for c in cells) else "unused"
     for i, header in enumerate(page.headers):
         if header in LAUNCH or header in _KEPT or header in SIZES:
@@ -196,7 +204,7 @@ def _roles(page: Page, kinds: dict[int, str]) -> list[tuple[str, str]]:
     ]
 
 
-def _select(page: Page, kinds: dict[int, str], factors: dict[int, float | None], lenient: bool) -> str:
+def _select(page: Page, kinds: dict[int, str], factors: dict[int, float | None]) -> str:
     """The launches in SQL; DuckDB knows columns by position, so that no header can confuse it."""
     inner, metrics = [], []
     for i, kind in kinds.items():
@@ -204,24 +212,18 @@ def _select(page: Page, kinds: dict[int, str], factors: dict[int, float | None],
         if kind == "number":
             metrics.append(page.headers[i])
             factor = factors[i]
-            cell = _number(i) if lenient else cell
             cell = cell if factor in (None, 1.0) else f"{cell} * {factor!r}::DOUBLE"
         if kind != "unused":
             inner.append(f"{cell} AS {sql_name(page.headers[i])}")
     launch = [f"{sql} AS {sql_name(own_column(role))}" for role, sql in launch_data(page.headers, metrics).items()]
-    rows = f"SELECT {', '.join(inner)} FROM {_csv(page, kinds, lenient=lenient)}"
+    rows = f"SELECT {', '.join(inner)} FROM {_csv(page, kinds)}"
     return f"SELECT {', '.join(launch)}, * FROM ({rows})"
 
 
-def _number(i: int) -> str:
-    """SQL of the number in a cell of text: without thousands separators, and the total where instances follow it."""
-    return f"TRY_CAST(replace(regexp_replace(c{i}, {sql_literal(INSTANCES)}, ''), ',', '') AS DOUBLE)"
-
-
-def _csv(page: Page, kinds: dict[int, str], *, lenient: bool) -> str:
-    typed = {i: "DOUBLE" if kind == "number" and not lenient else "VARCHAR" for i, kind in kinds.items()}
+def _csv(page: Page, kinds: dict[int, str]) -> str:
+    typed = {i: "DOUBLE" if kind == "number" else "VARCHAR" for i, kind in kinds.items()}
     columns = ", ".join(f"c{i}: '{kind}'" for i, kind in typed.items())
-    nothing = ", ".join(sql_literal(text) for text in _NOTHING)
+    nothing = ", ".join(sql_literal(text) for text in NOTHING)
     return (
         f"read_csv({sql_path(page.body)}, auto_detect = false, header = false, delim = ',', quote = '\"', "
         f"escape = '\"', thousands = ',', compression = 'none', hive_partitioning = false, nullstr = [{nothing}], "
@@ -229,17 +231,16 @@ def _csv(page: Page, kinds: dict[int, str], *, lenient: bool) -> str:
     )
 
 
-def _bad_cells(con: duckdb.DuckDBPyConnection, page: Page, kinds: dict[int, str]) -> list[Note]:
-    """One sentence on cells that hold text where the column holds numbers."""
-    cells = {page.headers[i]: (f"c{i}", _number(i)) for i, kind in kinds.items() if kind == "number"}
-    bad = list(bad_cells(con, _csv(page, kinds, lenient=True), cells))
+def _cleaned(page: Page, numbers: set[int]) -> list[Note]:
+    """Replace the rows of the page by rows of plain numbers; a sentence on cells that hold text instead of one."""
+    bad = cleaned(page, numbers)
     if not bad:
         return []
-    name, count, example = bad[0]
-    more = f" and {len(bad) - 1} more metrics" if len(bad) > 1 else ""
+    (column, (count, example)), *others = bad.items()
+    more = f" and {len(others)} more metrics" if others else ""
     text = (
-        f"{page.source.name}: {name}{more} hold text instead of a number ({count} of {page.rows} launches, for "
-        f"instance {plain_text(str(example), 40)!r}); those cells are taken as not collected."
+        f"{page.source.name}: {page.headers[column]}{more} hold text instead of a number ({count} of {page.rows} "
+        f"launches, for instance {plain_text(example, 40)!r}); those cells are taken as not collected."
     )
     return [Note("not_a_number", text)]
 

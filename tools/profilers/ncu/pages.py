@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,14 +17,19 @@ from typing import Any, BinaryIO, cast
 
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
+from ... import progress
+from ..tables import limits
 from ..tables.files import check_text, head, is_gzip, open_regular
 from ..tables.names import plain_text
+from ..tables.numbers import decimal, grouped
 
 _HEADER = re.compile(rb'"?ID"?,"?Process ID"?,|"?Process ID"?,"?Process Name"?,"?Host Name"?,')
 _ROW = re.compile(rb'"?\d+"?,"?\d*"?,')
 _UNITS = re.compile(rb'(?:(?:"")?,){2}')
+_MISGROUPED = re.compile(rb'"[+-]?(?!\d{1,3}(?:,\d{3})*(?:\.\d*)?")[\d.]*,[\d.,]*"')
+NOTHING = ("", "nan", "-nan", "inf", "-inf", "n/a", "N/A", "no data", "(!) nan", "(!) n/a", "(!)")
+"""Cells without a value."""
 _LOOKED_AT = 1 << 20
-_COLUMN_LIMIT = 20_000
 
 
 @dataclass
@@ -36,6 +42,8 @@ class Page:
     units: list[str] = field(default_factory=list)
     rows: int = 0
     foreign: int = 0
+    doubtful: bool = False
+    """Whether a cell may be a number in another notation (1_000, 2.230,5), which DuckDB would misread."""
 
     @property
     def long(self) -> bool:
@@ -45,7 +53,8 @@ class Page:
     @property
     def least(self) -> int:
         """Cells that a row has at least: on a details page those of a rule are left away."""
-        return self.headers.index("Metric Value") + 1 if "Metric Value" in self.headers else len(self.headers)
+        needed = [self.headers.index(name) + 1 for name in (*_OWN, *_NEEDED) if name in self.headers]
+        return max(needed) if self.long else len(self.headers)
 
     def cells(self) -> Iterator[list[str]]:
         """The rows, parsed one by one; BadInput where one has not the cells that the header says."""
@@ -70,7 +79,7 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[Page]:
 
     Raises BadInput for a file that ends within a row, and for a summary page, which has no launches.
     """
-    check_text(source)
+    underscored = bool(check_text(source))
     pages: list[Page] = []
     out: BinaryIO | None = None
     quoted = False
@@ -84,7 +93,9 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[Page]:
             elif out and _ROW.match(line):
                 out.write(line if line.endswith(b"\n") else line + b"\n")
                 pages[-1].rows += 1
+                pages[-1].doubtful = pages[-1].doubtful or _MISGROUPED.search(line) is not None
                 quoted = odd
+                progress.report(f"read {pages[-1].rows:,} rows of {source.name}")
             elif match := _HEADER.search(line):
                 if out:
                     out.close()
@@ -92,6 +103,7 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[Page]:
                 pages.append(Page(source, _parsed(source, line[match.start() :]), body))
                 out = body.open("wb")
                 _check_header(pages[-1])
+                pages[-1].doubtful = underscored
             elif out and not pages[-1].rows and not pages[-1].units and _UNITS.match(line):
                 pages[-1].units = _parsed(source, line)
             elif pages and line.strip():
@@ -117,14 +129,16 @@ def damaged(source: Path, why: str) -> BadInput:
 
 def _check_header(page: Page) -> None:
     name, columns = page.source.name, page.headers
-    if len(columns) > _COLUMN_LIMIT:
-        raise BadInput(f"{name} has {len(columns)} columns", f"more than the {_COLUMN_LIMIT} a profile may have")
+    if len(columns) > limits.MOST_COLUMNS:
+        raise BadInput(f"{name} has {len(columns)} columns", f"more than the {limits.MOST_COLUMNS} a profile may have")
     if "Invocations" in columns:
         raise BadInput(
             f"{name} is a summary of ncu",
             "it states least, greatest and mean values over launches, not the launches",
             "Write the page without --print-summary: ncu --import FILE.ncu-rep --csv --page raw",
         )
+    if twice := sorted(h for h, n in Counter(h.casefold() for h in columns).items() if n > 1):
+        raise BadInput(f"{name} names columns twice", plain_text(", ".join(twice[:8])), "Remove one of each")
     if missing := [needed for needed in ("ID", "Kernel Name") if needed not in columns]:
         raise BadInput(f"{name} has no column {missing[0]}", "its rows cannot be told apart by launch without it")
 
@@ -141,17 +155,38 @@ def _lines(source: Path) -> Iterator[bytes]:
         yield from cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_gzip(source) else file
 
 
-INSTANCES = r"\s*[\(\[{].*$"
-"""Regular expression of what follows the total where --print-metric-instances was given."""
+_INSTANCES = re.compile(r"[(\[{]")
+"""What follows the total where --print-metric-instances was given begins so."""
 _NS_PER_S = 1e9
 
 
 def number(cell: str) -> float | None:
     """The number in a cell such as ``2,230`` or ``12 (5; 7)``, where instances follow the total; None for text."""
-    try:
-        return float(re.sub(INSTANCES, "", cell).replace(",", ""))
-    except ValueError:
-        return None
+    return grouped(_INSTANCES.split(cell, maxsplit=1)[0])
+
+
+def cleaned(page: Page, numbers: set[int]) -> dict[int, tuple[int, str]]:
+    """Rewrite the rows of a page with plain numbers in the columns ``numbers``, and nothing where a cell holds text.
+
+    Returns for every column with such cells how many, and an example.
+    """
+    bad: dict[int, tuple[int, str]] = {}
+    body = page.body.with_suffix(".clean")
+    with body.open("w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        for row in page.cells():
+            for i in numbers:
+                if (cell := row[i]) in NOTHING or decimal(cell) is not None:
+                    continue
+                found = number(cell)
+                row[i] = "" if found is None else repr(found)
+                if found is None:
+                    count, example = bad.get(i, (0, cell))
+                    bad[i] = (count + 1, example)
+            out.writerow(row)
+    page.body.unlink()
+    page.body, page.doubtful = body, False
+    return dict(sorted(bad.items()))
 
 
 @cache
@@ -245,6 +280,7 @@ def as_raw(page: Page) -> tuple[Page, list[Note]]:
                     found.setdefault(metric, _based(row[at["Metric Value"]], row[unit]))
             out.writerow([*(launch[0][at[name]] for name in own), *(found.get(metric, "") for metric in columns)])
             raw.rows += 1
+            progress.report(f"read {raw.rows:,} launches of {page.source.name}")
     raw.foreign = page.foreign
     text = f"{page.source.name} is a details page, whose values are rounded; the report and its raw page state more."
     notes = [Note("rounded", text)]

@@ -12,6 +12,8 @@ from ....analysis.database import sql_name, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, MissingTool, Problem
 from ....analysis.store import Manifest, write_table
+from ..cupti import read as recordings
+from ..cupti.run import NAME as TIMING
 from ..tables.files import WORK, files_below, step_of
 from ..tables.merge import Merged, as_replays, write_tables
 from ..tables.names import plain_text
@@ -208,9 +210,12 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         if len(values) > 1:
             text = f"Launches of several {what} ({', '.join(values[:_SHOWN])}): facts are those of the first."
             warnings.append(Note("several_devices", text))
-    merged = write_tables(con, as_replays([s.as_pass() for s in sheets]), out, instances_per_xcd=1)
+    recorded = recordings.files_of(path) if path.is_dir() else []
+    times = recordings.stage(con, recorded, out / WORK) if recorded else None
+    passes = [s.as_pass() for s in sheets]
+    merged = write_tables(con, as_replays([*([times.table] if times else []), *passes]), out, instances_per_xcd=1)
     merged.warnings[:0] = warnings
-    merged.notes += notes
+    merged.notes += [*notes, *(times.write_ranges(con, out) if times else [])]
     manifest = Manifest(
         name=path.name.split(".")[0] if path.is_file() else path.name,
         format="ncu",
@@ -222,6 +227,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         tool="ncu",
         tool_version=version(files),
         facts=facts,
+        replayed=[p.name for p in passes if p.name != TIMING] if times or passes[0].name == TIMING else [],
     )
     return manifest, merged
 

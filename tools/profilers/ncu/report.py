@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import io
-import os
 import re
 import signal
-import subprocess
-import sys
+import time
+from math import ceil
 from pathlib import Path
+from typing import Any
 
 from ....analysis.problems import BadInput, LimitExceeded, MissingTool
+from ...isolation.child import Child, ChildBug, ChildLost
+from ...isolation.limits import Limits
+from ..tables import limits
 from ..tables.files import open_regular
 from ..tables.names import plain_text
 from .pages import Page, read_pages
@@ -24,7 +26,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def is_cut(path: Path) -> bool:
-    """Whether a report ends within a block. A file of another layout is not judged."""
+    """Whether a report ends within a block, or has one without any content. Another layout is not judged."""
     size = path.stat().st_size
     with open_regular(path) as file:
         file.seek(len(MAGIC))
@@ -33,6 +35,8 @@ def is_cut(path: Path) -> bool:
             length = int.from_bytes(file.read(4), "little")
             if length > _HEADER_LIMIT:
                 return False
+            if not length:  # also the holes of a file that was never written to its end
+                return True
             if file.tell() + length > size or at + 4 > size:
                 return True
             payload = _payload(file.read(length))
@@ -74,7 +78,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 SUFFIX = ".ncu-rep"
-_LIMIT_S = 300
+_TOO_LONG = "too long"
+_WAITED = 2.0
+"""How many times its CPU time a report is waited for."""
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)(?:\.\d+)? \(build \d+\)")
 _BLOCK = 1 << 20
 _EXPORT = "ncu --import {} --csv --page raw --print-units base > page.csv, where Nsight Compute is, and import that"
@@ -90,7 +96,7 @@ def read_report(source: Path, folder: Path, stem: str) -> Page:
     """The launches of a report as a raw page in ``folder``.
 
     Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
-    LimitExceeded where reading takes more than five minutes.
+    LimitExceeded where reading takes long for its size.
     """
     from . import report_worker
 
@@ -108,22 +114,34 @@ def read_report(source: Path, folder: Path, stem: str) -> Page:
             f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
         )
     written = folder / f"{stem}_report.csv"
-    status, said = _run(source, written, Path(package.origin).parent.parent)
-    if status == report_worker.NO_PACKAGE:
+    outcome = _outcome(source, written, Path(package.origin).parent.parent)
+    problem, said = outcome["problem"], plain_text(outcome["said"], 200)
+    if problem == report_worker.NO_PACKAGE:
         raise MissingTool(f"{source.name} needs the package ncu-report", f"it cannot be loaded: {said}", export)
-    if status == report_worker.NO_LAUNCHES:
+    if problem == report_worker.NO_LAUNCHES:
         raise BadInput(
             f"{source.name} holds no launches", "no kernel matched the filters of ncu, or the file is damaged", export
         )
-    if status == -signal.SIGXCPU or status is None:
-        raise LimitExceeded(f"{source.name} took more than {_LIMIT_S} s to read", "it is very large", export)
-    if status != 0:
-        why = said if status == report_worker.NO_REPORT and said else "the library that reads it gave up"
-        raise BadInput(f"{source.name} is damaged", why, f"Copy it again, whole; or {export}")
+    if problem == _TOO_LONG:
+        raise LimitExceeded(
+            f"{source.name} took more than {_limit_s(source):.0f} s to read", "that is long for its size", export
+        )
+    if problem:
+        raise BadInput(
+            f"{source.name} is damaged",
+            said or "the library that reads it gave up",
+            f"Copy it again, whole; or {export}",
+        )
     page = read_pages(written, folder, f"{stem}_rows")[0]
     written.unlink()
     page.source = source
     return page
+
+
+def _limit_s(source: Path) -> float:
+    """Seconds of CPU time that a report may take."""
+    asked = limits.patience_s(source.stat().st_size, limits.REPORT_PATIENCE_S, limits.REPORT_BYTES_PER_S)
+    return min(asked, limits.REPORT_MOST_S)
 
 
 def version_of(source: Path) -> str | None:
@@ -137,24 +155,21 @@ def version_of(source: Path) -> str | None:
     return None
 
 
-def _run(source: Path, written: Path, package: Path) -> tuple[int | None, str]:
-    """(exit status, what it said) of the child; None where it did not end in time."""
-    worker = str(Path(__file__).with_name("report_worker.py"))
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", worker, str(source), str(written), str(package), str(_LIMIT_S)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={"LC_ALL": "C.UTF-8"},
-        start_new_session=True,
-    )
+def _outcome(source: Path, written: Path, package: Path) -> dict[str, Any]:
+    """What the child says of a report; a damaged one can only end the child."""
+    from .report_worker import NO_REPORT, write_page
+
+    limit_s, size = _limit_s(source), source.stat().st_size
+    file_bytes = limits.REPORT_PAGE + limits.REPORT_PAGE_RATIO * size
+    confined = Limits(limits.REPORT_MEMORY, ceil(limit_s), file_bytes)
+    job = {"report": str(source), "page": str(written), "package": str(package)}
     try:
-        _, said = process.communicate(timeout=_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        return None, ""
-    finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return process.returncode, plain_text(said[-2000:].decode(errors="replace"), 200)
+        with Child(write_page, job, confined, time.monotonic() + _WAITED * limit_s) as child:
+            return child.receive()
+    except TimeoutError:
+        return {"problem": _TOO_LONG, "said": ""}
+    except ChildLost as lost:
+        return {"problem": _TOO_LONG if lost.status == -signal.SIGXCPU else NO_REPORT, "said": ""}
+    except ChildBug as bug:
+        # The library raises what it likes on what it cannot read.
+        return {"problem": NO_REPORT, "said": str(bug).strip().splitlines()[-1]}

@@ -1,52 +1,43 @@
 """The child of report.py: write the launches of a report file as a raw page, in base units and full precision.
 
-Run as a file by a fresh interpreter, so that a damaged report can only end this process; it imports the standard
-library and ncu_report only. Arguments: report, page to write, folder of ncu_report, seconds of CPU time. Its exit
-status is one of those below.
+The arguments are report, page (to write) and package (the folder of ncu_report). It sends one message: what went wrong
+(``problem``, one of those below or null) and what the library says of it (``said``).
 """
 
 import csv
-import ctypes
 import importlib
-import os
-import resource
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-NO_PACKAGE, NO_REPORT, NO_LAUNCHES = 3, 4, 5
-_ADDRESS_SPACE = 6_000_000_000
-_PAGE_BYTES = 4_000_000_000
+from ...isolation.channel import Channel
+
+NO_PACKAGE, NO_REPORT, NO_LAUNCHES = "no package", "no report", "no launches"
 _CC = "device__attribute_compute_capability_"
 _OWN = ("ID", "Process ID", "Kernel Name", "Stream", "Block Size", "Grid Size", "Device", "CC")
 
 
-def main() -> int:
-    """Read one report; the exit status tells how it went."""
-    report, page, package, seconds = sys.argv[1:]
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the parent
-        _limit(resource.RLIMIT_AS, _ADDRESS_SPACE)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, _PAGE_BYTES)
-    _limit(resource.RLIMIT_CPU, int(seconds))
+def write_page(channel: Channel, job: dict[str, Any]) -> None:
+    """Read one report."""
+    problem, said = _written(job["report"], job["page"], job["package"])
+    channel.send({"problem": problem, "said": said[-2000:]})
+
+
+def _written(report: str, page: str, package: str) -> tuple[str | None, str]:
     sys.path.append(package)
     try:
         ncu_report: Any = importlib.import_module("ncu_report")
     except ImportError as error:
-        print(error, file=sys.stderr)
-        return NO_PACKAGE
+        return NO_PACKAGE, str(error)
     try:
         context = ncu_report.load_report(report)
-    except (RuntimeError, ValueError, TypeError, OSError, MemoryError) as error:
-        print(error, file=sys.stderr)
-        return NO_REPORT
+    except (RuntimeError, ValueError, TypeError, OSError) as error:
+        return NO_REPORT, str(error)
     if context is None:
-        return NO_REPORT
+        return NO_REPORT, ""
     actions = [a for r in map(context.range_by_idx, range(context.num_ranges())) for a in _actions(r)]
     if not actions:
-        return NO_LAUNCHES
+        return NO_LAUNCHES, ""
     units: dict[str, str] = {}  # in a report a metric has the same unit, a base unit, in every launch
     for action in actions:
         for name in action.metric_names():
@@ -59,7 +50,7 @@ def main() -> int:
         for number, action in enumerate(actions):
             cells = {name: _cell(action.metric_by_name(name)) for name in units}
             out.writerow([*_launch(number, action, cells), *cells.values()])
-    return 0
+    return None, ""
 
 
 def _actions(found: Any) -> list[Any]:
@@ -86,13 +77,3 @@ def _cell(metric: Any) -> str:
         return ""
     value = metric.value()
     return "" if value is None else repr(value) if isinstance(value, float) else str(value).replace("\n", " ")
-
-
-def _limit(kind: int, value: int) -> None:
-    hard = resource.getrlimit(kind)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (value, value))
-
-
-if __name__ == "__main__":
-    os._exit(main())  # the library's own clean-up may hang on what it could not read

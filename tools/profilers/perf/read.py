@@ -13,6 +13,8 @@ from ....analysis.database import sql_name
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded, Problem
 from ....analysis.store import Manifest, write_table
+from ... import progress
+from ..tables import limits
 from ..tables.contract import RESERVED, PassTable
 from ..tables.files import WORK, files_below, head, is_inside, step_of
 from ..tables.merge import Merged, as_replays, write_tables
@@ -85,6 +87,10 @@ def _as_pass(
         listed = ", ".join(plain_text(name, 60) for name in strange[:8])
         text = f"{file.name}: events that cannot be columns were left out: {listed}."
         sheet.warnings.append(Note("no_counters", text))
+    if len(counters) > limits.MOST_COLUMNS or len(rows) * len(counters) > limits.EMPTY_CELLS:
+        what = f"{file.name} names {len(counters):,} events in {len(rows):,} runs"
+        raise BadInput(what, "which is more than perf stat counts", "Is it the file that perf stat wrote?")
+    progress.report(f"read {len(rows):,} runs of {file.name}")
     columns = "".join(f", {sql_name(name)} DOUBLE" for name in counters)
     con.execute(
         'CREATE OR REPLACE TABLE perf_rows ("perf kernel" VARCHAR, "perf run" VARCHAR, '

@@ -10,7 +10,7 @@ from ....analysis.notes import Note
 from ....analysis.problems import BadArgument, Problem
 from ...runner.job import Step
 from ..failures import explained
-from ..request import Replay, Request, refuse, refuse_kernel_replay
+from ..request import Replay, Request, refuse, refuse_attaching, refuse_replay
 
 NAME = "perf"
 VENDOR = "cpu"
@@ -55,7 +55,8 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     have are reported by perf itself; the processor's counters are shared out when there are too few.
     """
     refuse(request, NAME, "kernel", "launches")
-    refuse_kernel_replay(request, NAME)
+    refuse_replay(request, NAME, "application")
+    refuse_attaching(request, NAME, "perf is driven here with programs that it starts")
     if not 1 <= request.repeats <= _MOST_RUNS:
         raise BadArgument(f"repeats={request.repeats} is out of range", f"1 to {_MOST_RUNS} runs are possible")
     events = tuple(dict.fromkeys(c for counters in request.passes for c in counters))

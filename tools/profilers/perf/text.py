@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections import defaultdict
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.problems import BadInput
+from ..tables.numbers import decimal
 
 _MODIFIER = re.compile(r"(?<=[^:/]):[ukhIGHpPSDWeb]{1,8}$|(?<=/)[ukhIGHpPSDWeb]{1,8}$")
 DURATION = "duration_time"
@@ -41,19 +43,23 @@ class Run:
     repeats: int = 1
     unknown_units: set[str] = field(default_factory=set)
 
+    names: set[str] = field(default_factory=set)
+    """Of its events."""
+
     @property
     def duration_ns(self) -> float | None:
         """Elapsed time; the text form always has it, the others only as an event."""
         return next((e.value for e in self.events if e.name == DURATION), None)
 
     def add(self, event: Event, unit: str) -> None:
-        """Add an event whose value is in ``unit``."""
+        """Add an event whose value is in ``unit``; what an event is called twice counts once."""
         factor = 1.0 if not unit else _units().get(unit)
         if factor is None:
             self.unknown_units.add(unit)
         elif event.value is not None:
             event.value *= factor
-        if all(e.name != event.name for e in self.events):
+        if event.name not in self.names:
+            self.names.add(event.name)
             self.events.append(event)
 
 
@@ -84,7 +90,7 @@ def _units() -> dict[str, float]:
 
 
 _MARK = "Performance counter stats for"
-_HEADER = re.compile(rf"{_MARK} (?P<what>.*?)(?: \((?P<runs>\d+) runs\))?:\s*$")
+_HEADER = re.compile(_MARK + r" (?P<what>.*?)(?: \((?P<runs>\d{1,9}) runs\))?:\s*$")
 _SPACES = " \u00a0\u202f"  # between groups of digits, by locale
 _VALUE = rf"(?P<value><not supported>|<not counted>|-?\d+(?:[.,'’{_SPACES}]\d{{3}})*(?:[.,]\d+)?)"
 _EVENT = re.compile(rf"^\s*{_VALUE}[{_SPACES}]+(?P<rest>[^\s#(].*)$")
@@ -97,6 +103,8 @@ _ERROR = re.compile(r"\( ?\+- *(?P<value>[\d.,]+) ?%")
 _RUNNING = re.compile(r"\((?P<value>[\d.,]+)%\)\s*$")
 _PARTS = {"time elapsed": DURATION, "user": "user_time", "sys": "system_time"}
 _NS_PER_S = 1e9
+_DIGITS, _TEXT = 400, 1000
+_NO_NUMBER = "its number cannot be read"
 
 
 def is_text(text: str) -> bool:
@@ -158,12 +166,14 @@ def _decimal_mark(lines: list[str]) -> str:
     return next((match[1] for match in found if match), ".")
 
 
-def _number(text: str, mark: str) -> float:
-    return float("".join("." if c == mark else c for c in text if c.isdigit() or c in (mark, "-")))
+def _number(text: str, mark: str) -> float | None:
+    """The number in a locale's notation; None where the text is none."""
+    return decimal("".join("." if c == mark else c for c in text if c.isdigit() or c in (mark, "-")))
 
 
 def _add_time(run: Run, match: re.Match[str], mark: str) -> None:
-    event = Event(_PARTS[match["what"]], _number(match["value"], mark) * _NS_PER_S)
+    seconds = _number(match["value"], mark)
+    event = Event(_PARTS[match["what"]], None if seconds is None else seconds * _NS_PER_S)
     if error := _ERROR.search(match["rest"]):
         event.error_pct = _number(error["value"], mark)
     run.add(event, "")
@@ -184,7 +194,7 @@ def _add_event(name: str, run: Run, match: re.Match[str], mark: str) -> None:
         Event(
             words[0],
             None if missing else _number(match["value"], mark),
-            match["value"].strip("<>") if missing else "",
+            match["value"].strip("<>") if missing else _NO_NUMBER,
             _number(running["value"], mark) if running else None,
             _number(error["value"], mark) if error else None,
         ),
@@ -222,10 +232,10 @@ def read_table(name: str, text: str) -> list[Run]:
             value, missing = match["value"], match["value"].startswith("<")
             event = Event(
                 match["event"],
-                None if missing else float(value.replace(",", ".")),
-                value.strip("<>") if missing else "",
-                float(match["running"].replace(",", ".")),
-                float(match["error"].replace(",", ".")) if match["error"] else None,
+                None if missing else decimal(value.replace(",", ".")),
+                value.strip("<>") if missing else _NO_NUMBER,
+                decimal(match["running"].replace(",", ".")),
+                decimal(match["error"].replace(",", ".")) if match["error"] else None,
             )
             _place(runs, event, match["unit"], repeated=match["error"] is not None)
         elif placed.match(line):
@@ -251,29 +261,35 @@ def read_json(name: str, text: str) -> list[Run]:
         if "interval" in entry:
             raise grouped(name, "per interval", "-I")
         value = _float(entry.get("counter-value"))
-        reason = "" if value is not None else str(entry.get("counter-value")).strip("<>")
+        reason = "" if value is not None else _text(entry.get("counter-value")).strip("<>")
         event = Event(
-            str(entry["event"]), value, reason, _float(entry.get("pcnt-running")), _float(entry.get("variance"))
+            _text(entry["event"]), value, reason, _float(entry.get("pcnt-running")), _float(entry.get("variance"))
         )
-        _place(runs, event, str(entry.get("unit") or ""), repeated="variance" in entry)
+        _place(runs, event, _text(entry.get("unit") or ""), repeated="variance" in entry)
     return [run for run in runs if run.events]
 
 
 def _place(runs: list[Run], event: Event, unit: str, *, repeated: bool) -> None:
     """Add an event to the last run, or to a new one where it has it already. These forms do not say how often
     the program ran; that it ran several times shows only in the error."""
-    if any(e.name == event.name for e in runs[-1].events):
+    if event.name in runs[-1].names:
         runs.append(Run())
     runs[-1].add(event, unit)
     if repeated:
         runs[-1].repeats = 0
 
 
+def _text(value: Any) -> str:
+    """A text of the file, without halves of characters."""
+    return str(value)[:_TEXT].encode("utf-8", "replace").decode()
+
+
 def _float(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
+    """The number of a member, which perf writes as text or as a number; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
+    found = decimal(value if isinstance(value, str) else repr(value)[:_DIGITS])
+    return found if found is not None and math.isfinite(found) else None
 
 
 def _row(s: str) -> re.Pattern[str]:

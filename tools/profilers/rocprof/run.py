@@ -22,7 +22,8 @@ from ..request import (
     name_parts,
     per_channel,
     refuse,
-    refuse_kernel_replay,
+    refuse_attaching,
+    refuse_replay,
 )
 from ..tables.merge import ACCUMULATE
 
@@ -62,7 +63,8 @@ class _Rocprof(ABC):
         scripts would change.
         """
         refuse(request, self.NAME, "launches")
-        refuse_kernel_replay(request, self.NAME)
+        refuse_replay(request, self.NAME, "application")
+        refuse_attaching(request, self.NAME, "attaching came with rocprofv3 of ROCm 7.1")
         parts = name_parts(request, self.NAME)
         check_limits(request)
         if request.command[0].startswith("-"):

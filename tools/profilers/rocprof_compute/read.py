@@ -11,12 +11,16 @@ from ....analysis.catalogue.targets import described
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import Manifest, write_table
-from ..tables.contract import PassTable
-from ..tables.csvfile import long_pass, stage
-from ..tables.files import WORK, head, is_inside, small_table
-from ..tables.merge import ACCUMULATE, Merged, Pass, as_replays, write_tables
+from ..rocprofv3 import read as rocprofv3
+from ..tables.files import WORK, is_inside, small_table
+from ..tables.merge import Merged, write_tables
 from ..tables.names import plain_text
-from ..tables.xcd import channels_per_xcd, merge_xcds
+from ..tables.numbers import decimal
+from ..tables.turns import held, turns
+from ..tables.xcd import channels_per_xcd
+from .configuration import read_options, told
+from .passes import files_of, read_passes, recordings, replays, workload_folder
+from .trace import write_ranges
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,7 +39,8 @@ FACTS = {  # fact of analysis/catalogue/gpus -> its names in sysinfo.csv, newest
     "sqc_per_gpu": ("sqc_per_gpu", "numSQC"),
     "pipes_per_gpu": ("pipes_per_gpu", "numPipes"),
     "num_xcd": ("num_xcd",),
-    "num_hbm_channels": ("num_hbm_channels", "num_memory_channels"),
+    "num_hbm_channels": ("num_memory_channels", "num_hbm_channels"),
+    "num_gl1c": ("num_gl1c",),
 }
 _TEXTS = {  # field of the manifest -> its names in sysinfo.csv
     "name": ("workload_name",),
@@ -100,21 +105,8 @@ def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
     return facts, [Note("no_clock", text)]
 
 
-def read_options(folder: Path) -> dict[str, str]:
-    """The plain options of profiling_config.yaml (``key: value`` at the left margin); lists and null are left out."""
-    file = folder / "profiling_config.yaml"
-    if not file.is_file() or not is_inside(file, folder):
-        return {}
-    text = head(file, 1 << 20).decode("utf-8", errors="replace")
-    found = re.findall(r"^(\w+): *(\S.*)$", text, flags=re.MULTILINE)
-    return {key: plain_text(value.strip("'\" ")) for key, value in found if value[0] not in "[{" and value != "null"}
-
-
 def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        return 0.0
+    value = decimal(text) or 0.0
     return value if 0 < value < 1e15 else 0.0
 
 
@@ -150,7 +142,7 @@ def write_ceilings(
 def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
     """The ceilings of one device row; the known misspellings of headers (hbmBwHigh, MFMAFI8OpsLow) are accepted."""
     values = {_header(key): value for key, text in record.items() if (value := _ceiling_number(text)) is not None}
-    device = int(min(values.get("device", 0), _DEVICES))
+    device = int(min(max(values.get("device", 0), 0), _DEVICES))
     result: list[list[object]] = []
     for name, value in values.items():
         if not name.endswith(("bw", "flops", "ops")) or value <= 0:
@@ -176,23 +168,13 @@ def _header(text: str) -> str:
 
 
 def _ceiling_number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-_LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
-_REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
-_OWN_FILE = re.compile(f"pmc_perf(_\\d+)?|sysinfo|roofline|{_LEVEL_FILE.pattern}")
-_MAIN = ("pmc_perf.csv", "pmc_perf.csv.gz")
-_UNTIMED = "timestamps"
+    value = decimal(text)
+    return value if value is not None and math.isfinite(value) else None
 
 
 def detect(path: Path) -> bool:
     """Whether ``path`` is such a folder, the parent of one, or a file of one."""
-    return _folder(path) is not None
+    return (folder := workload_folder(path)) is not None and bool(replays(folder) or recordings(folder))
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
@@ -200,20 +182,24 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
 
     Raises BadInput naming the file at fault. Files that are links out of the folder are left out with a warning.
     """
-    folder = _folder(path)
-    if folder is None:
-        raise BadInput(f"{path.name} is no rocprof-compute workload", "it holds no pmc_perf.csv")
+    folder = workload_folder(path)
+    if folder is None or not (replays(folder) or recordings(folder)):
+        raise BadInput(
+            f"{path.name} is no rocprof-compute workload", "it holds neither pmc_perf.csv nor results_pmc_perf_*.csv"
+        )
     (info, no_device), options = read_sysinfo(folder), read_options(folder)
     arch, (facts, no_clock) = arch_of(info), facts_of(info)
-    files, left_out = _files(folder)
-    passes = _passes(con, files, out / WORK)
-    numbers = [n for p in passes for _, n in p.table.instances.values()]
-    merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
+    if replays(folder):
+        files, left_out = files_of(folder)
+        passes = read_passes(con, files, out / WORK)
+        numbers = [n for p in passes for _, n in p.table.instances.values()]
+        merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
+        merged.notes += write_ranges(con, folder, passes[0], out)
+    else:
+        merged, left_out = _recorded(con, folder, out, facts), []
     no_ceilings = write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out)
     merged.warnings[:0] = [*no_device, *no_clock, *left_out, *no_ceilings]
-    if filters := [k for k in ("kernel", "dispatch") if options.get(k)]:
-        text = f"The profile is filtered by {' and '.join(filters)}: it is not the whole program."
-        merged.notes.append(Note("filtered", text))
+    merged.notes += told(options)
     name = text_of(info, "name")
     manifest = Manifest(
         name=name if name not in (None, "path") else options.get("name") or folder.parent.name,
@@ -226,78 +212,23 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         tool_version=text_of(info, "tool_version"),
         host=text_of(info, "host"),
         facts=facts,
+        multiplexed=options.get("iteration_multiplexing"),
     )
+    if manifest.multiplexed:
+        merged.warnings += turns(con, out)
+        merged.notes += held(con, out)
     return manifest, merged
 
 
-def _folder(path: Path) -> Path | None:
-    """The folder that holds the replays: ``path`` itself, its parent, or its only such sub-folder."""
-    if path.is_file():
-        stem = path.name.split(".")[0]
-        return path.parent if _OWN_FILE.fullmatch(stem) and _replays(path.parent) else None
-    if not path.is_dir() or _replays(path):
-        return path if path.is_dir() else None
-    below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _replays(p)]
-    if len(below) > 1:
-        raise BadInput(
-            f"{path.name} holds {len(below)} workloads", ", ".join(p.name for p in below[:8]), "Import them one by one"
-        )
-    return below[0] if below else None
-
-
-def _replays(folder: Path) -> list[Path]:
-    """The file of joined replays, else the single replays in the order of their numbers."""
-    for name in _MAIN:
-        if (folder / name).exists():
-            return [folder / name]
-    found = [(m, f) for f in folder.glob("pmc_perf_*.csv*") if (m := _REPLAY_FILE.fullmatch(_stem(f)))]
-    return [f for _, f in sorted(found, key=lambda pair: int(pair[0][1]))]
-
-
-def _files(folder: Path) -> tuple[list[Path], list[Note]]:
-    """The replays first, then level files and the run without counters; links out of the folder are left out."""
-    files: dict[str, Path] = {}
-    warnings = []
-    for file in _replays(folder):
-        if not is_inside(file, folder):
-            raise BadInput(f"{file.name} is a link out of the workload folder", fix="Copy the file itself into it")
-        files[_stem(file)] = file
-    for file in sorted(folder.rglob("*.csv*"), key=lambda f: (len(f.parts), f)):
-        stem = _stem(file)
-        if not (_LEVEL_FILE.fullmatch(stem) or stem == _UNTIMED):
-            continue
-        if not is_inside(file, folder):
-            warnings.append(Note("left_out", f"{file.name} is a link out of the workload folder and was left out."))
-        elif stem in files:
-            text = f"{file.relative_to(folder)} was left out: there is already a pass {stem}."
-            warnings.append(Note("left_out", text))
-        else:
-            files[stem] = file
-    return list(files.values()), warnings
-
-
-def _passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[Pass]:
-    """The passes of all files, with the names their counters have in the store."""
-    replays = [f for f in files if _REPLAY_FILE.fullmatch(_stem(f))]
-    tables = [_table(con, f, work) for f in files]
-    if replays:
-        return as_replays(tables)
-    main, *others = tables
-    joined = Pass(main, {c: c for c in main.counters})
-    for table in others:
-        table.instances = {}
-    return [joined, *(Pass(t, {c: _name_in_level_file(c, t.name) for c in t.counters}) for t in others)]
-
-
-def _table(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> PassTable:
-    sheet = stage(con, file, work, _stem(file))
-    return long_pass(con, sheet) if sheet.header("counter_name") else merge_xcds(con, sheet).as_pass()
-
-
-def _name_in_level_file(counter: str, level: str) -> str:
-    """SQ_ACCUM_PREV_HIRES is the time integral of the level that names its file: ``<LEVEL>_ACCUM``, as in rocpd."""
-    return f"{level}_ACCUM" if counter == ACCUMULATE else f"{counter}@{level}"
-
-
-def _stem(file: Path) -> str:
-    return file.name.removesuffix(".gz").removesuffix(".csv")
+def _recorded(con: duckdb.DuckDBPyConnection, folder: Path, out: Path, facts: dict[str, float]) -> Merged:
+    """What rocprofv3 itself left in the folder: databases that were kept, or the record of PC sampling."""
+    files = recordings(folder)
+    databases = [f for f in files if f.suffix == ".db"]
+    source = folder if len(files) > 1 else files[0]
+    found, merged = rocprofv3.read(con, source, out)
+    for fact, value in found.facts.items():
+        facts.setdefault(fact, value)
+    if not databases:
+        text = f"{files[0].name} holds PC samples, which are not read here: only the launches in it and their times."
+        merged.notes.append(Note("pc_samples", text))
+    return merged

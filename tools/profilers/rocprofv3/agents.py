@@ -13,11 +13,13 @@ from ....analysis.catalogue.targets import Gpu, described
 from ....analysis.notes import Note
 from ..tables.files import small_table
 from ..tables.names import plain_text
+from ..tables.numbers import decimal, whole
 
 FIELDS = (  # numeric fields that are used, as JSON spells them
     "simd_count", "simd_per_cu", "cu_count", "num_xcc", "num_shader_banks", "max_engine_clk_fcompute",
     "gfx_target_version", "wave_front_size", "max_waves_per_cu", "node_id", "logical_node_id", "logical_node_type_id",
 )  # fmt: skip
+_MOST, _MOST_AGENTS = 1e15, 10**9
 _UNNAMED = {"", "unknown", "ip discovery", "n/a", "none", "(none)"}
 _LDS_BANKS, _PIPES = 32, 4
 _CHANNEL_BITS = 128  # where the target does not state another width
@@ -125,12 +127,14 @@ def _memory(target: Gpu | None, banks: object) -> dict[str, float]:
 
 def _index(fields: Mapping[str, Any], name: str) -> int | None:
     value = fields.get(name)
-    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdigit()) else None
+    if isinstance(value, str):
+        return whole(value, 9)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_AGENTS else None
 
 
 def _number(value: object) -> float:
-    try:
-        found = float(value) if isinstance(value, int | float | str) else 0.0
-    except ValueError:
-        return 0.0
-    return found if 0 < found < 1e15 else 0.0
+    if isinstance(value, str):
+        found = decimal(value) or 0.0
+    else:
+        found = float(value) if isinstance(value, int | float) and abs(value) < _MOST else 0.0
+    return found if 0 < found < _MOST else 0.0

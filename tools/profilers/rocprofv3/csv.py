@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
-from ..tables.csvfile import stage
+from ..tables.contract import parquet
+from ..tables.csvfile import stage, stage_columns
 from ..tables.files import is_gzip, open_regular
 from ..tables.sheet import Column, Sheet
 from .agents import read_agents
 from .outputs import Output, rank_of
-from .recording import LAUNCH, Recording, counter_list, describe
+from .recording import LAUNCH, SPAN, Recording, describe
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,9 +31,11 @@ _ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text w
     "arch_vgpr_count": "vgpr", "accum_vgpr_count": "agpr", "sgpr_count": "sgpr", "start_timestamp": "start",
     "end_timestamp": "end", "counter_name": "counter_name", "counter_value": "counter_value",
 }  # fmt: skip
+_TRACED = {"kernel_id": "symbol", "correlation_id": "correlation"}
+"""Read from a trace only: counters would repeat them in every row."""
 _IGNORED = "ignored"
 _SIZES = ("grid", "workgroup")
-_PLAIN = {"queue_id", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr"}
+_PLAIN = {"queue_id", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr", "symbol", "correlation"}
 
 
 def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tuple[list[Recording], list[Note]]:
@@ -68,24 +72,53 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
         )  # fmt: skip
         item.host = _host(output)
         item.rank = rank_of(output, item.host, number)
-        item.counters = counter_list(con, values, item.keys)
-        recordings.append(describe(con, item))
-    return recordings, [warning for sheet in sheets.values() for warning in sheet.warnings]
+        recordings.append(item)
+    describe(con, recordings)
+    warnings = [warning for sheet in sheets.values() for warning in sheet.warnings]
+    return recordings, warnings + _add_spans(con, output, recordings, work)
 
 
-def classify(headers: list[str]) -> list[Column]:
+def _add_spans(con: duckdb.DuckDBPyConnection, output: Output, recordings: list[Recording], work: Path) -> list[Note]:
+    """Say where the ranges of each process are, and the calls that launch kernels; a damaged file is left out."""
+    for kind, keep in (("ranges", f"Domain LIKE 'MARKER_CORE%' AND {_IS_RANGE}"), ("calls", _IS_LAUNCHING)):
+        file = output.files.get(kind)
+        if file is None or (kind == "calls" and not recordings[0].ranges):
+            continue
+        staged = work.with_name(f"{work.name}_{kind}.parquet")
+        try:
+            stage_columns(con, file, list(_SPAN), staged)
+        except BadInput as problem:
+            return [Note("left_out", f"{problem.text} It was left out.")]
+        numbers = ", ".join(f"TRY_CAST({header} AS BIGINT) AS {name}" for header, name in _SPAN.items() if name in SPAN)
+        spans = f"SELECT NULL::BIGINT AS session, {numbers}, Function AS name FROM {parquet([staged])} WHERE {keep}"
+        for item in recordings:
+            own = "" if len(recordings) == 1 or item.pid is None else f" WHERE pid = {item.pid}"
+            setattr(item, kind, f"SELECT * FROM ({spans}){own}")
+    return []
+
+
+_SPAN = {
+    "Process_Id": "pid", "Thread_Id": "thread", "Correlation_Id": "correlation", "Start_Timestamp": "start_ns",
+    "End_Timestamp": "end_ns", "Function": "", "Domain": "",
+}  # fmt: skip
+_IS_RANGE = "Start_Timestamp != End_Timestamp"
+_IS_LAUNCHING = "contains(Function, 'aunch')"
+
+
+def classify(headers: list[str], *, traced: bool = True) -> list[Column]:
     """The role of every header of a file of rocprofv3; none of its columns is a counter."""
     seen: set[str] = set()
     columns = []
+    roles = {**_ROLES, **_TRACED} if traced else _ROLES
     for header in headers:
-        role = _ROLES.get(header.casefold(), _IGNORED)
+        role = roles.get(header.casefold(), _IGNORED)
         columns.append(Column(header, _IGNORED if role in seen else role))
         seen.add(role)
     return columns
 
 
 def _stage(con: duckdb.DuckDBPyConnection, file: Path, kind: str, work: Path) -> Sheet:
-    sheet = stage(con, file, work.parent, work.name, classify)
+    sheet = stage(con, file, work.parent, work.name, partial(classify, traced=kind == "trace"))
     if not sheet.header("dispatch_id") and (kind == "counters" or not sheet.header("start")):
         raise BadInput(f"{file.name} has no column Dispatch_Id", fix="Is this the profiler's own file?")
     return sheet

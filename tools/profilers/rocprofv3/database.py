@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ....analysis.problems import BadInput, LimitExceeded
+from ..tables import limits
 from ..tables.files import open_regular
 from ..tables.names import plain_text
 
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 
 MAGIC = b"SQLite format 3\x00"
 _PRIVATE = {"environment", "call_stack", "line_info"}
-_AGENTS = "rocpd_info_agent"
+_FUNCTIONS = {
+    "abs", "avg", "coalesce", "count", "ifnull", "iif", "json_extract", "json_valid", "max", "min", "nullif", "round",
+    "sqrt", "substr", "sum", "total", "typeof",
+}  # fmt: skip
+"""What AMD's views and our queries use; others (printf, glob) may take minutes for one value, without a pause."""
+_STATED = ("rocpd_info_agent", "rocpd_event")
+"""Tables whose further data is read: numbers of GPUs, and the names that a program gave to its ranges."""
 _HEADER = 100
-_PATIENCE_S = 120
-_STEPS = 1_000_000
-_BATCH = 50_000
+_STEPS = 20_000
+_BATCH = 5_000
 _WAIT = "Wait until the profiler has ended, or profile again"
 
 
@@ -33,17 +39,22 @@ class Database:
 
     def __init__(self, con: sqlite3.Connection, path: Path) -> None:
         self.con, self.path, self.size = con, path, path.stat().st_size
+        self.sessions: list[str] | None = None
+        """The identities of its runs, once they were asked for."""
+        self._patience_s = limits.patience_s(self.size, limits.DATABASE_PATIENCE_S, limits.DATABASE_BYTES_PER_S)
         self._deadline = 0.0
         con.set_progress_handler(self._too_slow, _STEPS)
         self._objects = {
-            name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+            str(name) for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         }
 
     def parts(self, name: str) -> list[str]:
         """The relations that hold ``name``: the view over it, else its tables with the id of a session as suffix."""
         if name in self._objects:
             return [name]
-        return sorted(o for o in self._objects if re.fullmatch(rf"{name}_[0-9a-fA-F_]{{8,80}}", o))
+        return sorted(
+            o for o in self._objects if isinstance(o, str) and re.fullmatch(rf"{name}_[0-9a-fA-F_]{{8,80}}", o)
+        )
 
     def read(self, name: str, picks: Sequence[str], where: str = "") -> Iterator[list[tuple[Any, ...]]]:
         """Batches of rows of the relations that hold ``name``.
@@ -57,38 +68,37 @@ class Database:
             yield from self.batches(f'SELECT {", ".join(picks)} FROM "{table}" {where}')
 
     def batches(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows of a query in batches; a relation cannot have more rows than its file has bytes."""
+        """Rows of a query in batches; a relation cannot have more rows than its file has bytes.
+
+        All queries of a database share its patience, so that no view in it can go on for ever.
+        """
         seen = 0
-        with self._in_words():
-            self._deadline = time.monotonic() + _PATIENCE_S
-            cursor = self.con.execute(sql)  # already looks for the first row
-            while True:
-                self._deadline = time.monotonic() + _PATIENCE_S
-                batch = cursor.fetchmany(_BATCH)
-                if not batch:
-                    return
-                seen += len(batch)
-                if seen > self.size:
-                    raise BadInput(
-                        f"{self.path.name} is damaged", "a view in it yields more rows than the file can hold"
-                    )
-                yield batch
+        cursor = self._patiently(lambda: self.con.execute(sql))  # already looks for the first row
+        while batch := self._patiently(lambda: cursor.fetchmany(_BATCH)):
+            seen += len(batch)
+            if seen > self.size:
+                raise BadInput(f"{self.path.name} is damaged", "a view in it yields more rows than the file can hold")
+            yield batch
+
+    def _patiently(self, step: Callable[[], Any]) -> Any:
+        """What a step of SQLite gives; its time is taken from that of the database."""
+        import sqlite3
+
+        began = time.thread_time()
+        self._deadline = began + self._patience_s
+        try:
+            return step()
+        except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError) as error:
+            raise _problem(self.path, error) from error
+        finally:
+            self._patience_s -= time.thread_time() - began
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a query with a small result."""
         return [row for batch in self.batches(sql) for row in batch]
 
     def _too_slow(self) -> int:
-        return int(time.monotonic() > self._deadline)
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        import sqlite3
-
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            raise _problem(self.path, error) from error
+        return int(time.thread_time() > self._deadline)
 
 
 def is_rocpd(path: Path) -> bool:
@@ -113,6 +123,7 @@ def open_database(path: Path) -> Iterator[Database]:
     con = sqlite3.connect(f"{_uri(path)}&immutable=1", uri=True, isolation_level=None, check_same_thread=False)
     try:
         con.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        con.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.DATABASE_VALUE)
         con.set_authorizer(_authorize)
         yield Database(con, path)
     finally:
@@ -126,11 +137,10 @@ def _authorize(action: int, first: str | None, second: str | None, _database: st
     if action == sqlite3.SQLITE_READ:
         table, column = (first or "").casefold(), (second or "").casefold()
         hidden = column in _PRIVATE or table.startswith("rocpd_arg")
-        hidden = hidden or (column == "extdata" and not table.startswith(_AGENTS))
+        hidden = hidden or (column == "extdata" and not table.startswith(_STATED))
         return sqlite3.SQLITE_IGNORE if hidden else sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION:
-        allowed = not (second or "").casefold().startswith(("load_extension", "randomblob", "zeroblob", "fts"))
-        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK if (second or "").casefold() in _FUNCTIONS else sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK if action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
 
 
@@ -156,21 +166,32 @@ def _check_unlocked(path: Path) -> None:
     con = sqlite3.connect(_uri(path), uri=True, timeout=0, isolation_level=None)
     try:
         con.execute("PRAGMA schema_version").fetchone()
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error) or "busy" in str(error):
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise BadInput(f"{path.name} is locked", "another process is writing it", _WAIT) from error
-    except sqlite3.DatabaseError as error:
-        raise _problem(path, error) from error
+        if not isinstance(error, sqlite3.OperationalError):
+            raise _problem(path, error) from error
     finally:
         con.close()
 
 
-def _problem(path: Path, error: sqlite3.DatabaseError) -> BadInput | LimitExceeded:
+def _code(error: Exception) -> int:
+    """SQLite's primary result code."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _problem(path: Path, error: Exception) -> BadInput | LimitExceeded:
     """An error of SQLite in words."""
-    text = plain_text(str(error), 160)
-    if "interrupted" in text:
-        return LimitExceeded(f"{path.name} takes too long to read", f"a query of it gave nothing for {_PATIENCE_S} s")
-    if "no such" in text or "prohibited" in text or "not authorized" in text or "recursive" in text:
+    import sqlite3
+
+    code, text = _code(error), plain_text(str(error), 160)
+    if isinstance(error, UnicodeDecodeError):
+        text = "its schema is no UTF-8 text"
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return LimitExceeded(f"{path.name} takes too long to read", "a view in it is endless, or far too slow")
+    if code in (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM) or isinstance(error, MemoryError):
+        return LimitExceeded(f"{path.name} holds a value of more than {limits.DATABASE_VALUE >> 20} MiB", text)
+    if code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH):
         return BadInput(f"{path.name} has another layout than rocpd", text)
     return BadInput(f"{path.name} is damaged", text, "Copy it again, or profile again")
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ... import progress
+from ..tables import limits
 from ..tables.contract import parquet
 from ..tables.files import open_regular
 from ..tables.names import bounded_name, plain_text
 from .agents import Agent, agent_of
 from .outputs import Output, rank_of
-from .recording import LAUNCH, Recording, Spool, counter_list, describe
+from .recording import LAUNCH, SPAN, Recording, Spool, describe
 
 if TYPE_CHECKING:
     import duckdb
@@ -115,16 +119,19 @@ class _Reader:
 
 _TOOL = "rocprofiler-sdk-tool"
 _TRACE, _COUNTED = ("buffer_records", "kernel_dispatch"), ("callback_records", "counter_collection")
+_MARKED = ("buffer_records", "marker_api")
 _LAUNCH = [
     (c, "BIGINT")
     for c in ("run", "origin", "dispatch_id", "agent", "symbol", "queue_id", "grid", "workgroup_size", "lds_bytes",
-              "scratch_bytes", "start_ns", "end_ns", "vgpr", "sgpr")
+              "scratch_bytes", "start_ns", "end_ns", "vgpr", "sgpr", "correlation")
 ]  # fmt: skip
 _VALUE = [("run", "BIGINT"), ("dispatch_id", "BIGINT"), ("agent", "BIGINT"), ("handle", "BIGINT"), ("value", "DOUBLE")]
 _SYMBOL = [("run", "BIGINT"), ("symbol", "BIGINT"), ("kernel", "VARCHAR"), ("agpr", "BIGINT"), ("vgpr", "BIGINT"),
            ("sgpr", "BIGINT")]  # fmt: skip
 _COUNTER = [("run", "BIGINT"), ("handle", "BIGINT"), ("counter", "VARCHAR")]
-COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER}
+_RANGE = [("session", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("correlation", "BIGINT"),
+          ("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("name", "VARCHAR")]  # fmt: skip
+COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER, "range": _RANGE}
 """What is spooled of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
 UNKNOWN_AGENT = -1
@@ -141,11 +148,42 @@ class JsonRun:
     command: str | None = None
     span: tuple[int, int] | None = None
     agents: list[Agent] = field(default_factory=list)
+    messages: dict[int, str] = field(default_factory=dict)
+    """Correlation -> the name that the program gave to a range."""
 
 
-def collect(file: Path, spools: Mapping[str, Spool]) -> list[JsonRun]:
+@dataclass
+class Strange:
+    """Counter values that are no finite numbers."""
+
+    count: int = 0
+    example: str = ""
+
+    def number(self, value: Any) -> float | None:
+        """A value as a number; None, and remembered, where it is none. What JSON calls null was not measured."""
+        try:
+            found = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        except OverflowError:  # a whole number of hundreds of digits
+            found = math.inf
+        if math.isfinite(found):
+            return found
+        if value is not None:
+            self.example = self.example or str(found if isinstance(value, int | float) else value)[:40]
+            self.count += 1
+        return None
+
+    def notes(self, file: Path) -> list[Note]:
+        """A warning, where there were any."""
+        if not self.count:
+            return []
+        text = f"{file.name}: {self.count} counter values are no finite numbers (for instance "
+        return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are taken as not collected.")]
+
+
+def collect(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], Strange]:
     """Spool the file's records; returns its processes. Handles, which may be addresses, become small numbers."""
     runs: list[JsonRun] = []
+    strange = Strange()
     nodes: dict[tuple[int, Any], int] = {}
     handles: dict[Any, int] = {}
     held: dict[str, list[tuple[Any, ...]]] = {name: [] for name in spools}
@@ -155,6 +193,7 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> list[JsonRun]:
         if len(held[name]) >= _BATCH:
             spools[name].add(held[name])
             held[name] = []
+            progress.report(f"read {handle.tell() >> 20:,} MiB of {file.name}")
 
     def opened(path: tuple[str, ...]) -> bool:
         return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTED[0]))
@@ -163,6 +202,8 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> list[JsonRun]:
         try:
             for path, value in elements(handle, opened):
                 if path == (_TOOL, ENTERED):
+                    if len(runs) >= limits.MOST_RUNS:
+                        raise BadInput(f"{file.name} describes more than {limits.MOST_RUNS:,} processes")
                     runs.append(JsonRun())
                 if len(path) < 2 or path[0] != _TOOL or not isinstance(value, Mapping):
                     continue
@@ -176,10 +217,15 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> list[JsonRun]:
                 elif path[1:] == ("kernel_symbols",):
                     name = value.get("formatted_kernel_name") or value.get("kernel_name")
                     registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
-                    keep("symbol", (number, _whole(value.get("kernel_id")), str(name or ""), *registers))
+                    keep("symbol", (number, _whole(value.get("kernel_id")), _text(name), *registers))
+                elif path[1:] == ("strings",):
+                    run.messages = _messages(value.get("marker_api"))
+                elif path[1:] == _MARKED:
+                    if (known := _range(run, value)) is not None:
+                        keep("range", (number, *known))
                 elif path[1:] == ("counters",):
                     key = handles.setdefault(_handle(value.get("id")), len(handles))
-                    keep("counter", (number, key, str(value.get("name") or "")))
+                    keep("counter", (number, key, _text(value.get("name"))))
                 elif path[1:] in (_TRACE, _COUNTED):
                     counted = path[1:] == _COUNTED
                     data = _part(value, "dispatch_data") if counted else value
@@ -191,7 +237,7 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> list[JsonRun]:
                     keep("launch", (number, int(counted), *identity, *_launch(value, data, info)))
                     for record in value.get("records") or () if counted else ():
                         key = handles.setdefault(_handle(record.get("counter_id")), len(handles))
-                        keep("value", (number, *identity, key, _number(record.get("value"))))
+                        keep("value", (number, *identity, key, strange.number(record.get("value"))))
         except (JsonCut, AttributeError, TypeError) as error:
             what = str(error) if isinstance(error, JsonCut) else "its records have another shape"
             raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
@@ -199,7 +245,7 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> list[JsonRun]:
         raise BadInput(f"{file.name} is no output of rocprofv3", f"it has no object {_TOOL}")
     for name, rows in held.items():
         spools[name].add(rows)
-    return runs
+    return runs, strange
 
 
 def _describe(run: JsonRun, metadata: Mapping[str, Any]) -> None:
@@ -225,7 +271,23 @@ def _launch(value: Mapping[str, Any], data: Mapping[str, Any], info: Mapping[str
         _whole(data.get("end_timestamp")),
         _whole(value.get("arch_vgpr_count")),
         _whole(value.get("sgpr_count")),
+        _whole(_part(data, "correlation_id").get("internal")),
     )
+
+
+def _messages(pairs: Any) -> dict[int, str]:
+    """What a process named its ranges, by correlation."""
+    found = pairs if isinstance(pairs, list) else []
+    return {p["key"]: str(p.get("value")) for p in found if isinstance(p, Mapping) and isinstance(p.get("key"), int)}
+
+
+def _range(run: JsonRun, value: Mapping[str, Any]) -> tuple[int | str | None, ...] | None:
+    """One range of a process, in the columns of ranges; None of a mark, and of what has no name."""
+    correlation = _whole(_part(value, "correlation_id").get("internal"))
+    start, end = _whole(value.get("start_timestamp")), _whole(value.get("end_timestamp"))
+    if correlation not in run.messages or start is None or end is None or start >= end:
+        return None
+    return run.pid, _whole(value.get("thread_id")), correlation, start, end, _text(run.messages[correlation])
 
 
 def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -244,37 +306,43 @@ def _product(size: Any) -> int | None:
     product = 1
     for side in sides:
         product *= side or 0
-    return product if product <= _LARGEST else None
+    return product if abs(product) <= _LARGEST else None
 
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST else None
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+def _text(value: Any) -> str:
+    """A text of the file; half a character, which no file or database takes, becomes a question mark."""
+    return str(value or "").encode("utf-8", "replace").decode()
 
 
-def read_json(con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: Path) -> list[Recording]:
-    """The recordings in one JSON file, one for every process; BadInput where it is cut or another JSON."""
+def read_json(
+    con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: Path
+) -> tuple[list[Recording], list[Note]]:
+    """The recordings in one JSON file, one for every process that launched a kernel, and a warning about values that
+    are none; BadInput where it is cut or another JSON.
+    """
     spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
-    runs = collect(file, spools)
-    launch, value, symbol, counter = (parquet(spool.close()) for spool in spools.values())
+    runs, strange = collect(file, spools)
+    launch, value, symbol, counter, marked = (parquet(spool.close()) for spool in spools.values())
     typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c not in ("key", "kernel"))
-    device = _numbers(runs)
     con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY run, dispatch_id) - 1 AS key, run, "
         f"{bounded_name('kernel')} AS kernel, agent, {typed} FROM (SELECT l.* EXCLUDE (vgpr, sgpr), kernel, agpr, "
-        f"coalesce(l.vgpr, s.vgpr) AS vgpr, coalesce(l.sgpr, s.sgpr) AS sgpr, {device} AS device, {_pids(runs)} AS pid "
+        "coalesce(l.vgpr, s.vgpr) AS vgpr, coalesce(l.sgpr, s.sgpr) AS sgpr, p.pid, "
+        f"coalesce(d.device, nullif(l.agent, {UNKNOWN_AGENT})) AS device "
         f"FROM (FROM {launch} QUALIFY row_number() OVER (PARTITION BY run, dispatch_id, agent ORDER BY origin) = 1) l "
-        f"LEFT JOIN (SELECT DISTINCT ON (run, symbol) * FROM {symbol}) s USING (run, symbol))"
+        f"LEFT JOIN (SELECT DISTINCT ON (run, symbol) * FROM {symbol}) s USING (run, symbol) "
+        f"LEFT JOIN {_devices(runs)} d USING (run, agent) LEFT JOIN {_pids(runs)} p USING (run))"
     )
     launches, values = (work.with_name(f"{work.name}_{n}.parquet") for n in ("launches", "values"))
     write_table(con, f"SELECT {', '.join(LAUNCH)} FROM found ORDER BY key", launches)
     write_table(
         con,
         f"SELECT key, counter, value FROM {value} JOIN (SELECT DISTINCT ON (run, handle) * FROM {counter}) "
-        "USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE isfinite(value)",
+        "USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL",
         values,
     )
     keys = {
@@ -285,33 +353,39 @@ def read_json(con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: 
     }
     con.execute("DROP TABLE found")
     found = []
-    for number, run in enumerate(runs):
-        low, high, rows = keys.get(number, (0, -1, 0))
+    for number in sorted(keys) or [0]:  # processes without launches say nothing
+        run, (low, high, rows) = runs[number], keys.get(number, (0, -1, 0))
         item = Recording(
             file, "json", output.label, output.above, launches, (low, high), rows, [values], host=run.host, pid=run.pid,
             command=run.command, span=run.span, agents=run.agents,
         )  # fmt: skip
         item.rank = rank_of(output, run.host, run.pid)
-        item.counters = counter_list(con, [values], item.keys)
-        found.append(describe(con, item))
-    return found
+        if run.messages:
+            item.ranges = f"SELECT {', '.join(SPAN)} FROM {marked} WHERE session = {number}"
+        found.append(item)
+    describe(con, found)
+    return found, strange.notes(file)
 
 
-def _numbers(runs: list[JsonRun]) -> str:
-    """SQL for the number of an agent among those of its process; ``agent`` is its node in the machine's topology."""
-    cases = [
-        f"WHEN run = {r} AND agent = {a.numbers[1]} THEN {a.numbers[0]}"
-        for r, run in enumerate(runs)
-        for a in run.agents
+def _devices(runs: list[JsonRun]) -> str:
+    """A FROM item: run, agent, device: an agent's number among those of its process; ``agent`` is its node in the
+    machine's topology."""
+    known = {
+        (r, a.numbers[1]): a.numbers[0]
+        for r, run in reversed(list(enumerate(runs)))
+        for a in reversed(run.agents)
         if a.numbers[0] is not None and a.numbers[1] is not None
-    ]
-    return (
-        f"CASE {' '.join(cases)} ELSE nullif(agent, {UNKNOWN_AGENT}) END"
-        if cases
-        else f"nullif(agent, {UNKNOWN_AGENT})"
-    )
+    }
+    return _table([(run, node, number) for (run, node), number in known.items()], "run, agent, device")
 
 
 def _pids(runs: list[JsonRun]) -> str:
-    cases = [f"WHEN {r} THEN {run.pid}" for r, run in enumerate(runs) if run.pid is not None]
-    return f"CASE run {' '.join(cases)} END" if cases else "NULL"
+    """A FROM item: run, pid."""
+    return _table([(r, run.pid) for r, run in enumerate(runs) if run.pid is not None], "run, pid")
+
+
+def _table(rows: list[tuple[int | None, ...]], columns: str) -> str:
+    """A FROM item of whole numbers."""
+    if not rows:
+        return f"(SELECT {', '.join(f'NULL::BIGINT AS {c}' for c in columns.split(', '))} WHERE false)"
+    return f"(SELECT * FROM (VALUES {', '.join(map(str, rows))}) v({columns}))"

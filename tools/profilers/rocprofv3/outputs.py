@@ -24,6 +24,8 @@ _KINDS = {
     "kernel_trace": "trace",
     "agent_info": "agents",
     "kernel_stats": "stats",
+    "marker_api_trace": "ranges",
+    "hip_api_trace": "calls",
     "db": "rocpd",
     "json": "json",
 }
@@ -46,7 +48,7 @@ class Output:
     above: tuple[str, ...]
     """Folders above those, below the folder that was asked for."""
     files: dict[str, Path] = field(default_factory=dict)
-    """Kind (rocpd, json, counters, trace, agents, stats, other) -> file."""
+    """Kind (rocpd, json, counters, trace, agents, stats, ranges, calls, other) -> file."""
 
     @property
     def label(self) -> str:
@@ -104,13 +106,14 @@ def kind_of(file: Path) -> str | None:
 
 
 def rank_of(output: Output, host: str | None, pid: int | None) -> int | None:
-    """The MPI rank in the name of an output: ``rank_3``, or the number before the process id (``node01_3_4711``)."""
+    """The rank in the name of an output: ``rank_3``, or the number before the process id (``node01_3_4711``)."""
     text = "/".join([*output.folder.parts[-2:], output.stem])
     if named := re.search(r"(?<![A-Za-z])rank[_.-]?(\d{1,6})(?!\d)", text, flags=re.IGNORECASE):
         return int(named[1])
-    before = re.fullmatch(r"(?:(?P<host>.*[^\d_])\d*_)?(?P<rank>\d{1,6})_(?P<pid>\d+)", output.stem)
-    if host and output.stem.startswith(f"{host}_"):
-        before = re.fullmatch(r"(?P<rank>\d{1,6})_(?P<pid>\d+)", output.stem.removeprefix(f"{host}_"))
+    stem = output.stem.removesuffix("_rank")  # the variable RANK of torchrun was empty
+    before = re.fullmatch(r"(?:(?P<host>.*[^\d_])\d*_)?(?P<rank>\d{1,6})_(?P<pid>\d+)", stem)
+    if host and stem.startswith(f"{host}_"):
+        before = re.fullmatch(r"(?P<rank>\d{1,6})_(?P<pid>\d+)", stem.removeprefix(f"{host}_"))
     if before is None or before["rank"] == before["pid"] or (pid is not None and int(before["pid"]) != pid):
         return None
     return int(before["rank"])
@@ -162,4 +165,4 @@ def _shorten(outputs: list[Output]) -> None:
 
 def _natural(text: str) -> list[tuple[int, str]]:
     """A key that sorts pass_2 before pass_10."""
-    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
+    return [(int(p), "") if p.isdecimal() else (-1, p) for p in re.split(r"(\d+)", text)]

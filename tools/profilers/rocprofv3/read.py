@@ -13,16 +13,19 @@ from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
 from ....analysis.store import Manifest
 from ..rocprof import stats as rocprof_stats
+from ..tables import limits
 from ..tables.contract import LAUNCH, RESERVED, PassTable, Values
 from ..tables.csvfile import usable_names
 from ..tables.files import WORK
 from ..tables.merge import ACCUMULATE, Merged, as_replays, write_tables
 from ..tables.names import plain_text
 from ..tables.sheet import Column
+from ..tables.turns import held, taken, turns
 from ..tables.xcd import channels_per_xcd
 from .agents import Agent, profiled, read_agents
 from .csv import cut_ends, read_csv
 from .json import read_json
+from .launching import write_launching
 from .outputs import LAUNCHES, Output, find_outputs, holds_output
 from .recording import Recording
 from .rocpd import read_rocpd
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 _SPOKEN = {"rocpd": "rocpd databases", "json": "JSON files", "csv": "CSV files"}
 _LISTED = 8
+_IN_TURNS = "launch"
+"""How the manifest calls groups of counters that take turns between launches."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ def collect(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -
 def _read(con: duckdb.DuckDBPyConnection, output: Output, kind: str, work: Path) -> tuple[list[Recording], list[Note]]:
     if kind == "csv":
         return read_csv(con, output, work)
-    return (read_rocpd if kind == "rocpd" else read_json)(con, output.files[kind], output, work), []
+    return (read_rocpd if kind == "rocpd" else read_json)(con, output.files[kind], output, work)
 
 
 def _once(recordings: list[Recording]) -> tuple[list[Recording], list[Note]]:
@@ -100,7 +105,6 @@ def _once(recordings: list[Recording]) -> tuple[list[Recording], list[Note]]:
 
 
 _NAME = re.compile(r"[A-Za-z]\w{0,119}(\[\d{1,4}\])?", re.ASCII)
-_MOST_COUNTERS = 20_000
 _DURATION = (
     "CASE WHEN start_ns >= 0 AND end_ns > start_ns THEN end_ns - start_ns "
     "WHEN start_ns < 0 AND end_ns > start_ns THEN end_ns::DOUBLE - start_ns END::DOUBLE"
@@ -118,7 +122,13 @@ def as_pass(name: str, recordings: list[Recording], processes: list[int]) -> Pas
         once = recording.kind == "csv"
         values.append(Values(tuple(recording.values), recording.keys, rows, frozenset(recording.counters), once))
         rows += recording.rows
-    own = {"row": "key - shift", "process": "p.process", "device_id": "device", "duration_ns": _DURATION}
+    own = {
+        "row": "key - shift",
+        "process": "p.process",
+        "device_id": "device",
+        "duration_ns": _DURATION,
+        "cluster": "NULL::INT",
+    }
     picks = ", ".join(f"{own.get(column, f'l.{column}')} AS {column}" for column in LAUNCH)
     files = ", ".join(sql_path(f) for f in dict.fromkeys(r.launches for r in recordings))
     launches = (
@@ -142,8 +152,8 @@ def as_pass(name: str, recordings: list[Recording], processes: list[int]) -> Pas
 
 def _usable(source: Path, names: list[str]) -> tuple[list[str], list[Note]]:
     """Counters in the order of columns: an accumulation directly after the only level it can belong to."""
-    if len(names) > _MOST_COUNTERS:
-        raise BadInput(f"{source.name} names more than {_MOST_COUNTERS} counters", "no GPU has so many")
+    if len(names) > limits.MOST_COLUMNS:
+        raise BadInput(f"{source.name} names more than {limits.MOST_COLUMNS} counters", "no GPU has so many")
     counters, warnings = usable_names(
         source, names, lambda name: bool(_NAME.fullmatch(name)) and name.casefold() not in RESERVED
     )
@@ -359,6 +369,11 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     merged.warnings[:0] = warnings
     merged.notes[:0] = collected.notes
     merged.notes += remarks(main, used, merged, facts)
+    merged.notes += write_launching(con, out, main)
+    in_turns = taken(con, out)
+    if in_turns:
+        merged.warnings += turns(con, out)
+        merged.notes += held(con, out)
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
     manifest = Manifest(
         name=_name(path, outputs),
@@ -370,6 +385,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         tool="rocprofv3",
         host=hosts.pop() if len(hosts) == 1 else None,
         rank=ranks.pop() if len(ranks) == 1 else None,
+        multiplexed=_IN_TURNS if in_turns else None,
         facts=facts,
     )
     return manifest, merged

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ..tables import limits
 from ..tables.contract import parquet
 from .agents import Agent
 
@@ -19,8 +21,15 @@ LAUNCH = {  # column of staged launches -> SQL type; key numbers the launches of
     "queue_id": "BIGINT", "grid": "BIGINT", "workgroup_size": "BIGINT", "lds_bytes": "BIGINT",
     "scratch_bytes": "BIGINT", "vgpr": "BIGINT", "agpr": "BIGINT", "sgpr": "BIGINT", "start_ns": "BIGINT",
     "end_ns": "BIGINT",
+    "symbol": "BIGINT",  # the kernel as one device has it: two builds of one name are two
+    "correlation": "BIGINT",  # of the innermost call or range on the thread that launched it
+}  # fmt: skip
+SPAN = {  # column of staged ranges and calls -> SQL type
+    "session": "BIGINT", "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR",
+    "start_ns": "BIGINT", "end_ns": "BIGINT",
 }  # fmt: skip
 _SPOOLED = 8_000_000
+_TEXT_PER_CELL = 8
 
 
 @dataclass
@@ -56,6 +65,10 @@ class Recording:
     devices: tuple[int, ...] = ()
     """Numbers of the agents that its launches name."""
     lds_is_static: bool = False
+    ranges: str = ""
+    """SQL for the ranges (ROCTX) of this process, in the columns SPAN; empty without any."""
+    calls: str = ""
+    """SQL for its calls that launch kernels, which tell when and where each was launched; empty where not traced."""
 
     def select(self, columns: str = "*") -> str:
         """SQL for the launches of this process."""
@@ -69,20 +82,38 @@ class Recording:
         return self.span[0] <= other.span[1] and other.span[0] <= self.span[1]
 
 
-def describe(con: duckdb.DuckDBPyConnection, recording: Recording) -> Recording:
-    """Fill in what the launches themselves tell: kernels, devices and, where no better is known, the time span."""
-    found = con.execute(
-        f"SELECT kernel, grid, count(*) FROM ({recording.select('kernel, grid')}) GROUP BY ALL"
-    ).fetchall()
-    recording.kernels = {(kernel, grid): n for kernel, grid, n in found}
-    devices, start, end = con.execute(
-        f"SELECT list(DISTINCT device ORDER BY device), min(start_ns) FILTER (start_ns > 0), max(end_ns) "
-        f"FROM ({recording.select('device, start_ns, end_ns')})"
-    ).fetchone() or (None, None, None)
-    recording.devices = tuple(d for d in devices or () if d is not None)
-    if recording.span is None and start is not None and end is not None and end > start:
-        recording.span = (start, end)
-    return recording
+def describe(con: duckdb.DuckDBPyConnection, recordings: Sequence[Recording]) -> None:
+    """Fill in what the launches and values themselves tell of the processes in one file: counters, kernels, devices
+    and, where no better is known, the time span. One query for all: a file may hold hundreds of processes.
+    """
+    if not recordings:
+        return
+    if len(recordings) > limits.MOST_PROCESSES:
+        raise BadInput(
+            f"{recordings[0].source.name} holds launches of {len(recordings)} processes",
+            f"{limits.MOST_PROCESSES} are read at most",
+            "Is it the file that the profiler wrote?",
+        )
+    launches, values = parquet([recordings[0].launches]), recordings[0].values
+    ranges = ", ".join(f"({i}, {low}, {high})" for i, (low, high) in enumerate(r.keys for r in recordings))
+    of = f"JOIN (VALUES {ranges}) r(number, low, high) ON key BETWEEN low AND high"
+    for number, kernel, grid, n in con.execute(
+        f"SELECT number, kernel, grid, count(*) FROM {launches} {of} GROUP BY ALL"
+    ).fetchall():
+        recordings[number].kernels[kernel, grid] = n
+    for number, devices, start, end in con.execute(
+        f"SELECT number, list(DISTINCT device ORDER BY device), min(start_ns) FILTER (start_ns > 0), max(end_ns) "
+        f"FROM {launches} {of} GROUP BY number"
+    ).fetchall():
+        item = recordings[number]
+        item.devices = tuple(d for d in devices or () if d is not None)
+        if item.span is None and start is not None and end is not None and end > start:
+            item.span = (start, end)
+    if values:
+        for number, counters in con.execute(
+            f"SELECT number, list(DISTINCT counter ORDER BY counter) FROM {parquet(values)} {of} GROUP BY number"
+        ).fetchall():
+            recordings[number].counters = tuple(c for c in counters if c is not None)
 
 
 class Spool:
@@ -100,9 +131,14 @@ class Spool:
             return
         columns = zip(*rows, strict=True)
         self._held.append([_array(kind, column) for (_, kind), column in zip(self.columns, columns, strict=True)])
-        self._cells += len(rows) * len(self.columns)
+        self._cells += len(rows) * len(self.columns) + self._held_text()
         if self._cells >= _SPOOLED:
             self._flush()
+
+    def _held_text(self) -> int:
+        """How many numbers the texts of the last batch weigh as much as."""
+        texts = (part for (_, kind), part in zip(self.columns, self._held[-1], strict=True) if kind == "VARCHAR")
+        return sum(len(text) for part in texts for text in part if text) // _TEXT_PER_CELL
 
     def close(self) -> list[Path]:
         """The files written; there is at least one, perhaps without rows."""
@@ -142,12 +178,3 @@ def _array(kind: str, column: Sequence[Any]) -> Any:
     except TypeError:
         empty = [v is None for v in column]
         return numpy.ma.masked_array(numpy.array([v or 0 for v in column], dtype=number), mask=empty)
-
-
-def counter_list(con: duckdb.DuckDBPyConnection, files: Sequence[Path], keys: tuple[int, int]) -> tuple[str, ...]:
-    """The counters that the values of a range of keys belong to, sorted."""
-    if not files:
-        return ()
-    low, high = keys
-    found = con.execute(f"SELECT DISTINCT counter FROM {parquet(files)} WHERE key BETWEEN {low} AND {high}").fetchall()
-    return tuple(sorted(name for (name,) in found))

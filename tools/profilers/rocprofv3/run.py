@@ -1,233 +1,49 @@
-"""Drive rocprofv3: its features, its counter definitions, its command lines."""
+"""Drive rocprofv3: its command lines, what it prints while it runs, and its failures in words."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ....analysis.catalogue.events import absent, events_of, level_of
-from ....analysis.catalogue.targets import described, gpu
-from ....analysis.catalogue.targets import targets as known_targets
+import pydantic
+
 from ....analysis.notes import Note
+from ....analysis.planning.sampling import Cost
 from ....analysis.problems import BadArgument, MissingTool, Problem
+from ...runner.following import Progress
 from ...runner.job import Step
 from ..failures import explained
 from ..request import (
     SERIALISED,
     Replay,
     Request,
-    channels,
     check_limits,
     checked_launches,
     checked_pattern,
     left_out_notes,
-    per_channel,
 )
+from ..sampling import counted_besides, exactly, ranges
+from ..tables.sample import SAMPLE, Sampled
+from .counters import Pass, definitions_text, translated
+from .features import Features
+from .features import features as features
+from .features import features_of as features_of
 
-_OPTION = re.compile(r"--[a-z][a-z-]+")
-_FORMATS = re.compile(r"--output-format \{([a-z0-9,]+)\}")
-_VERSION = re.compile(r"^\s*version:\s*(\d+(?:\.\d+)*)", re.MULTILINE)
-_COUNTER = re.compile(r"^Counter_Name\s*:\s*(\S+)", re.MULTILINE)
-_NEEDED = {"--input", "--output-file", "--output-directory", "--output-format", "--kernel-trace"}
-_NEWEST = "1.3.2"
-"""The version assumed where none is given: of the help text that these facts were checked against."""
-_SDK_OF_ROCM = {(6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1"}
-
-
-@dataclass(frozen=True)
-class Features:
-    """The facts that decide how a command line is written."""
-
-    version: str
-    formats: tuple[str, ...]
-    """Of --output-format."""
-    definitions: Literal["list", "map"] | None
-    """Schema of the files for --extra-counters; None where there is no such option or its schema is not known."""
-    signal_option: bool
-    """Knows --disable-signal-handlers."""
-    kernel_replay: tuple[str, ...]
-    """Options by which it replays single kernels, all passes in one run of the program; empty where it cannot."""
-    counters: frozenset[str] = frozenset()
-    """The counters that it lists for this machine's GPU; empty where it was not asked."""
-
-
-def features(help_text: str, version_text: str, list_text: str = "") -> Features:
-    """The features that the texts of ``--help``, ``--version`` and ``--list-avail`` state; the last two may be empty.
-
-    Raises MissingTool for a rocprofv3 from before ROCm 6.2, which takes no JSON input.
-    """
-    options = set(_OPTION.findall(help_text))
-    if not options >= _NEEDED:
-        raise MissingTool(
-            "This rocprofv3 is too old to be driven",
-            f"its help does not name {', '.join(sorted(_NEEDED - options))}",
-            "Install rocprofiler-sdk of ROCm 6.2 or later, or use rocprof with profiler='rocprof'",
-        )
-    stated = _VERSION.search(version_text)
-    version = stated[1] if stated else _guess(options)
-    listed = _FORMATS.search(help_text)
-    return Features(
-        version,
-        tuple(listed[1].split(",")) if listed else features_of(version).formats,
-        _schema(version) if "--extra-counters" in options else None,
-        "--disable-signal-handlers" in options,
-        _replay_options(options),
-        frozenset(_COUNTER.findall(list_text)),
-    )
-
-
-def features_of(version: str | None) -> Features:
-    """The features of a version known by number alone: of rocprofiler-sdk (0.4 ... 1.3) or of ROCm (6.2 ... 7.2)."""
-    parts = re.fullmatch(r"v?(\d+)\.(\d+)(\.\d+)*", (version or _NEWEST).strip())
-    if not parts:
-        raise BadArgument(
-            f"{version!r} is no version of rocprofv3", "", "Give rocprofiler-sdk's (1.0) or ROCm's (7.0), or none"
-        )
-    number = (int(parts[1]), int(parts[2]))
-    if number[0] >= 5:
-        if number < (6, 2):
-            raise MissingTool(
-                f"rocprofv3 of ROCm {version} cannot be driven", "it takes no JSON input", "Use profiler='rocprof'"
-            )
-        sdk = _SDK_OF_ROCM.get(number, _NEWEST)
-        number = (int(sdk.split(".")[0]), int(sdk.split(".")[1]))
-        text = sdk
-    else:
-        text = parts[0].removeprefix("v")
-    if number < (0, 4):
-        raise MissingTool(f"rocprofv3 {text} cannot be driven", "it takes no JSON input", "Use profiler='rocprof'")
-    formats = ("csv", "json", "pftrace", "otf2") + (("rocpd",) if number >= (1, 0) else ())
-    # Kernel replay is a beta of mid-2026 that no version number tells, and the option for signals is in 1.1 for sure.
-    return Features(text, formats, _schema(text), number >= (1, 1), ())
-
-
-def _replay_options(options: set[str]) -> tuple[str, ...]:
-    """The beta switch turns kernel replay on; where there is a choice of modes, that must be made too."""
-    if "--kernel-replay-beta-enabled" not in options:
-        return ()
-    mode = ("--replay-mode", "kernel") if "--replay-mode" in options else ()
-    return (*mode, "--kernel-replay-beta-enabled", "true")
-
-
-def _schema(version: str) -> Literal["list", "map"] | None:
-    """A map of names up to 0.6, a list under a schema version from 1.0; 0.7 was never released and had both."""
-    number = tuple(int(part) for part in version.split(".")[:2])
-    if number >= (1, 0):
-        return "list"
-    return "map" if number == (0, 6) else None
-
-
-def _guess(options: set[str]) -> str:
-    """The version of a rocprofv3 that does not tell it, from the options that came with each."""
-    if "--version" in options:
-        return "1.0"
-    if "--agent-index" in options:
-        return "0.7"
-    if "--collection-period" in options:
-        return "0.6"
-    return "0.5" if "--pmc" in options else "0.4"
-
-
-@dataclass(frozen=True)
-class Pass:
-    """The counters of one pass as rocprofv3 is asked for them, and the definitions that it needs for them."""
-
-    counters: tuple[str, ...]
-    """As in the plan, without what this rocprofv3 cannot count, and without levels that it integrates only."""
-    names: tuple[str, ...]
-    """As rocprofv3 is asked for them."""
-    expressions: dict[str, str]
-    """Name -> the expression that defines it."""
-    left_out: dict[str, str]
-    """Counter of the plan -> why it is not among them."""
-
-
-def translated(request: Request, counters: tuple[str, ...], features: Features) -> Pass:
-    """One pass of a plan in rocprofv3's terms.
-
-    A level counter that stands there for its integral alone is not asked for: accumulate() selects it itself.
-    """
-    left = {c: reason for c in counters if (reason := _refused(request, c, features))}
-    integrated = {level: c for c in counters if (level := level_of(c))}
-    kept: list[str] = []
-    names: list[str] = []
-    expressions: dict[str, str] = {}
-    for counter in counters:
-        if counter in integrated or counter in left:
-            continue
-        kept.append(counter)
-        if level := level_of(counter):
-            expressions[counter] = f"reduce(accumulate({level},HIGH_RES),sum)"
-        elif event := per_channel(counter):
-            selections = _of_channels(request, event)
-            expressions |= selections
-            names += selections
-            continue
-        names.append(counter)
-    return Pass(tuple(kept), tuple(names), expressions, {c: r for c, r in left.items() if c not in integrated})
-
-
-def definitions_text(request: Request, expressions: Mapping[str, str], features: Features) -> str:
-    """The YAML file for --extra-counters in the schema of this version."""
-    targets = [request.target] if request.target else [t for t in known_targets() if gpu(t).counter_limits]
-    if features.definitions == "map":
-        return "".join(
-            f"{name}:\n  architectures:\n    {'/'.join(targets)}:\n      expression: {text}\n  description: ''\n"
-            for name, text in expressions.items()
-        )
-    # One line each: rocprofv3 hands the file on in one environment variable, which Linux limits to 128 KiB.
-    return "rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n" + "".join(
-        f"  - {{name: '{name}', description: '', properties: [], definitions: "
-        f"[{{architectures: [{', '.join(targets)}], expression: '{text}'}}]}}\n"
-        for name, text in expressions.items()
-    )
-
-
-def _refused(request: Request, counter: str, features: Features) -> str | None:
-    """Why this rocprofv3 cannot count ``counter`` on the target, or None."""
-    for event in dict.fromkeys([level_of(counter) or counter, *events_of(counter)]):
-        if level_of(event) is None and (reason := _unknown(request.target, event, features)):
-            return reason
-    if not (level_of(counter) or per_channel(counter)):
-        return None
-    if features.definitions is None:
-        return f"rocprofv3 {features.version} cannot be taught counters, and it has none for this"
-    if level_of(counter):
-        known = described(request.target)
-        return known.without_integrals.get("rocprofv3") if known else None
-    if channels(request) is None:
-        return "how many XCDs the device has is not known; name the product (MI300X) as gpu"
-    return None
-
-
-def _unknown(target: str, event: str, features: Features) -> str | None:
-    if features.counters:
-        known = event in features.counters
-        return None if known else f"rocprofv3 {features.version} of this machine lists no such counter"
-    return absent(target, event)
-
-
-def _of_channels(request: Request, event: str) -> dict[str, str]:
-    """``EVENT[i]`` for every channel, counted through all XCDs, and the expression that selects it."""
-    known = channels(request)
-    assert known is not None
-    xcds, each = known
-    return {
-        f"{event}[{xcd * each + i}]": f"select({event},[DIMENSION_XCC=[{xcd}],DIMENSION_INSTANCE=[{i}]])"
-        for xcd in range(xcds)
-        for i in range(each)
-    }
-
-
+TURNS = "pass_0"
+"""The step in which all passes take turns."""
 NAME = "rocprofv3"
 VENDOR = "amd"
 REPLAY: Replay = "application"
 LOG: str | None = None
-_FILE_NAME = "%hostname%_%nid%_%pid%"
-"""Known to every version; without %pid% the processes of a program would overwrite each other's files."""
+_FILE_NAME = "%hostname%_%nid%_%pid%_rank%env{RANK}%"
+"""Known to every version; without %pid% the processes of a program would overwrite each other's files. %nid% is the
+rank under MPI and SLURM; torchrun tells it in the variable RANK, where nothing stands without it."""
+_TRACED = ("--kernel-trace", "--marker-trace")
+"""Of a run for times: kernels, and the ranges (ROCTX) that launched them."""
+_LONGEST_ATTACHED_S = 86_400.0
 _UNSET = ("ROCPROF_", "ROCPROFILER_PC_SAMPLING_")
 """rocprofv3 takes these as options and refuses what contradicts the command line."""
 
@@ -236,14 +52,23 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     """The steps that collect ``request``: ``timing``, then ``pass_N`` as numbered in the plan.
 
     With replay="kernel" one step counts all passes; a counter planned twice is counted once there, as every kernel is
-    replayed in place. Counters that this version cannot count are left out (see notes). Raises BadArgument for a
-    request that no rocprofv3, or not this one, can fulfil.
+    replayed in place. With replay="iteration" one step lets the passes take turns between launches. Counters that this
+    version cannot count are left out (see notes). A running process (``pid``) is attached to once: for times, or for
+    all counters in turns. Raises BadArgument for a request that no rocprofv3, or not this one, can fulfil.
     """
     check_limits(request)
+    if request.pid is not None:
+        return _attached(request, features, program, out)
     if request.replay == "kernel" and not features.kernel_replay:
         raise BadArgument(
             f"rocprofv3 {features.version} cannot replay single kernels",
             "its help does not list --kernel-replay-beta-enabled",
+            "Leave replay out: the program is run once for each pass then",
+        )
+    if request.replay == "iteration" and not features.turns:
+        raise BadArgument(
+            f"rocprofv3 {features.version} cannot let counters take turns",
+            "its input file knows no groups of counters before version 1.0 (ROCm 7.0)",
             "Leave replay out: the program is run once for each pass then",
         )
     command_line = _CommandLine(request, features, program, out, _filters(request))
@@ -251,14 +76,116 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     passes = {n: one for n, one in translations.items() if one.names}
     if request.replay == "kernel":
         counting = [command_line.replaying(list(passes.values()))] if passes else []
+    elif request.replay == "iteration":
+        counting = [command_line.taking_turns(list(passes.values()))] if passes else []
     else:
         counting = [command_line.counting(f"pass_{n}", one) for n, one in passes.items()]
-    return [command_line.step("timing", ["--kernel-trace"]), *counting]
+    return [command_line.step("timing", _TRACED), *counting]
+
+
+def followed(step: Step) -> Step:
+    """The step as it is: rocprofv3 tells what it can anyway."""
+    return step
+
+
+def recalled(stated: Mapping[str, Any]) -> Features:
+    """Features that were written down as data."""
+    return pydantic.TypeAdapter(Features).validate_python(stated)
+
+
+def times(request: Request, features: Features, *, program: str, out: str) -> Step:
+    """The step ``timing``: kernels traced, nothing counted."""
+    return steps(replace(request, passes=(), sample=None), features, program=program, out=out)[0]
+
+
+def cost(request: Request, took_s: float) -> Cost:
+    """What counting takes beside a run for times of ``took_s`` seconds: a run for each pass, unless they take turns.
+
+    A counted launch runs alone and its counters are read after it: half a millisecond is a guess.
+    """
+    runs = len(request.passes) if request.replay == "application" else 1
+    return Cost(runs * 1.1 * took_s, runs * 0.0005, "assumed, not measured")
+
+
+def _attached(request: Request, features: Features, program: str, out: str) -> list[Step]:
+    """The one step that a running process allows: a second attachment cannot ask for anything else than the first."""
+    if not features.attaching:
+        raise MissingTool(
+            f"rocprofv3 {features.version} cannot attach to a running process",
+            "--attach came with version 1.1 (ROCm 7.1)",
+            "Install a newer ROCm, or give the command to start instead",
+        )
+    if request.pid is None or request.pid < 1 or not 0 < request.attached_s <= _LONGEST_ATTACHED_S:
+        raise BadArgument(f"pid={request.pid} for {request.attached_s:g} s cannot be attached to", "it is no process")
+    command_line = _CommandLine(request, features, program, out, _filters(replace(request, replay="iteration")))
+    passes = [one for counters in request.passes if (one := translated(request, counters, features)).names]
+    return [command_line.taking_turns(passes, _TRACED) if passes else command_line.step("timing", _TRACED)]
 
 
 def notes(request: Request, features: Features) -> list[Note]:
     """What this version leaves out of the request, and what its files cannot tell."""
-    return [SERIALISED, *left_out_notes(left_out(request, features))]
+    in_turns = request.replay == "iteration" or (request.pid is not None and len(request.passes) > 1)
+    turns = [_turns_note(request)] if in_turns else []
+    alone = [_ATTACHED_COUNTERS] if request.passes else []
+    times = [_attached_note(request.pid), *alone] if request.pid is not None else [SERIALISED]
+    return [*times, *turns, *_sample_notes(request), *left_out_notes(left_out(request, features))]
+
+
+_ATTACHED_COUNTERS = Note(
+    "serialised",
+    "Counters are collected one kernel at a time, and a process is attached to but once: durations are those of "
+    "launches while they were counted.",
+)
+
+
+def _attached_note(pid: int) -> Note:
+    """What it takes to attach to a process, and what that gives."""
+    return Note(
+        "attached",
+        f"Process {pid} must have been started with ROCP_TOOL_ATTACH=1 in its environment (grep rocp-bg-attach "
+        f"/proc/{pid}/task/*/comm shows whether it listens), rocprofv3 must be allowed to trace it (same user and "
+        "kernel.yama.ptrace_scope=0, or root; in a container --cap-add SYS_PTRACE), and both must be of one ROCm "
+        "release. The process itself writes the files, below its own working directory where the path is relative. "
+        "Attaching again to it takes the same options. PyTorch processes, whose libtorch_cpu.so brings a profiler of "
+        "its own, cannot be attached to up to rocprofv3 1.3.5.",
+    )
+
+
+def _sample_notes(request: Request) -> list[Note]:
+    """How a sample is counted: rocprofv3 has one list of launches for all kernels, and counts by kernel and device."""
+    if request.sample is None:
+        return []
+    kernels = f"Counted are {len(request.sample.kernels)} kernels"
+    if not (_by_iteration(request) and request.sample.iterations):
+        why = "as counters take turns" if request.replay == "iteration" else "as replays count as launches there"
+        return [Note("sample", f"{kernels}, every launch of them, {why}.")]
+    wanted = sum(len(set(numbers)) for numbers in request.sample.iterations.values())
+    more = counted_besides(request.sample.iterations)
+    text = f"{kernels}, {wanted} of their launches in each pass and at most {more} more: rocprofv3 takes one list of "
+    return [Note("sample", f"{text}launch numbers for all kernels, and numbers launches by kernel and device.")]
+
+
+def _turns_note(request: Request) -> Note:
+    """What to expect of a run in which counters take turns."""
+    number = len(request.passes)
+    return Note(
+        "turns",
+        f"Counters take turns in {_turns(number)} groups between launches: a kernel launched less often with one grid "
+        f"and work-group stays incomplete, and each figure combines launches of one configuration. Where launches "
+        "differ in their work, or are few, leave replay out.",
+    )
+
+
+def _turns(number: int) -> int:
+    """How many groups take turns for ``number`` passes: a prime of at least 3, the first passes twice where needed.
+
+    Programs launch kernels in loops. A group count that shares a factor with a loop's length would give each kernel of
+    the loop the same groups for ever; a prime does so only to loops of its own multiples.
+    """
+    turns = max(number, 3)
+    while any(turns % factor == 0 for factor in range(2, turns)):
+        turns += 1
+    return turns if number > 1 else 1
 
 
 def left_out(request: Request, features: Features) -> dict[str, str]:
@@ -267,6 +194,21 @@ def left_out(request: Request, features: Features) -> dict[str, str]:
     for counters in request.passes:
         reasons |= translated(request, counters, features).left_out
     return reasons
+
+
+_TOLD = re.compile(r"(?P<loaded>\[rocprofv3\] tool initialization ::)|(?P<writes>Opened result file: )")
+
+
+def progress(text: str) -> Progress | None:
+    """What a step does, from what it prints; None before it tells.
+
+    rocprofv3 says nothing of single kernels: only when it was loaded into a process of the program and, after that
+    process's end, which files it writes.
+    """
+    told = list(_TOLD.finditer(text))
+    if not told:
+        return None
+    return Progress("", doing="the program runs" if told[-1]["loaded"] else "the program ended, results are written")
 
 
 def explain(status: int, stderr: str) -> Problem | None:
@@ -303,6 +245,14 @@ class _CommandLine:
         counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
         return self.step("pass_1", self.features.kernel_replay, {"pmc_groups": groups}, expressions, counters)
 
+    def taking_turns(self, passes: Sequence[Pass], options: Sequence[str] = ()) -> Step:
+        """One step in which the passes take turns, one launch each."""
+        groups = [list(passes[n % len(passes)].names) for n in range(_turns(len(passes)))]
+        expressions = {n: e for one in passes for n, e in one.expressions.items()}
+        counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
+        measured = {"pmc_groups": groups, "pmc_group_interval": 1}
+        return self.step(TURNS, options, measured, expressions, counters)
+
     def step(
         self,
         name: str,
@@ -312,7 +262,7 @@ class _CommandLine:
         counters: tuple[str, ...] = (),
     ) -> Step:
         """One start of the program; ``measured`` is what its job asks for, besides the filters."""
-        files: dict[str, str] = {}
+        files = {f"{name}/{SAMPLE}": Sampled().text()} if measured and self.request.sample else {}
         argv = [self.program]
         if measured:
             files[f"{name}.json"] = json.dumps({"jobs": [{**measured, **self.filters}]}) + "\n"
@@ -324,16 +274,36 @@ class _CommandLine:
         argv += ["--output-format", *_formats(self.features), *options]
         if self.features.signal_option:
             argv += ["--disable-signal-handlers", "true"]
-        return Step(name, (*argv, "--", *self.request.command), counters, files, unset=_UNSET)
+        if self.request.pid is None:
+            argv += ["--", *self.request.command]
+        else:
+            argv += ["--attach", str(self.request.pid)]
+            argv += ["--attach-duration-msec", str(round(1000 * self.request.attached_s))]
+            argv += ["--attach-sync-output", "true"] if self.features.attached_output else []
+        return Step(name, tuple(argv), counters, files, unset=_UNSET)
 
 
 def _filters(request: Request) -> dict[str, str]:
+    """What restricts counting, as keys of a job."""
     filters = {}
-    if pattern := checked_pattern(request, NAME):
+    sample = request.sample
+    if sample is not None and sample.kernels:
+        filters["kernel_include_regex"] = exactly(sample.kernels)
+    elif pattern := checked_pattern(request, NAME):
         filters["kernel_include_regex"] = pattern
-    if launches := checked_launches(request):
+    if sample is not None:
+        numbers = [number for numbers in sample.iterations.values() for number in numbers]
+        if numbers and _by_iteration(request):
+            filters["kernel_iteration_range"] = ranges(numbers)
+    elif (launches := checked_launches(request)) and request.replay != "kernel":
         filters["kernel_iteration_range"] = f"[{launches[0]}-{launches[1]}]"
     return filters
+
+
+def _by_iteration(request: Request) -> bool:
+    """Whether single launches are asked for. Counters that take turns need all launches of a kernel; and kernel replay
+    numbers every replay as a launch (pull request 11335 of ROCm/rocm-systems), which would tear its passes apart."""
+    return request.replay == "application"
 
 
 def _formats(features: Features) -> list[str]:

@@ -1,17 +1,22 @@
-"""Plausibility of an imported workload: faults of collection that make figures wrong, each a named warning."""
+"""Plausibility of an imported workload: faults of collection, each a named warning and the counters that it doubts."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.catalogue.targets import described
 from ....analysis.database import sql_name, sql_path
+from ....analysis.doubts import EVERY, Doubt
 from ....analysis.notes import Note
 from ....analysis.store import Manifest
+from .clock import added_cycles
+from .contradictions import contradictions, same_block
 from .merge import Merged, Pass
 
 if TYPE_CHECKING:
@@ -45,18 +50,36 @@ _WHOLE_PCT = 100.5
 _CYCLES = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max", "sm__cycles_elapsed.avg")
 _INSTRUCTIONS = ("smsp__inst_executed.sum", "sm__inst_executed.sum")
 _LISTED = 6
+_MOSTLY_PCT = 50
+_TOO_FEW = {"xcds_missing": "some launches lack XCDs: sums over them are too low"}
+"""Warnings of readers that doubt every counter."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one check found: a sentence for people, and what it doubts, if any figure is wrong by it."""
+
+    code: str
+    text: str
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def note(self) -> Note:
+        """The warning, which starts with the name of its check."""
+        return Note(self.code, f"{self.code}: {self.text}")
 
 
 class _Tables:
     """Counters (c) joined with dispatches (d), as written."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> None:
-        self.con, self.facts, self.merged = con, manifest.facts, merged
+        self.con, self.facts, self.merged, self.arch = con, manifest.facts, merged, manifest.arch
         counters, dispatches = (sql_path(folder / f"{name}.parquet") for name in ("counters", "dispatches"))
-        self.relation = (
-            f"read_parquet({counters}, hive_partitioning = false) c "
-            f"JOIN read_parquet({dispatches}, hive_partitioning = false) d USING (dispatch_id)"
-        )
+        counted = f"read_parquet({counters}, hive_partitioning = false)"
+        for name in manifest.replayed[:1]:
+            # Counters of replayed kernels go with the time of their replays.
+            counted = f"(SELECT * REPLACE ({sql_name(f'duration_ns@{name}')} AS duration_ns) FROM {counted})"
+        self.relation = f"{counted} c JOIN read_parquet({dispatches}, hive_partitioning = false) d USING (dispatch_id)"
 
     def ask(self, *picks: str) -> list[float]:
         """One row of numbers; NULL counts as 0."""
@@ -72,6 +95,13 @@ class _Tables:
         """In how many dispatches a rate is above a limit, in how many it is known, and the highest."""
         high, known, highest = self.ask(f"count(*) FILTER ({rate} > {limit!r})", f"count({rate})", f"max({rate})")
         return high, known, highest
+
+    def kernels(self, condition: str) -> tuple[str, ...] | None:
+        """The kernels with a dispatch in which a condition holds; None where those are all."""
+        rows = self.con.execute(
+            f"SELECT DISTINCT c.kernel FROM {self.relation} WHERE {condition} ORDER BY ALL"
+        ).fetchall()
+        return tuple(str(name) for (name,) in rows) if len(rows) < self.merged.kernels else None
 
     def has(self, *counters: str) -> bool:
         """Whether all of them were collected."""
@@ -90,33 +120,38 @@ class _Tables:
         return None
 
 
-def doubts(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> list[Note]:
-    """What looks wrong in the tables written to ``folder``; each sentence starts with the name of its check."""
+def faults(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> list[Found]:
+    """What looks wrong in the tables written to ``folder``."""
     checks = [check for p in merged.passes for check in (partial(_all_zero, p), partial(_out_of_range, p, manifest))]
     if manifest.vendor == "amd":
         checks.append(partial(_known_defects, manifest))
     if merged.dispatches and merged.counters:
         tables = _Tables(con, folder, manifest, merged)
         checks += [partial(check, tables) for check in (*_CHECKS.get(manifest.vendor or "", ()), _replay_spread)]
-    return [Note(code, f"{code}: {text}") for check in checks for code, text in check()]
+    found = [one for check in checks for one in check()]
+    if merged.dispatches and merged.counters:
+        found += _contradictions(folder, manifest, merged, [d for one in found for d in one.doubts])
+    return found
 
 
-_Doubts = Iterator[tuple[str, str]]
-"""Name of a check, and a sentence on what it found."""
+def of_readers(warnings: list[Note]) -> list[Doubt]:
+    """What the warnings of a reader doubt."""
+    return [Doubt(code, text, (EVERY,)) for code, text in _TOO_FEW.items() if any(w.code == code for w in warnings)]
 
 
-def _all_zero(item: Pass) -> _Doubts:
+_Faults = Iterator[Found]
+
+
+def _all_zero(item: Pass) -> _Faults:
     """Every counter of a pass zero in every dispatch, also one that counts in any kernel: the collection failed.
 
     What a profiler states about launches and times without counting is not looked at.
     """
     counted = {c for c in item.counters if c in item.bounds and not _stated(c)}
     if _ALWAYS & counted and all(item.bounds[c] == (0, 0) for c in counted):
-        yield (
-            "all_zero",
-            f"Every counter of pass {item.name} is zero in every dispatch: "
-            "its collection failed, so these zeros mean nothing.",
-        )
+        text = f"Every counter of pass {item.name} is zero in every dispatch: its collection failed"
+        doubt = Doubt("all_zero", f"pass {item.name} holds zeros only: its collection failed", _stored(item, counted))
+        yield Found("all_zero", f"{text}, so these zeros mean nothing.", (doubt,))
 
 
 def _stated(counter: str) -> bool:
@@ -126,17 +161,26 @@ def _stated(counter: str) -> bool:
     return counter.startswith(software) or counter.endswith(plain) or ".peak_sustained" in counter
 
 
-def _out_of_range(item: Pass, manifest: Manifest) -> _Doubts:
+def _out_of_range(item: Pass, manifest: Manifest) -> _Faults:
     slack = _ROUNDING if manifest.vendor == "nvidia" else 0.0
     bounds = {c: item.bounds.get(c, (0.0, 0.0)) for c in item.counters}
     kept = "the values are kept as read, figures from them are wrong."
     if negative := [c for c, (low, high) in bounds.items() if low < -slack * abs(high)]:
-        yield "negative", f"{_some(negative)} of pass {item.name} are below zero, which no counter can be: {kept}"
+        text = f"{_some(negative)} of pass {item.name} are below zero, which no counter can be"
+        doubt = Doubt("negative", f"{_some(negative)} are below zero", _stored(item, negative))
+        yield Found("negative", f"{text}: {kept}", (doubt,))
     if huge := [c for c, (_, high) in bounds.items() if high > _MOST]:
-        yield "overflow", f"{_some(huge)} of pass {item.name} exceed 2^64, which no counter can hold: {kept}"
+        text = f"{_some(huge)} of pass {item.name} exceed 2^64, which no counter can hold"
+        doubt = Doubt("overflow", f"{_some(huge)} exceed 2^64", _stored(item, huge))
+        yield Found("overflow", f"{text}: {kept}", (doubt,))
 
 
-def _replay_spread(tables: _Tables) -> _Doubts:
+def _stored(item: Pass, counters: Iterable[str]) -> tuple[str, ...]:
+    """Counters of a pass as the store calls them."""
+    return tuple(sorted(item.counters[c] for c in counters))
+
+
+def _replay_spread(tables: _Tables) -> _Faults:
     """How far the duration of one dispatch differs between replays."""
     times = ["c.duration_ns", *(f"c.{sql_name(f'duration_ns@{p.name}')}" for p in tables.merged.passes[1:])]
     if len(times) < 2:
@@ -144,48 +188,54 @@ def _replay_spread(tables: _Tables) -> _Doubts:
     all_times = ", ".join(times)
     (spread,) = tables.ask(f"median((greatest({all_times}) - least({all_times})) / c.duration_ns)")
     if spread > _SPREAD:
-        yield (
-            "replay_spread",
-            f"The duration of a dispatch differs between the {len(times)} replays "
-            f"by {100 * spread:.0f} % in the median: a ratio of figures of two replays is as uncertain.",
-        )
+        differs = f"by {100 * spread:.0f} % in the median"
+        text = f"The duration of a dispatch differs between the {len(times)} replays {differs}"
+        doubt = Doubt("replay_spread", f"joins replays whose times differ {differs}", across=True)
+        yield Found("replay_spread", f"{text}: a ratio of figures of two replays is as uncertain.", (doubt,))
 
 
-def _known_defects(manifest: Manifest) -> _Doubts:
+def _known_defects(manifest: Manifest) -> _Faults:
     """Versions of AMD's tools that are known to write wrong values."""
     release = tuple(int(n) for n in re.findall(r"\d+", (manifest.tool_version or "").split("-")[0])[:3])
     target = described(manifest.arch)
     for defect in target.defect if target else []:
         if defect.concerns(release):
-            yield defect.code, defect.text
+            doubt = Doubt(defect.code, defect.text, tuple(defect.counters), defect.times)
+            yield Found(defect.code, defect.text, (doubt,) if doubt.counters or doubt.times else ())
 
 
-def _waves(tables: _Tables) -> _Doubts:
+def _waves(tables: _Tables) -> _Faults:
     """SQ_WAVES against the launch: whole work-groups of whole waves."""
     if not tables.has("SQ_WAVES"):
         return
     wave = int(tables.facts.get("wave_size", _WAVE))
-    bad, known = tables.wrong(f'abs("SQ_WAVES" - {_expected(wave)}) > 0.5')
+    wrong = f'abs("SQ_WAVES" - {_expected(wave)}) > 0.5'
+    bad, known = tables.wrong(wrong)
     if bad:
-        yield (
-            "waves_vs_grid",
+        text = (
             f"In {bad:.0f} of {known:.0f} dispatches SQ_WAVES is not the number of waves "
-            f"launched (work-groups x ceil(work-group / {wave})): counters and dispatches may not belong together.",
+            f"launched (work-groups x ceil(work-group / {wave})): counters and dispatches may not belong together."
         )
+        yield Found("waves_vs_grid", text, (_not_launched("SQ_WAVES", tables.kernels(wrong)),))
 
 
-def _warps(tables: _Tables) -> _Doubts:
+def _warps(tables: _Tables) -> _Faults:
     """Warps launched against the launch: whole blocks of whole warps."""
     name = tables.first("smsp__warps_launched.sum", "sm__warps_launched.sum")
     if name is None:
         return
-    bad, known = tables.wrong(f"abs({sql_name(name)} - {_expected(_WARP)}) > 0.5")
+    wrong = f"abs({sql_name(name)} - {_expected(_WARP)}) > 0.5"
+    bad, known = tables.wrong(wrong)
     if bad:
-        yield (
-            "waves_vs_grid",
+        text = (
             f"In {bad:.0f} of {known:.0f} launches {name} is not the number of warps of the "
-            f"grid (blocks x ceil(block / {_WARP})): another program ran on the GPU, or the kernel launched others.",
+            f"grid (blocks x ceil(block / {_WARP})): another program ran on the GPU, or the kernel launched others."
         )
+        yield Found("waves_vs_grid", text, (_not_launched(name, tables.kernels(wrong)),))
+
+
+def _not_launched(counter: str, kernels: tuple[str, ...] | None) -> Doubt:
+    return Doubt("waves_vs_grid", f"{counter} is not the number of waves launched", (counter,), kernels=kernels)
 
 
 def _expected(wave: int) -> str:
@@ -193,140 +243,194 @@ def _expected(wave: int) -> str:
     return f"ceil(d.grid / nullif(d.workgroup_size, 0)) * ceil(d.workgroup_size / {wave})"
 
 
-def _amd_clock(tables: _Tables) -> _Doubts:
+def _amd_clock(tables: _Tables) -> _Faults:
     """Cycles per time against the maximum clock."""
     clock = tables.facts.get("max_sclk")
     if clock is None or not tables.has("GRBM_GUI_ACTIVE"):
         return
-    rate = f'1000 * "GRBM_GUI_ACTIVE" / {tables.facts.get("num_xcd", 1)!r} / c.duration_ns'
-    bad, known, highest = tables.above(rate, clock * _CLOCK_TOLERANCE)
-    if bad:
+    cycles = f'"GRBM_GUI_ACTIVE" / {tables.facts.get("num_xcd", 1)!r}'
+    rate, limit = f"1000 * {cycles} / c.duration_ns", clock * _CLOCK_TOLERANCE
+    bad, known, highest = tables.above(rate, limit)
+    if not bad:
+        return
+    wrong_times = False
+    if found := added_cycles(tables.ask, cycles, clock):
+        added, how = found
         cause = (
-            "these times are not of the same run, or wrong: do not trust rates"
-            if highest > _ABSURD_CLOCK * clock
-            else "its cycles include the start and end of short kernels, so percentages per cycle are too low"
+            f"collecting counters adds about {_two_digits(added)} cycles to each launch ({how}), so percentages of "
+            "these cycles are too low, most for the shortest kernels; compute_metrics gives them by time beside. "
+            "durations and figures per second are not touched"
         )
-        yield (
-            "clock",
-            f"In {bad:.0f} of {known:.0f} dispatches GRBM_GUI_ACTIVE means more than the maximum clock of "
-            f"{clock:.0f} MHz (up to {highest:.0f} MHz): {cause}.",
-        )
+        brief = f"holds about {_two_digits(added)} cycles of collecting per launch, so a share of it is too low"
+    elif highest > _ABSURD_CLOCK * clock:
+        cause = "these times are not of the same run, or wrong: do not trust rates"
+        brief, wrong_times = "does not fit the times, which are of another run or wrong", True
+    else:
+        cause = "its cycles include the start and end of short kernels, so percentages per cycle are too low"
+        brief = "includes the start and end of short kernels, so a share of it is too low"
+    text = (
+        f"In {bad:.0f} of {known:.0f} dispatches GRBM_GUI_ACTIVE means more than the maximum clock of "
+        f"{clock:.0f} MHz (up to {highest:.0f} MHz): {cause}."
+    )
+    seen = tables.kernels(f"{rate} > {limit!r}")
+    doubt = Doubt("clock", f"GRBM_GUI_ACTIVE {brief}", ("GRBM_GUI_ACTIVE",), times=wrong_times, kernels=seen)
+    yield Found("clock", text, (doubt,))
 
 
-def _nvidia_clock(tables: _Tables) -> _Doubts:
+def _nvidia_clock(tables: _Tables) -> _Faults:
     """Cycles per time against the maximum clock."""
     clock, name = tables.facts.get("max_sclk"), tables.first(*_CYCLES)
     if clock is None or name is None:
         return
-    bad, known, highest = tables.above(f"1000 * {sql_name(name)} / c.duration_ns", clock * _CLOCK_TOLERANCE)
+    rate, limit = f"1000 * {sql_name(name)} / c.duration_ns", clock * _CLOCK_TOLERANCE
+    bad, known, highest = tables.above(rate, limit)
     if bad:
-        yield (
-            "clock",
+        text = (
             f"In {bad:.0f} of {known:.0f} launches {name} means more than the maximum clock of "
             f"{clock:.0f} MHz (up to {highest:.0f} MHz): cycles and time come from replays that took "
-            "different times, so rates of short kernels are uncertain.",
+            "different times, so rates of short kernels are uncertain."
         )
+        brief = f"{name} and the time are of replays that took different times"
+        seen = tables.kernels(f"{rate} > {limit!r}")
+        yield Found("clock", text, (Doubt("clock", brief, (name,), times=True, kernels=seen),))
 
 
-def _cpu_clock(tables: _Tables) -> _Doubts:
+def _cpu_clock(tables: _Tables) -> _Faults:
     """Cycles per time on the processor against any clock that exists."""
     cycles, time = tables.first("cycles", "cpu-cycles"), tables.first("task-clock", "cpu-clock")
     if cycles is None or time is None:
         return
     bad, known, highest = tables.above(f"1000 * {sql_name(cycles)} / nullif({sql_name(time)}, 0)", _PLAUSIBLE_MHZ)
     if bad:
-        yield (
-            "clock",
+        text = (
             f"In {bad:.0f} of {known:.0f} runs cycles per time on the processor mean {highest:.0f} MHz, which "
-            "no processor runs at: the two were not counted over the same tasks or time.",
+            "no processor runs at: the two were not counted over the same tasks or time."
         )
+        brief = f"{cycles} and {time} were not counted over the same tasks or time"
+        yield Found("clock", text, (Doubt("clock", brief, (cycles, time)),))
 
 
-def _accumulated(tables: _Tables) -> _Doubts:
+def _dead(tables: _Tables) -> _Faults:
+    """Counters that stay zero where another says that there was something to count."""
+    target = described(tables.arch)
+    for dead in target.dead if target else []:
+        if not tables.has(dead.counter, dead.although):
+            continue
+        counted, other = tables.ask(f"max({sql_name(dead.counter)})", f"max({sql_name(dead.although)})")
+        if other and not counted:
+            text = (
+                f"{dead.counter} is zero in every dispatch although {dead.although} is not: this counter did not count"
+            )
+            doubt = Doubt("dead_counter", f"{dead.counter} did not count", (dead.counter,))
+            yield Found("dead_counter", f"{text}, so figures from it mean nothing.", (doubt,))
+
+
+def _accumulated(tables: _Tables) -> _Faults:
     """Time integrals of level counters that are zero although waves ran."""
     names = [c for c in tables.merged.counters if c.endswith("_ACCUM") and "WAVES" in c]
     for name in names if tables.has("SQ_WAVES") else []:
         launched, integral = tables.ask('sum("SQ_WAVES")', f"sum({sql_name(name)})")
         if launched and not integral:
-            yield (
-                "accumulate_zero",
-                f"{name} is zero although waves ran: this profiler did not collect it, "
-                "so occupancy and latencies from it mean nothing.",
-            )
+            text = f"{name} is zero although waves ran: this profiler did not collect it"
+            doubt = Doubt("accumulate_zero", f"{name} was not collected", (name,))
+            yield Found("accumulate_zero", f"{text}, so occupancy and latencies from it mean nothing.", (doubt,))
 
 
-def _no_instructions(tables: _Tables) -> _Doubts:
+def _no_instructions(tables: _Tables) -> _Faults:
     """Launches in which no instruction was counted."""
     name = tables.first(*_INSTRUCTIONS)
     if name is None:
         return
     bad, known = tables.wrong(f"{sql_name(name)} = 0")
     if bad:
-        yield (
-            "no_instructions",
-            f"In {bad:.0f} of {known:.0f} launches {name} is zero, which no kernel can be: "
-            "the counters of these launches mean nothing.",
-        )
+        text = f"In {bad:.0f} of {known:.0f} launches {name} is zero, which no kernel can be"
+        seen = tables.kernels(f"{sql_name(name)} = 0")
+        doubt = Doubt("no_instructions", "launches without an instruction were not counted", (EVERY,), kernels=seen)
+        yield Found("no_instructions", f"{text}: the counters of these launches mean nothing.", (doubt,))
 
 
-def _above_whole(tables: _Tables) -> _Doubts:
+def _above_whole(tables: _Tables) -> _Faults:
     """Shares of a whole above the whole."""
     shares = {c: bounds for c in tables.merged.counters if _SHARE.fullmatch(c) and (bounds := tables.bounds(c))}
     if high := [c for c, bounds in shares.items() if bounds[1] > _WHOLE_PCT]:
         top = max(bounds[1] for bounds in shares.values())
-        yield (
-            "above_100",
+        text = (
             f"{_some(high)} exceed 100 % (up to {top:.0f} %): numerator and denominator were counted in "
-            "different replays, which differ where a kernel is short or its caches are warm; take them as suspect.",
+            "different replays, which differ where a kernel is short or its caches are warm; take them as suspect."
         )
+        seen = tables.kernels(" OR ".join(f"{sql_name(c)} > {_WHOLE_PCT}" for c in high))
+        brief = f"{_some(high)} exceeds 100 %: counted in different replays, collect them in one pass"
+        blocks = same_block(tables.arch, high, tables.merged.counters)
+        yield Found("above_100", text, (Doubt("above_100", brief, blocks, kernels=seen),))
 
 
-def _ncu_replays(tables: _Tables) -> _Doubts:
+def _ncu_replays(tables: _Tables) -> _Faults:
     """How far the duration of one launch differs between the replays of ncu."""
     low, high = "gpu__time_duration.min", "gpu__time_duration.max"
     if not tables.has(low, high):
         return
     (spread,) = tables.ask(f'median(("{high}" - "{low}") / nullif("{low}", 0))')
     if spread > _SPREAD:
-        yield (
-            "replay_spread",
-            f"Longest and shortest duration of a launch differ by {100 * spread:.0f} % in the median: "
-            "a ratio of figures of two replays is as uncertain.",
-        )
+        text = f"Longest and shortest duration of a launch differ by {100 * spread:.0f} % in the median"
+        doubt = Doubt("replay_spread", f"durations of replays differ by {100 * spread:.0f} %", times=True)
+        yield Found("replay_spread", f"{text}: a ratio of figures of two replays is as uncertain.", (doubt,))
 
 
-def _multiplexed(tables: _Tables) -> _Doubts:
+def _multiplexed(tables: _Tables) -> _Faults:
     """Events that shared a hardware counter, so that their counts are estimates."""
     shared = [c for c in tables.merged.counters if c.endswith(_RUNNING)]
     if not shared:
         return
-    (least,) = tables.ask(f"least({', '.join(f'min({sql_name(c)})' for c in shared)})")
-    yield (
-        "multiplexed",
+    running = dict(zip(shared, tables.ask(*(f"min({sql_name(c)})" for c in shared)), strict=True))
+    text = (
         f"{_some([c.removesuffix(_RUNNING) for c in shared])} were counted only part of the time "
-        f"(down to {least:.0f} %) and scaled up: ratios of them are estimates; ask for fewer events in one run.",
+        f"(down to {min(running.values()):.0f} %) and scaled up: ratios of them are estimates; ask for fewer events in "
+        "one run."
     )
+    seldom = tuple(c.removesuffix(_RUNNING) for c, share in running.items() if share < _MOSTLY_PCT)
+    brief = f"counted less than {_MOSTLY_PCT} % of the time and scaled up"
+    yield Found("multiplexed", text, (Doubt("multiplexed", brief, seldom),) if seldom else ())
 
 
-def _run_spread(tables: _Tables) -> _Doubts:
+def _run_spread(tables: _Tables) -> _Faults:
     """How uncertain the mean of repeated runs is."""
     name = "duration_time:error_pct"
     if not tables.has(name):
         return
     (error,) = tables.ask(f"max({sql_name(name)})")
     if error > _SPREAD_PCT:
-        yield (
-            "run_spread",
-            f"The elapsed time of repeated runs is uncertain by {error:.0f} % (standard error): "
-            "smaller differences between two such means tell nothing.",
+        text = f"The elapsed time of repeated runs is uncertain by {error:.0f} % (standard error)"
+        doubt = Doubt("run_spread", f"times of runs are uncertain by {error:.0f} %", ("duration_time",), times=True)
+        yield Found("run_spread", f"{text}: smaller differences between two such means tell nothing.", (doubt,))
+
+
+def _contradictions(folder: Path, manifest: Manifest, merged: Merged, known: Iterable[Doubt]) -> _Faults:
+    """Figures that contradict themselves, in one sentence, unless another check told already."""
+    told = [(set(d.counters), d.seen_in) for d in known if d.code == "above_100"]
+    against = {
+        name: doubt
+        for name, doubt in contradictions(folder, manifest, merged).items()
+        if not any(set(doubt.counters) <= counters and seen_in(doubt.kernels or ()) for counters, seen_in in told)
+    }
+    if against:
+        names = _some(list(against))
+        text = (
+            f"{names} cannot be as counted: their counters are of different replays that did not do the same; what "
+            "shares counters with them is suspect. Collect them in one pass: plan_profile."
         )
+        yield Found("contradiction", text, tuple(against.values()))
 
 
 _CHECKS = {  # vendor -> checks of its tables
-    "amd": (_waves, _amd_clock, _accumulated),
+    "amd": (_waves, _amd_clock, _accumulated, _dead),
     "nvidia": (_warps, _no_instructions, _nvidia_clock, _above_whole, _ncu_replays),
     "cpu": (_multiplexed, _cpu_clock, _run_spread),
 }
+
+
+def _two_digits(value: float) -> int:
+    """A number of which no more is known."""
+    return int(round(value, 1 - math.floor(math.log10(value))))
 
 
 def _some(counters: list[str]) -> str:

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 
 from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.notes import Note
+from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ... import progress
+from . import limits
 from .names import plain_text
 
 if TYPE_CHECKING:
@@ -25,13 +28,17 @@ LAUNCH = {  # column of launches -> SQL type; sizes may be any numbers, what doe
     "process": "INT",  # number of the process in the whole workload, where the reader knows it
     "pid": "BIGINT", "dispatch_id": "BIGINT", "kernel": "VARCHAR", "device_id": "INT", "queue_id": "BIGINT",
     "grid": "BIGINT", "workgroup_size": "BIGINT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT", "vgpr": "INT",
-    "agpr": "INT", "sgpr": "INT", "start_ns": "BIGINT", "end_ns": "BIGINT", "duration_ns": "DOUBLE",
+    "agpr": "INT", "sgpr": "INT", "cluster": "INT", "start_ns": "BIGINT", "end_ns": "BIGINT", "duration_ns": "DOUBLE",
 }  # fmt: skip
-SIZES = ("process", "pid", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr")
+SIZES = (
+    "process", "pid", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr",
+    "cluster",
+)  # fmt: skip
 """Columns of launches that are numbers, of which the least and the greatest are looked at."""
 RESERVED = {"file_row_number", "kernel_id", "workload", "filename", *LAUNCH}
 """Names that no counter may have."""
 _VALUES_AT_ONCE = 3_000_000
+_CHUNK = 200
 
 
 @dataclass(frozen=True)
@@ -85,22 +92,36 @@ class Wide:
             " bool_or((stats_min_value IS NULL OR stats_max_value IS NULL) AND coalesce(stats_null_count, 0) < "
             f"num_values) FROM parquet_metadata([{', '.join(map(sql_path, self.files))}]) GROUP BY path_in_schema"
         ).fetchall()
-        warnings = []
-        for header, low, high, doubtful in found:
-            if header not in names:
-                continue
-            if doubtful:
-                name = sql_name(header)
-                count, low, high = con.execute(
-                    f"SELECT count(*) FILTER (NOT isfinite({name})), min({name}) FILTER (isfinite({name})), "
-                    f"max({name}) FILTER (isfinite({name})) FROM {self.relation([name])}"
-                ).fetchone() or (0, None, None)
-                if count:
-                    self.infinite.add(name)
-                    warnings.append(not_a_number(source, header, (count, rows), "infinity"))
+        for header, low, high, _ in found:
+            if header in names and low is not None:
+                self.bounds[header] = (low, high)
+        doubtful = sorted(header for header, *_, doubt in found if doubt and header in names)
+        infinite: list[tuple[str, int]] = []
+        for start in range(0, len(doubtful), _CHUNK):
+            infinite += self._measure_values(con, doubtful[start : start + _CHUNK])
+        notes = [_infinite(source, header, (count, rows)) for header, count in infinite[: limits.NAMED_COLUMNS]]
+        if more := infinite[limits.NAMED_COLUMNS :]:
+            text = f"{source.name}: {len(more)} more columns (such as {more[0][0]}) hold infinite values or NaN"
+            notes.append(Note("not_a_number", f"{text}; those cells are taken as not collected."))
+        return notes
+
+    def _measure_values(self, con: duckdb.DuckDBPyConnection, headers: list[str]) -> list[tuple[str, int]]:
+        """Note the bounds of a few columns by their values; returns those with infinities or NaN, and how many."""
+        columns = [sql_name(header) for header in headers]
+        finite = ", ".join(f"CASE WHEN isfinite({c}) THEN {c} END AS v{i}" for i, c in enumerate(columns))
+        picks = ", ".join(f"count(v{i}), count(n{i}), min(v{i}), max(v{i})" for i in range(len(columns)))
+        plain = ", ".join(f"{c} AS n{i}" for i, c in enumerate(columns))
+        found = con.execute(f"SELECT {picks} FROM (SELECT {finite}, {plain} FROM {self.relation(columns)})").fetchone()
+        infinite = []
+        for i, header in enumerate(headers):
+            count, held, low, high = (found or ())[4 * i : 4 * i + 4]
+            self.bounds.pop(header, None)
             if low is not None:
                 self.bounds[header] = (low, high)
-        return warnings
+            if held > count:
+                self.infinite.add(columns[i])
+                infinite.append((header, held - count))
+        return infinite
 
 
 @dataclass
@@ -139,6 +160,7 @@ class PassTable:
         columns = [*self.counters, *self.instances]
         if not (self.values and columns):
             return
+        self._check_filled(con, len(columns))
         self.wide = Wide(numbered=True)
         repeated = 0
         for values in self.values:
@@ -146,6 +168,7 @@ class PassTable:
                 self.wide.files.append(work / f"wide_{self.name}_{len(self.wide.files)}.parquet")
                 again = _spread(con, values, (low, high), columns, self.wide.files[-1])
                 repeated += again if values.once else 0
+                progress.report(f"sorted the counters of {high - values.keys[0] + 1:,} launches of {self.source.name}")
         if repeated:
             self.warnings.append(
                 Note(
@@ -155,6 +178,19 @@ class PassTable:
                 )
             )
         self.warnings += self.wide.measure(con, set(columns), self.source, self.rows)
+
+    def _check_filled(self, con: duckdb.DuckDBPyConnection, columns: int) -> None:
+        """BadInput where a column per counter would be next to empty, and so far larger than the file."""
+        if self.rows * columns <= limits.EMPTY_CELLS:
+            return
+        files = dict.fromkeys(file for values in self.values for file in values.files)
+        (count,) = con.execute(f"SELECT count(*) FROM {parquet(files)}").fetchone() or (0,)
+        if self.rows * columns > limits.EMPTY_CELLS + limits.SPARSE * count:
+            raise BadInput(
+                f"{self.source.name} names {columns:,} counters, of which a launch has next to none",
+                f"{count:,} values for {self.rows:,} launches",
+                "Is it the file that the profiler wrote?",
+            )
 
 
 def _slices(con: duckdb.DuckDBPyConnection, values: Values) -> list[tuple[int, int]]:
@@ -201,6 +237,12 @@ def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:
     """A FROM item over Parquet files, their rows in the order of the files."""
     number = ", file_row_number = true" if numbered else ""
     return f"read_parquet([{', '.join(sql_path(f) for f in files)}], hive_partitioning = false{number})"
+
+
+def _infinite(source: Path, header: str, cells: tuple[int, int]) -> Note:
+    """The warning about cells that hold an infinity or NaN: ``cells`` are how many, of how many."""
+    text = f"{source.name}: column {header} holds infinite values or NaN in {cells[0]} of {cells[1]} rows"
+    return Note("not_a_number", f"{text}; those cells are taken as not collected.")
 
 
 def not_a_number(source: Path, header: str, cells: tuple[int, int], example: str) -> Note:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.database import sql_name, sql_path
+from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ... import progress
+from . import limits
 from .contract import PassTable, Values, not_a_number
 from .files import check_text, head, is_gzip
 from .names import bounded_name, plain_text
@@ -23,9 +25,8 @@ if TYPE_CHECKING:
 
 
 _HEADER_LIMIT = 4 << 20
-_COLUMN_LIMIT = 20_000
-_NULLS = "['', 'nan', 'NaN', 'N/A', 'NA', 'None', 'null']"
-_CHUNK = 500
+_NULLS = ("", "nan", "NaN", "N/A", "NA", "None", "null")
+_CHUNK = 4000
 _COMPLETE = "Was the run of the profiled program complete?"
 
 
@@ -50,7 +51,7 @@ def stage(
             "neither Kernel_Name nor KernelName",
             "Is this the profiler's own file?",
         )
-    check_text(source)
+    strange = check_text(source)
     sheet = Sheet(name, source, folder / f"stage_{name}.parquet", columns)
     if unknown := [plain_text(c.header, 40) for c in columns if c.role == "unknown"]:
         sheet.warnings.append(
@@ -60,16 +61,14 @@ def stage(
                 f"{', '.join(unknown[:8])}{' ...' if len(unknown) > 8 else ''}.",
             )
         )
+    if strange:
+        sheet.nulls = sorted({cell.decode() for cell in strange})
+        text = f"{source.name}: {len(strange)} cells such as {sheet.nulls[0]!r} are no numbers that a profiler writes"
+        sheet.warnings.append(Note("not_a_number", f"{text}; they are taken as not collected."))
     sheet.rows, lenient = write_text(con, sheet.parquet, partial(_select, sheet), partial(_bad_csv, source))
     if lenient:
-        cells = {
-            c.header: (f"c{i}", f"TRY_CAST(c{i} AS DOUBLE)") for i, c in enumerate(columns) if c.role not in TEXT_ROLES
-        }
-        everything = _csv(source, dict.fromkeys(range(len(columns)), "VARCHAR"))
-        sheet.warnings += [
-            not_a_number(source, header, (count, sheet.rows), example)
-            for header, count, example in bad_cells(con, everything, cells)
-        ]
+        sheet.warnings += _bad_cells(con, sheet)
+    progress.report(f"read {sheet.rows:,} rows of {source.name}")
     if sheet.rows == 0:
         raise BadInput(f"{source.name} holds no rows", "it has a header only", _COMPLETE)
     sheet.measure(con)
@@ -96,24 +95,57 @@ def write_text(
         raise refuse(error) from error
 
 
-def bad_cells(
-    con: duckdb.DuckDBPyConnection, rows: str, cells: dict[str, tuple[str, str]]
-) -> Iterator[tuple[str, int, str]]:
-    """Header, count and an example of cells that hold text where the column holds numbers.
+def stage_columns(con: duckdb.DuckDBPyConnection, source: Path, names: Sequence[str], target: Path) -> None:
+    """Write the columns ``names`` of a CSV file as text; BadInput where one is missing or the file is damaged."""
+    headers = read_headers(source)
+    if lacking := [name for name in names if name not in headers]:
+        raise BadInput(f"{source.name} has no column {lacking[0]}")
+    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(headers)))
+    picks = ", ".join(f"c{headers.index(name)} AS {name}" for name in names)
+    select = (
+        f"SELECT {picks} FROM read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', "
+        f"quote = '\"', escape = '\"', compression = '{'gzip' if is_gzip(source) else 'none'}', "
+        f"hive_partitioning = false, columns = {{{columns}}})"
+    )
+    write_text(con, target, lambda _: select, partial(_damaged, source))
 
-    ``cells`` has for every column its cell and the number in it, both as SQL over ``rows``.
+
+def _damaged(source: Path, error: Exception) -> BadInput:
+    return BadInput(f"{source.name} is damaged", str(error).splitlines()[0][:160])
+
+
+def _bad_cells(con: duckdb.DuckDBPyConnection, sheet: Sheet) -> list[Note]:
+    """What is to be said of cells that hold text where the column holds numbers.
+
+    They are where the file has more cells with something in them than the numbers that were read.
     """
-    columns = list(cells.items())
+    numbers = {i: c.header for i, c in enumerate(sheet.columns) if c.role not in TEXT_ROLES}
+    rows = _csv(sheet, dict.fromkeys(range(len(sheet.columns)), "VARCHAR"))
+    found = con.execute(
+        "SELECT path_in_schema, sum(num_values - coalesce(stats_null_count, 0)) FROM parquet_metadata(?) GROUP BY 1",
+        [str(sheet.parquet)],
+    ).fetchall()
+    read = dict(found)
+    bad: list[tuple[int, int]] = []
+    columns = list(numbers)
     for start in range(0, len(columns), _CHUNK):
         chunk = columns[start : start + _CHUNK]
-        picks = []
-        for _, (cell, number) in chunk:
-            bad = f"{cell} IS NOT NULL AND {number} IS NULL"
-            picks.append(f"count(*) FILTER ({bad}), any_value({cell}) FILTER ({bad})")
-        counted = con.execute(f"SELECT {', '.join(picks)} FROM {rows}").fetchone() or ()
-        for (header, _), count, example in zip(chunk, counted[::2], counted[1::2], strict=True):
-            if count:
-                yield header, count, example
+        held = con.execute(f"SELECT {', '.join(f'count(c{i})' for i in chunk)} FROM {rows}").fetchone() or ()
+        bad += [(i, n - read[numbers[i]]) for i, n in zip(chunk, held, strict=True) if n > read[numbers[i]]]
+    named = bad[: limits.NAMED_COLUMNS]
+    text = "c{0} IS NOT NULL AND TRY_CAST(c{0} AS DOUBLE) IS NULL"
+    picks = ", ".join(f"any_value(c{i}) FILTER ({text.format(i)})" for i, _ in named)
+    examples = (con.execute(f"SELECT {picks} FROM {rows}").fetchone() or ()) if named else ()
+    notes = [
+        not_a_number(sheet.source, numbers[i], (count, sheet.rows), example)
+        for (i, count), example in zip(named, examples, strict=True)
+    ]
+    if more := bad[limits.NAMED_COLUMNS :]:
+        text = (
+            f"{sheet.source.name}: {len(more)} more columns (such as {plain_text(numbers[more[0][0]], 60)}) hold text"
+        )
+        notes.append(Note("not_a_number", f"{text} in some rows; those cells are taken as not collected."))
+    return notes
 
 
 def read_headers(source: Path) -> list[str]:
@@ -136,8 +168,10 @@ def read_headers(source: Path) -> list[str]:
         raise BadInput(f"{source.name} is not UTF-8 text", where, "Save it as UTF-8") from error
     except csv.Error as error:
         raise BadInput(f"{source.name} is no CSV file", f"its header cannot be read: {error}") from error
-    if len(headers) > _COLUMN_LIMIT:
-        raise BadInput(f"{source.name} has {len(headers)} columns", f"more than the {_COLUMN_LIMIT} a profile may have")
+    if len(headers) > limits.MOST_COLUMNS:
+        raise BadInput(
+            f"{source.name} has {len(headers)} columns", f"more than the {limits.MOST_COLUMNS} a profile may have"
+        )
     return headers
 
 
@@ -150,15 +184,16 @@ def _select(sheet: Sheet, lenient: bool) -> str:
             continue
         cell = f"TRY_CAST(c{i} AS DOUBLE)" if lenient and column.role not in TEXT_ROLES else f"c{i}"
         picks.append(f"{bounded_name(cell) if column.role == 'kernel' else cell} AS {sql_name(column.header)}")
-    return f"SELECT {', '.join(picks) or 'c0'} FROM {_csv(sheet.source, typed)}"
+    return f"SELECT {', '.join(picks) or 'c0'} FROM {_csv(sheet, typed)}"
 
 
-def _csv(source: Path, types: dict[int, str]) -> str:
+def _csv(sheet: Sheet, types: dict[int, str]) -> str:
+    source, nulls = sheet.source, ", ".join(map(sql_literal, (*_NULLS, *sheet.nulls)))
     columns = ", ".join(f"c{i}: '{kind}'" for i, kind in types.items())
     compression = "gzip" if is_gzip(source) else "none"
     return (
         f"read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
-        f"compression = '{compression}', hive_partitioning = false, nullstr = {_NULLS}, columns = {{{columns}}})"
+        f"compression = '{compression}', hive_partitioning = false, nullstr = [{nulls}], columns = {{{columns}}})"
     )
 
 
@@ -180,9 +215,8 @@ def _bad_csv(source: Path, error: Exception) -> BadInput:
     )
 
 
-_IDENTITY = ("pid", "device_id", "dispatch_id", "kernel", "grid", "workgroup_size", "lds_bytes")
+_IDENTITY = ("pid", "run", "device_id", "dispatch_id", "kernel", "grid", "workgroup_size", "lds_bytes")
 _LAUNCH = ("queue_id", "scratch_bytes", "vgpr", "agpr", "sgpr")
-_COUNTER_LIMIT = 20_000
 
 
 def long_pass(con: duckdb.DuckDBPyConnection, sheet: Sheet) -> PassTable:
@@ -231,10 +265,10 @@ def long_pass(con: duckdb.DuckDBPyConnection, sheet: Sheet) -> PassTable:
 def _counter_names(con: duckdb.DuckDBPyConnection, sheet: Sheet, column: str) -> list[str]:
     """The counters named in the file, sorted; what cannot be a counter is left out with a warning."""
     rows = con.execute(
-        f"SELECT DISTINCT {column} FROM {sheet.all} WHERE {column} IS NOT NULL LIMIT {_COUNTER_LIMIT + 1}"
+        f"SELECT DISTINCT {column} FROM {sheet.all} WHERE {column} IS NOT NULL LIMIT {limits.MOST_COLUMNS + 1}"
     ).fetchall()
-    if len(rows) > _COUNTER_LIMIT:
-        raise BadInput(f"{sheet.source.name} names more than {_COUNTER_LIMIT} counters", "no GPU has so many")
+    if len(rows) > limits.MOST_COLUMNS:
+        raise BadInput(f"{sheet.source.name} names more than {limits.MOST_COLUMNS} counters", "no GPU has so many")
     names, warnings = usable_names(
         sheet.source, sorted(name for (name,) in rows), lambda name: role_of(name) in ("counter", "instance")
     )

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 from ....analysis.notes import Note
 from .contract import PassTable
+from .demangled import with_readable
 from .names import plain_kernel_name, plain_text, visible_name
+from .sample import sampled
 
 if TYPE_CHECKING:
     import duckdb
 
 _LISTED = 4
+_LOOKED_AT, _SHIFT = 500, 10_000
+"""Launches that the difference of ids between two runs is taken from, and the largest that is looked for."""
 
 
 @dataclass
@@ -21,13 +25,16 @@ class Matching:
     """How the launches of all passes belong together; ``names``, ``keys`` and ``pairs`` are tables of the database."""
 
     names: str
-    """name_id, kernel_id, text (as the profiler wrote it), raw (cleaned), kernel (without what profilers append)."""
+    """name_id, kernel_id, text (as the profiler wrote it), raw (cleaned), kernel (readable, see demangled.py)."""
     keys: list[str]
-    """Of every pass: row, process, device_id, name_id, kernel_id, grid, dispatch_id, given_id, times, ordinal, nth."""
+    """Of every pass: row, process, device_id, name_id, kernel_id, grid, workgroup_size, dispatch_id, given_id, times,
+    ordinal, nth."""
     pairs: list[str] = field(default_factory=lambda: [""])
     """Of every pass but the first: main_row, row, duration_ns."""
     matched: list[int] = field(default_factory=list)
     """Launches of every pass that are launches of the first."""
+    sampled: bool = False
+    """Whether a pass counted only some launches of each launch configuration."""
     warnings: list[Note] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
@@ -50,11 +57,20 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Matchi
     filtered: dict[tuple[str, int], list[str]] = {}
     for index, table in enumerate(tables[1:], 1):
         pairing = _Pairing(con, result.names, result.keys[0], result.keys[index], f"pairs_{index}")
-        matched = pairing.matched(main, table)
+        sample = sampled(table.source)
+        if sample is None:
+            matched = pairing.matched(main, table)
+        else:
+            matched = pairing.located(table.rows) if sample.skip is None else pairing.sampled(sample.skip)
         result.pairs.append(pairing.pairs)
         result.matched.append(matched)
+        result.sampled = result.sampled or sample is not None
         missing = main.rows - matched
-        if matched == table.rows and missing and (kernels := pairing.only_kernels(missing)):
+        if sample:
+            if lost := table.rows - matched:
+                text = f"Pass {table.name}: {lost} of {table.rows} counted launches are of configurations that the run "
+                result.warnings.append(Note("unmatched", f"{text}for times does not have, and were left out."))
+        elif matched == table.rows and missing and (kernels := pairing.only_kernels(missing)):
             filtered.setdefault((kernels, missing), []).append(table.name)
         elif matched < table.rows or missing:
             result.warnings.append(
@@ -86,9 +102,68 @@ class _Pairing:
         turn = f"{kernel}, {'nth' if both_grids else 'ordinal'}"
         matched = self._by(turn)
         if matched < main.rows and self._is_partial(kernel):
-            by_id = self._by(f"{kernel}, given_id")
+            by_id = self._by_id(kernel, other.rows)
             matched = by_id if by_id == other.rows else self._by(turn)
         return matched
+
+    def _by_id(self, kernel: str, rows: int) -> int:
+        """Pairs by dispatch id, where all are found so; else by the id less what most launches have more of it.
+
+        A program that launches something once more before its loop (a search for the fastest kernel) numbers all that
+        follows higher.
+        """
+        found = self._by(f"{kernel}, given_id")
+        if found == rows:
+            return found
+        own = f"(FROM {self.other} WHERE row < {_LOOKED_AT})"
+        differences = (
+            f"SELECT process, o.given_id - m.given_id AS more, count(*) AS n FROM {own} o "
+            f"JOIN {self.main} m USING ({kernel}) WHERE abs(more) <= {_SHIFT} GROUP BY ALL"
+        )
+        more = (
+            f"SELECT DISTINCT ON (process) process, more FROM ({differences}) ORDER BY process, n DESC, abs(more), more"
+        )
+        shifted = f"SELECT o.* REPLACE (given_id - more AS given_id) FROM {self.other} o JOIN ({more}) USING (process)"
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns "
+            f"FROM {self.main} m JOIN ({shifted}) o USING ({kernel}, given_id)"
+        )
+        return self._count(f"FROM {self.pairs}")
+
+    def located(self, rows: int) -> int:
+        """Pairs of a pass that counted some launches, found by their ids; one that is not pairs with another launch of
+        its configuration that has no pair, the first such."""
+        same = "process, device_id, kernel_id, grid, workgroup_size"
+        found = self._by_id(same, rows)
+        if found < rows:
+            left, free = (
+                f"SELECT row, {same}, duration_ns, row_number() OVER (PARTITION BY {same} ORDER BY dispatch_id, row) n "
+                f"FROM {table} WHERE row NOT IN (SELECT {column} FROM {self.pairs})"
+                for table, column in ((self.other, "row"), (self.main, "main_row"))
+            )
+            self.con.execute(
+                f"INSERT INTO {self.pairs} SELECT m.row, o.row, o.duration_ns FROM ({left}) o JOIN ({free}) m "
+                f"USING ({same}, n)"
+            )
+        return self._count(f"FROM {self.pairs}")
+
+    def sampled(self, skip: int) -> int:
+        """Pairs of a pass that counted some launches of each configuration, the first ``skip`` of each passed over.
+
+        Where the runs differ in their order, a counted launch pairs with any other of its configuration.
+        """
+        same = "process, device_id, kernel_id, grid, workgroup_size"
+        turn = f"row_number() OVER (PARTITION BY {same} ORDER BY dispatch_id NULLS LAST, row)"
+        shifted = f"SELECT *, {turn} + {skip} AS turn FROM {self.other}"
+        every = f"SELECT *, {turn} AS turn FROM {self.main}"
+        counts = f"SELECT {same}, count(*) AS launches FROM {self.main} GROUP BY ALL"
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns FROM (SELECT "
+            f"* REPLACE (CASE WHEN turn > launches THEN turn - {skip} ELSE turn END AS turn) "
+            f"FROM ({shifted}) JOIN ({counts}) USING ({same})) o JOIN ({every}) m USING ({same}, turn) "
+            "QUALIFY row_number() OVER (PARTITION BY m.row ORDER BY o.row) = 1"
+        )
+        return self._count(f"FROM {self.pairs}")
 
     def _by(self, key: str) -> int:
         self.con.execute(
@@ -130,10 +205,10 @@ def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], na
     """Every kernel name once, cleaned; rows of all passes then refer to it by number."""
     texts = " UNION ".join(f"SELECT DISTINCT kernel AS text FROM {t.launches}" for t in tables)
     visible = f"SELECT text, {visible_name('text')} AS raw FROM ({texts})"
+    readable = with_readable(con, f"SELECT *, {plain_kernel_name('raw')} AS kernel FROM ({visible})")
     con.execute(
         f"CREATE OR REPLACE TABLE {names} AS SELECT CAST(row_number() OVER () AS INT) AS name_id, "
-        "CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * "
-        f"FROM (SELECT *, {plain_kernel_name('raw')} AS kernel FROM ({visible}))"
+        f"CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * FROM {readable}"
     )
     unclean, unnamed = con.execute(
         f"SELECT count(*) FILTER (raw != trim(text) AND text != ''), count(*) FILTER (raw = '(no name)') FROM {names}"
@@ -159,7 +234,8 @@ def _keys(table: PassTable, process: str, names: str) -> str:
     """Row number, identity and times of every launch of one pass; few columns, so it fits in memory."""
     inner = (
         f"SELECT row, CAST({process} AS INT) AS process, coalesce(device_id, 0) AS device_id, n.name_id, n.kernel_id, "
-        f"coalesce(TRY_CAST(grid AS BIGINT), -1) AS grid, TRY_CAST(dispatch_id AS BIGINT) AS given_id, "
+        "coalesce(TRY_CAST(grid AS BIGINT), -1) AS grid, coalesce(TRY_CAST(workgroup_size AS BIGINT), -1) AS "
+        "workgroup_size, TRY_CAST(dispatch_id AS BIGINT) AS given_id, "
         f"{'given_id' if 'dispatch_id' in table.stated else 'row'} AS dispatch_id, start_ns, end_ns, duration_ns "
         f"FROM {table.launches} l JOIN {names} n ON n.text IS NOT DISTINCT FROM l.kernel"
     )

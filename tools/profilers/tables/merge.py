@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.configurations import numbered
 from ....analysis.database import sql_literal, sql_name
 from ....analysis.notes import Note
 from ....analysis.store import write_table
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 ACCUMULATE = "SQ_ACCUM_PREV_HIRES"
 _LAUNCH = {  # column of the table dispatches -> SQL type
     "pid": "BIGINT", "queue_id": "BIGINT", "grid": "BIGINT", "workgroup_size": "INT", "vgpr": "INT", "agpr": "INT",
-    "sgpr": "INT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT",
+    "sgpr": "INT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT", "cluster": "INT",
 }  # fmt: skip
-_REGISTERS = ("vgpr", "agpr", "sgpr")
+_LENT = ("vgpr", "agpr", "sgpr", "cluster")
+"""Columns that another pass may state where the main one does not."""
 _LARGEST = {"INT": 2**31 - 1, "BIGINT": 2**63 - 1}
 
 
@@ -59,6 +61,8 @@ class Merged:
     passes: list[Pass]
     warnings: list[Note]
     notes: list[Note] = field(default_factory=list)
+    sampled: bool = False
+    """Whether only some launches of each launch configuration were counted, which stand for the others."""
 
 
 def as_replays(tables: Sequence[PassTable]) -> list[Pass]:
@@ -116,7 +120,7 @@ def write_tables(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
     write_passes(con, passes, folder)
     for file in {file for p in passes for file in p.table.wide.files}:
         file.unlink(missing_ok=True)
-    return Merged(total, kernels, columns, passes, warnings, matching.notes)
+    return Merged(total, kernels, columns, passes, warnings, matching.notes, matching.sampled)
 
 
 def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[Pass], folder: Path) -> None:
@@ -191,22 +195,30 @@ def _aligned(
 
 
 def _dispatches(passes: list[Pass], matching: Matching) -> str:
-    """The launches of the main pass; registers that it does not state (a trace before ROCm 7.0) come from another."""
+    """The launches of the main pass; registers that it does not state (a trace before ROCm 7.0) come from another.
+
+    Where that one holds only some launches, those of one kernel and size lend to each other.
+    """
     picks, joins = [], ""
     for name, kind in _LAUNCH.items():
-        lender = _lender(passes, name) if name in _REGISTERS else 0
+        lender = _lender(passes, name) if name in _LENT else 0
+        value = f"launch.{name}"
         if lender:
             rows = f"{passes[lender].table.launches} JOIN {matching.pairs[lender]} USING (row)"
             lent = f"(SELECT main_row, {name} FROM {rows}) {name}_lent"
             joins += f" LEFT JOIN {lent} ON {name}_lent.main_row = launch.row"
-        picks.append(f"TRY_CAST({f'{name}_lent' if lender else 'launch'}.{name} AS {kind}) AS {name}")
+            value = f"{name}_lent.{name}"
+            value = (
+                f"coalesce({value}, max({value}) OVER (PARTITION BY launch.kernel, launch.grid, launch.workgroup_size))"
+            )
+        picks.append(f"TRY_CAST({value} AS {kind}) AS {name}")
     rows = f"SELECT row, {', '.join(picks)} FROM {passes[0].table.launches} launch{joins}"
-    return (
-        "SELECT k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
+    launches = (
+        "SELECT row, k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
         "launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns "
-        f"FROM ({rows}) launch JOIN {matching.keys[0]} k USING (row) JOIN {matching.names} n USING (name_id) "
-        "ORDER BY row"
+        f"FROM ({rows}) launch JOIN {matching.keys[0]} k USING (row) JOIN {matching.names} n USING (name_id)"
     )
+    return f"SELECT * EXCLUDE (row) FROM ({numbered(launches)}) ORDER BY row"
 
 
 def _impossible(main: PassTable) -> list[Note]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
+from ....analysis.text import visible, visible_sql
 
 KERNEL_LIMIT = 4000
 _NOTE_LIMIT = 1000
 _KEPT = KERNEL_LIMIT - 20
-_ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b"
 _SUFFIX = r"( \[clone \.kd\]| \(\.kd\)|\.kd)$"
 
 
 def plain_text(text: str, limit: int = 200) -> str:
     """``text`` on one line: terminal sequences and invisible characters gone, cut after ``limit`` characters."""
-    shown = "".join(_visible(c) for c in re.sub(_ANSI, "", text[: 8 * limit])).strip()
+    shown = visible(text[: 8 * limit]).strip(" ")
     return shown if len(shown) <= limit else shown[: limit - 3] + "..."
 
 
@@ -31,18 +29,9 @@ def bounded_name(expression: str) -> str:
 
 def visible_name(expression: str) -> str:
     """SQL that does for a kernel name what plain_text does, without cutting it."""
-    bare = f"regexp_replace({expression}, '{_ANSI}', '', 'g')"
-    bare = f"regexp_replace({bare}, '\\p{{Cf}}|\\p{{Co}}', '', 'g')"
-    return f"coalesce(nullif(trim(regexp_replace({bare}, '\\p{{Cc}}|\\p{{Zl}}|\\p{{Zp}}', ' ', 'g')), ''), '(no name)')"
+    return f"coalesce(nullif(trim({visible_sql(expression)}), ''), '(no name)')"
 
 
 def plain_kernel_name(expression: str) -> str:
     """SQL that strips what profilers append to a kernel's name: `` [clone .kd]``, `` (.kd)``, ``.kd``."""
     return f"regexp_replace({expression}, '{_SUFFIX}', '')"
-
-
-def _visible(character: str) -> str:
-    category = unicodedata.category(character)
-    if category in ("Cf", "Co", "Cs", "Cn"):
-        return ""
-    return " " if category in ("Cc", "Zl", "Zp") else character

@@ -36,6 +36,7 @@ _SPELLINGS = {
     "end": ("End_Timestamp", "EndNs"),
     "duration": ("DurationNs",),
     "xcc": ("XCC_Index", "XCC_ID"),
+    "run": ("GUID",),
     "counter_name": ("Counter_Name",),
     "counter_value": ("Counter_Value",),
     "ignored": (
@@ -111,7 +112,7 @@ def role_of(header: str) -> str:
     return "instance" if _INSTANCE.fullmatch(header) else "counter"
 
 
-TEXT_ROLES = {"kernel", "start", "end", "duration", "counter_name", "device_id", *UNUSED}
+TEXT_ROLES = {"kernel", "run", "start", "end", "duration", "counter_name", "device_id", *UNUSED}
 # A time such as 8.1097E+14 lost its digits in a spreadsheet; one with 14 digits or more lost nothing that matters.
 _ROUNDED = "'\\d(\\.\\d{0,12})?[eE]\\+?\\d+'"
 _WHOLE = "'\\d+'"
@@ -130,6 +131,8 @@ class Sheet:
     wide: Wide = field(default_factory=Wide)
     xcds: int = 1
     """Chiplets seen, where the file has rows per chiplet."""
+    nulls: list[str] = field(default_factory=list)
+    """Cells that stand for no value, beside the usual ones."""
 
     def __post_init__(self) -> None:
         self.wide.files = [self.parquet]
@@ -167,11 +170,11 @@ class Sheet:
 
     def as_pass(self) -> PassTable:
         """The launches and the counters of the file."""
-        roles = [*_SAME, "device_id", "start", "end", "duration"]
+        roles = [*_SAME, "run", "device_id", "start", "end", "duration"]
         device = self.header("device_id")
         picks = [
             "row",
-            "NULL::INT AS process",
+            f"{self._process()} AS process",
             *(f"{self.header(role) or 'NULL::DOUBLE'} AS {role}" for role in _SAME),
             (f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "NULL::INT") + " AS device_id",
             self._times(),
@@ -181,12 +184,19 @@ class Sheet:
             self.source,
             self.rows,
             f"(SELECT {', '.join(picks)} FROM {self.relation(self.named(*roles))})",
-            frozenset(role for role in roles if self.header(role)),
+            frozenset({"run": "process"}.get(role, role) for role in roles if self.header(role)),
             self.counters(),
             {c.header: c.instance for c in self.columns if c.role == "instance"},
             self.wide,
             warnings=self.warnings,
         )
+
+    def _process(self) -> str:
+        """SQL for the number of a launch's process, in the order in which the file first names each."""
+        if (run := self.header("run")) is None:
+            return "NULL::INT"
+        first = f"SELECT {run} AS run, min(row) AS row FROM {self.relation([run])} GROUP BY 1"
+        return f"CAST(list_position((SELECT list(run ORDER BY row) FROM ({first})), {run}) AS INT)"
 
     def _times(self) -> str:
         """start_ns, end_ns, duration_ns: whole numbers are subtracted as integers, so that none above 2^53 is rounded.
@@ -197,7 +207,7 @@ class Sheet:
         start, end, given = self.header("start"), self.header("end"), self.header("duration")
         if start is None or end is None:
             known = f"TRY_CAST({given} AS DOUBLE)" if given else "NULL::DOUBLE"
-            duration = f"CASE WHEN {known} > 0 THEN {known} END"
+            duration = f"CASE WHEN {known} > 0 AND isfinite({known}) THEN {known} END"
             return f"NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, {duration} AS duration_ns"
         whole = f"regexp_full_match({start}, {_WHOLE}) AND regexp_full_match({end}, {_WHOLE})"
         rounded = f"regexp_full_match({start}, {_ROUNDED}) OR regexp_full_match({end}, {_ROUNDED})"
@@ -212,5 +222,5 @@ class Sheet:
 
 _SAME = (  # roles that are columns of launches as they stand
     "pid", "dispatch_id", "kernel", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr",
-    "sgpr",
+    "sgpr", "cluster",
 )  # fmt: skip

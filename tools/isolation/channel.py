@@ -1,0 +1,68 @@
+"""Messages between a process and its child: one JSON object a line over a socket, with a cap and a deadline."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+MESSAGE_BYTES = 32_000_000
+"""The longest message that is taken in."""
+_PIECE = 1 << 18
+
+
+class ChannelClosed(Exception):
+    """The other side is gone, or sent more than a message may hold."""
+
+
+class Channel:
+    """One end of a connected socket (``end``); of blocking use, in one thread."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end = end
+        self._lines: deque[bytearray] = deque()
+        self._begun = bytearray()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """One message; that the other side is gone is noticed by the next ``receive``."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.end.sendall(encoded(message))
+
+    def receive(self, deadline: float | None = None) -> dict[str, Any]:
+        """The next message.
+
+        Raises TimeoutError at ``deadline`` (time.monotonic), ChannelClosed where nothing more comes, and
+        RecursionError for a message that is nested too deeply.
+        """
+        poll = select.poll()
+        poll.register(self.end, select.POLLIN)
+        while not self._lines:
+            if deadline is not None:
+                left = deadline - time.monotonic()
+                if left <= 0 or not poll.poll(1000 * left):
+                    raise TimeoutError
+            try:
+                piece = self.end.recv(_PIECE)
+            except ConnectionResetError:
+                piece = b""
+            if not piece or len(self._begun) > MESSAGE_BYTES:
+                raise ChannelClosed
+            self._begun += piece
+            if b"\n" in piece:
+                *lines, self._begun = self._begun.split(b"\n")
+                self._lines.extend(line for line in lines if line)
+        return json.loads(self._lines.popleft())  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Hang up."""
+        self.end.close()
+
+
+def encoded(message: Mapping[str, Any]) -> bytes:
+    """A message as it is sent; in ASCII, so that a lone surrogate survives."""
+    return json.dumps(message).encode() + b"\n"

@@ -1,0 +1,34 @@
+"""The start of a fresh interpreter for child.py, run as a file: it finds the package and does what it was ordered.
+
+Arguments: the number of the socket to the parent, and that of a pipe with the order as JSON.
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Find the package where the parent has it, and hand over."""
+    end, pipe = int(sys.argv[1]), int(sys.argv[2])
+    with os.fdopen(pipe, "rb") as source:
+        order = json.loads(source.read())
+    sys.path[:] = order["path"]
+    spec = importlib.util.spec_from_file_location(
+        order["package"], Path(order["root"]) / "__init__.py", submodule_search_locations=[order["root"]]
+    )
+    assert spec and spec.loader
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[order["package"]] = package
+    spec.loader.exec_module(package)
+    child = importlib.import_module(order["package"] + ".tools.isolation.child")
+    child.run_fresh(socket.socket(fileno=end), order)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

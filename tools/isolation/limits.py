@@ -1,0 +1,73 @@
+"""What a child process may use, set in the child for good before it sees any input."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PDEATHSIG = 1
+_PAGE = resource.getpagesize()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Memory beyond what the child starts with, CPU time, the largest file that it may write, and its priority."""
+
+    memory_bytes: int
+    cpu_s: int
+    file_bytes: int | None = None
+    nice: int = 0
+
+    def apply(self, parent: int) -> None:
+        """Confine this process, and end it when ``parent`` ends."""
+        die_with(parent)
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_CPU, self.cpu_s)
+        if self.file_bytes is not None:
+            _limit(resource.RLIMIT_FSIZE, self.file_bytes)
+            # A refused write is an error that can be told, not the end.
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        if sys.platform == "linux":  # macOS has no such limit
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            _limit(resource.RLIMIT_AS, pages * _PAGE + self.memory_bytes)
+        if self.nice:
+            lower_priority(os.getpid(), self.nice)
+        # Where the machine's memory runs out, the system is to choose this process.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
+
+
+def lower_priority(pid: int, nice: int = 10) -> None:
+    """Have a process that leads its group, and its session, yield to others; nothing where it is gone."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PGRP, pid, nice)
+    # Between sessions, where the system groups processes by them, this counts instead.
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
+
+
+def die_with(parent: int) -> None:
+    """Have the system kill this process when its parent ends, which must be ``parent``."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(127)
+
+
+def no_more_files() -> None:
+    """From here on this process can open nothing."""
+    _limit(resource.RLIMIT_NOFILE, 0)
+
+
+def _limit(kind: int, value: int) -> None:
+    """Set a limit for good, or keep a lower one that is already set."""
+    _, hard = resource.getrlimit(kind)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))

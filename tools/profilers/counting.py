@@ -1,0 +1,231 @@
+"""What is counted after a run for times: the launches that stand for all, within a budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from ...analysis.database import sql_path
+from ...analysis.patterns import matching
+from ...analysis.planning.plan import plan
+from ...analysis.planning.sampling import Chosen, Configuration, choose
+from ...analysis.problems import NotFound, Problem, near
+from ...analysis.scratch import scratch
+from ...analysis.store import Store
+from ..runner.job import Step
+from ..runner.state import ProfileRun, read_record
+from ..runner.worker import Progress
+from . import drivers
+from .drivers import Sampler
+from .registry import reader_for
+from .request import Request, Sample
+from .sampling import chosen as numbers_of
+from .tables.files import WORK, database
+from .within import condition
+
+_TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
+"""Kernels that wait for those of other GPUs: replayed alone, as ncu does, they would wait for ever."""
+_AROUND_S = 4.0
+"""What a run takes beside its steps: finding the device, planning, saving."""
+_LEAST_S, _TIMES, _MOST_S = 45.0, 3.0, 90.0
+"""Without a budget: so many times the run for times, at least and at most so many seconds for everything."""
+
+
+class Asked(pydantic.BaseModel):
+    """What to count, as it was asked for; the command is none of it, as it may hold secrets."""
+
+    profiler: str
+    request: Request
+    features: dict[str, Any]
+    metrics: list[str]
+    program: str
+    out: str
+    launches: int | None = None
+    budget_s: float | None = None
+    may_take_turns: bool = False
+    """Whether groups of counters may take turns between launches where a run for each is too long."""
+
+
+@dataclass(frozen=True)
+class Launches:
+    """The launches of a run for times."""
+
+    configurations: list[Configuration]
+    numbered: list[tuple[str, int, int]]
+    """Kernel, configuration, and number among the launches of the kernel."""
+    readable: dict[str, str]
+    """Kernel as the profiler names it -> as a person reads it."""
+
+    def only(self, kernels: Iterable[str]) -> Launches:
+        """Those of some kernels."""
+        wanted = set(kernels)
+        return Launches(
+            [c for c in self.configurations if c.kernel in wanted],
+            [n for n in self.numbered if n[0] in wanted],
+            {name: text for name, text in self.readable.items() if name in wanted},
+        )
+
+
+def plan_counting(
+    store: Store, progress: Progress, run_id: str, asked: dict[str, Any], took_s: float
+) -> dict[str, Any]:
+    """The steps that count, planned from what the run for times left, and remarks on them; see runner/job.py."""
+    progress(0.0, "choosing the launches to count")
+    wanted = Asked.model_validate(asked)
+    record = read_record(store.run_folder(run_id))
+    assert isinstance(record, ProfileRun)
+    driver = drivers.sampler(wanted.profiler)
+    assert driver is not None
+    try:
+        launches = timed_launches(store.run_folder(run_id) / record.out, wanted.request.range)
+    except Problem as problem:
+        if wanted.request.range is not None:
+            raise
+        return _without_times(driver, wanted, problem)
+    launches, remarks = _countable(launches, wanted)
+    budget_s = _budget(wanted, took_s)
+    wanted, more = _fitting(driver, wanted, took_s, budget_s)
+    cost = driver.cost(wanted.request, took_s)
+    chosen = choose(launches.configurations, wanted.launches, cost, budget_s)
+    request = replace(
+        wanted.request, kernel=None, sample=_sample(driver, launches, chosen, whole=wanted.request.range is None)
+    )
+    steps = [
+        replace(step, within_s=_limit(chosen, wanted, budget_s), estimate_s=chosen.estimate_s, launches=chosen.counted)
+        for step in _steps(driver, request, wanted)
+    ]
+    remarks += [*more, *_told(chosen, launches, took_s)]
+    if chosen.estimate_s > budget_s:
+        remarks.append(_too_long(chosen, cost.of(0), budget_s))
+    return {"steps": [asdict(step) for step in steps], "remarks": remarks}
+
+
+def timed_launches(path: Path, within: str | None = None) -> Launches:
+    """The launches that a run for times left at ``path``, of a range if one is named. Raises what its reader does where
+    there are none, and NotFound where the range has none."""
+    with scratch() as folder:
+        work = folder / WORK
+        work.mkdir()
+        with database(path, work) as con:
+            reader_for(path, "auto").read(con, path, folder)
+            table = f"read_parquet({sql_path(folder / 'dispatches.parquet')})"
+            stated = {str(row[0]) for row in con.execute(f"DESCRIBE FROM {table}").fetchall()}
+            number = "iteration" if "iteration" in stated else "ordinal"
+            held = f"WHERE {condition(con, folder, within)} " if within is not None else ""
+            found = con.execute(
+                "SELECT kernel_raw, launch, any_value(kernel), count(*), coalesce(sum(duration_ns), 0)::DOUBLE, "
+                f"list({number} ORDER BY dispatch_id) FROM {table} {held}GROUP BY kernel_raw, launch, device_id, pid "
+                "ORDER BY min(dispatch_id)"
+            ).fetchall()
+    configurations: dict[tuple[str, int], Configuration] = {}
+    for kernel, launch, _, count, total, _ in found:
+        before = configurations.get((kernel, launch), Configuration(kernel, 0, 0.0))
+        configurations[kernel, launch] = Configuration(kernel, before.launches + count, before.total_ns + total)
+    numbered = [(kernel, launch, number) for kernel, launch, _, _, _, numbers in found for number in numbers or []]
+    return Launches(list(configurations.values()), numbered, {row[0]: row[2] for row in found})
+
+
+def _without_times(driver: Sampler, wanted: Asked, problem: Problem) -> dict[str, Any]:
+    """Some launches of every configuration, where the run for times tells none."""
+    each = wanted.launches or 5
+    request = replace(wanted.request, sample=Sample((), 0, each)) if driver.REPLAY == "kernel" else wanted.request
+    remark = f"The run for times told no launches ({problem.what}): {each} launches of every configuration are counted."
+    return {"steps": [asdict(step) for step in _steps(driver, request, wanted)], "remarks": [remark]}
+
+
+def _countable(launches: Launches, wanted: Asked) -> tuple[Launches, list[str]]:
+    """The launches of kernels that were asked for and can be counted, and what is to be said about the others."""
+    kernels = list(launches.readable)
+    if pattern := wanted.request.kernel:
+        hits = set(matching(pattern, [*launches.readable.values(), *kernels]))
+        kernels = [name for name, text in launches.readable.items() if name in hits or text in hits]
+        if not kernels:
+            known = list(launches.readable.values())
+            raise NotFound(
+                f"No kernel of the program matches {pattern!r}",
+                near(pattern, known),
+                "The run for times shows them all",
+            )
+    if wanted.request.replay != "kernel":
+        return launches.only(kernels), []
+    waiting = [name for name in kernels if _TOGETHER.search(name)]
+    alone = [name for name in kernels if name not in waiting]
+    if not waiting or not alone:
+        return launches.only(kernels), []
+    remark = f"{len(waiting)} kernels of communication have times only: replayed alone they would wait for other GPUs."
+    return launches.only(alone), [remark]
+
+
+def _budget(wanted: Asked, took_s: float) -> float:
+    """Seconds that are left for counting."""
+    whole = wanted.budget_s or min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
+    return max(0.0, whole - took_s - _AROUND_S)
+
+
+def _fitting(driver: Sampler, wanted: Asked, took_s: float, budget_s: float) -> tuple[Asked, list[str]]:
+    """The request with fewer runs of the program where those that were planned do not fit, and what is said of it."""
+    passes = len(wanted.request.passes)
+    runs_s = driver.cost(wanted.request, took_s).run_s
+    if passes == 1 or wanted.request.replay != "application" or runs_s <= budget_s:
+        return wanted, []
+    why = f"{passes} runs of the program would take about {runs_s:.0f} s, more than the {budget_s:.0f} s that are left"
+    if wanted.may_take_turns and wanted.request.range is None:
+        changed = wanted.model_copy(update={"request": replace(wanted.request, replay="iteration")})
+        return changed, [
+            f"{why}: counters take turns between launches in one. budget_s or replay='application' does more."
+        ]
+    if wanted.budget_s is None:
+        return wanted, [f"{why}; budget_s would limit them."]
+    fewer = max(1, int(passes * budget_s / runs_s))
+    planned = plan(wanted.request.target, wanted.metrics, max_passes=fewer)
+    lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
+    changed = wanted.model_copy(update={"request": replace(wanted.request, passes=planned.passes)})
+    return changed, [f"{why}: {len(planned.passes)} are taken, which leave out {lost}."]
+
+
+def _sample(driver: Sampler, launches: Launches, chosen: Chosen, *, whole: bool) -> Sample | None:
+    """The launches as the profiler is asked for them; None for all of them, where ``launches`` are all there are."""
+    names = {c.kernel for c in launches.configurations}
+    every = chosen.counted == sum(c.launches for c in launches.configurations) and names == set(launches.readable)
+    if driver.REPLAY == "kernel":
+        return Sample(chosen.kernels, chosen.skip, chosen.launches)
+    if whole and every and len(chosen.kernels) == len(names):
+        return None
+    mine = launches.only(chosen.kernels).numbered
+    return Sample(chosen.kernels, chosen.skip, chosen.launches, numbers_of(mine, chosen.skip, chosen.launches))
+
+
+def _steps(driver: Sampler, request: Request, wanted: Asked) -> list[Step]:
+    features = driver.recalled(wanted.features)
+    steps = driver.steps(replace(request, command=()), features, program=wanted.program, out=wanted.out)
+    return [driver.followed(step) for step in steps if step.name != "timing"]
+
+
+def _limit(chosen: Chosen, wanted: Asked, budget_s: float) -> float | None:
+    """When a step is ended: at the budget that was given, else when it takes far longer than was estimated."""
+    if wanted.request.replay == "application":
+        return None
+    return max(budget_s, 10.0) if wanted.budget_s is not None else max(2 * budget_s, 1.5 * chosen.estimate_s)
+
+
+def _told(chosen: Chosen, launches: Launches, took_s: float) -> list[str]:
+    """What is counted, where that is not everything."""
+    if chosen.counted == sum(c.launches for c in launches.configurations):
+        return []
+    share = "" if chosen.time_pct is None else f"{chosen.time_pct:.1f} % of the time and "
+    return [
+        f"Counted: {chosen.counted} launches, up to {chosen.launches} of each of {chosen.configurations} launch "
+        f"configurations of {len(chosen.kernels)} kernels, which make up {share}{chosen.launches_pct:.1f} % of the "
+        f"launches of a run for times of {took_s:.1f} s; estimated: {chosen.estimate_s:.0f} s. budget_s, launches and "
+        "kernel decide how many."
+    ]
+
+
+def _too_long(chosen: Chosen, run_s: float, budget_s: float) -> str:
+    left = f"{chosen.estimate_s:.0f} s are more than the {budget_s:.0f} s that were left"
+    return f"{left}: the program alone takes {run_s:.0f} s under the profiler."

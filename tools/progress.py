@@ -1,0 +1,34 @@
+"""How a tool says how far it is while it works: to a client as progress, to a person as a line, else to nobody."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ..analysis.text import cut, inert
+
+Listener = Callable[[str], None]
+_INTERVAL_S = 0.5
+_LONGEST = 200
+_listener: ContextVar[Listener | None] = ContextVar("progress", default=None)
+_last_s: ContextVar[float] = ContextVar("progress_last", default=0.0)
+
+
+def report(activity: str) -> None:
+    """Say what is being done and how far it is ("read 40,000 rows of a.csv"); calls in quick succession are dropped."""
+    listener, now = _listener.get(), time.monotonic()
+    if listener and now - _last_s.get() >= _INTERVAL_S:
+        _last_s.set(now)
+        listener(cut(inert(activity), _LONGEST))
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Within, ``listener`` gets what ``report`` is told."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
