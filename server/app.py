@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import time
+from itertools import count
 from typing import Any
 
 import anyio
@@ -11,16 +11,22 @@ import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
-from mcp.types import CallToolResult, ImageContent, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, ToolAnnotations
 
 from .. import __version__
 from ..analysis.problems import Problem
 from ..analysis.store import Store
+from ..analysis.text import inert
 from ..tools.get_run import LONGEST_WAIT_S, RunResult
+from ..tools.isolation.forks import ForkServer
+from ..tools.parameters import LONGEST_ASKED_S
 from ..tools.plot import PlotResult
 from ..tools.results import Result
 from ..tools.runner.state import FINAL
-from . import log, render, schemas
+from . import log, schemas
+from .answers import protocol_result, size
+from .calls import Call, Calls, Reply, outcome
+from .names import refuse_unknown
 from .prompts import add_prompts
 from .resources import add_resources
 from .toolbox import Tool, answer, tools
@@ -29,7 +35,8 @@ INSTRUCTIONS = """\
 rooflens analyses profiles of GPU kernels (AMD Instinct, NVIDIA) and CPU programs from hardware counters in a store.
 Typical order: list_workloads (what is stored) or import_profile (rocprofv3, rocprof, rocprof-compute, Nsight Compute,
 perf stat; plan_profile writes the commands) -> list_workloads with a workload (kernels by time) -> compute_metrics
-(preset "overview" first, then panels or subsystems such as "l2", "hbm", "lds"; kernel="#1" is the longest) ->
+(preset "overview" first, then panels or subsystems such as "l2", "hbm", "lds"; kernel="#1" is the longest, "#1.2" its
+second launch configuration, by="launch" tells all apart) ->
 diagnose_bottleneck (what holds a kernel back, evidence, what to try) -> compute_roofline, compute_occupancy (why) ->
 compare_workloads (did a change help, and was it the same work) -> query_counters for any other question in SQL (DuckDB;
 tables: rooflens://schema). search_metrics explains a metric. The prompt optimize_kernel is the whole loop.
@@ -44,9 +51,14 @@ _REPORT_S = 5.0
 """Seconds between progress notices while nothing changes: they keep clients from giving up."""
 
 
-def build(store: Store, *, read_only: bool = False, allow_exec: bool = False) -> MCPServer[Any]:
-    """An MCP server over one store; it runs programs only with ``allow_exec``, and ``read_only`` beats that."""
-    store = Store(store.root, read_only=read_only)
+def build(
+    store: Store, *, read_only: bool = False, allow_exec: bool = False, forks: ForkServer | None = None
+) -> MCPServer[Any]:
+    """An MCP server over one store; it runs programs only with ``allow_exec``, and ``read_only`` beats that.
+
+    ``forks`` is where its calls run; one is started with the first call otherwise.
+    """
+    store, calls = Store(store.root, read_only=read_only), Calls(forks or ForkServer())
     offered = tools(read_only=read_only, allow_exec=allow_exec)
     mcp: MCPServer[Any] = MCPServer(
         "rooflens",
@@ -54,35 +66,29 @@ def build(store: Store, *, read_only: bool = False, allow_exec: bool = False) ->
         description="Measure, understand and improve GPU kernels",
         instructions=INSTRUCTIONS + (_EXECUTING if any(t.executes for t in offered) else ""),
         version=__version__,
-        tools=[_SeamTool.of(tool, store, read_only, allow_exec) for tool in offered],
+        tools=[_SeamTool.of(tool, store, calls, read_only, allow_exec) for tool in offered],
         log_level="WARNING",
     )
-    add_resources(mcp, store)
+    add_resources(mcp, store, calls)
     add_prompts(mcp)
+    refuse_unknown(mcp)
     return mcp
-
-
-def warm_up() -> None:
-    """Load what the first question needs (DuckDB and the parsed catalogue), so that it is answered faster."""
-    from ..analysis.catalogue import metrics as catalog
-    from ..analysis.database import connect
-
-    connect().close()
-    for target in catalog.with_metrics():
-        catalog.parse_all(target)
 
 
 class _SeamTool(SdkTool):
     """A tool of the SDK that leaves validation and errors to our own seam, so that every message stays exact."""
 
     store: Any
+    calls: Any
+    here: bool
+    """Whether it works in this process: runs belong to it, and are started and followed at no cost."""
     read_only: bool
     allow_exec: bool
     wait_s: float | None
     """How long a call waits for its run unless told otherwise; None where it has none."""
 
     @classmethod
-    def of(cls, tool: Tool, store: Store, read_only: bool, allow_exec: bool) -> _SeamTool:
+    def of(cls, tool: Tool, store: Store, calls: Calls, read_only: bool, allow_exec: bool) -> _SeamTool:
         """The SDK's view of one of our tools."""
         return cls(
             fn=tool.function,
@@ -100,23 +106,40 @@ class _SeamTool(SdkTool):
                 destructive_hint=tool.executes if tool.writes or tool.notes else None,
             ),
             store=store,
+            calls=calls,
+            here=tool.executes or tool.waits,
             read_only=read_only,
             allow_exec=allow_exec,
             wait_s=tool.arguments.model_fields["wait_s"].default if tool.waits else None,
         )
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
-        """Call the tool in a thread; the answer holds the same facts as text and as structured content."""
+        """Call the tool; the answer holds the same facts as text and as structured content."""
         began = time.monotonic()
-        found = await self._called(arguments, context)
-        answer = _content(found, self.name, arguments)
-        outcome = type(found).__name__ if isinstance(found, Problem) else "ok"
-        log.called(self.name, time.monotonic() - began, outcome, sum(len(_text(part)) for part in answer.content))
-        return answer
+        found = await (self._called(arguments, context) if self.here else self._isolated(arguments, context))
+        if isinstance(found, Reply):
+            result, went = CallToolResult.model_validate(found.result), found.outcome
+        else:
+            result, went = protocol_result(found, self.name, arguments), outcome(found)
+        log.called(self.name, time.monotonic() - began, went, size(result))
+        return result
+
+    async def _isolated(self, arguments: dict[str, Any], context: Any) -> Reply | Problem:
+        """The answer of a child process, and its progress to the client."""
+        steps = count(1)
+
+        async def told(activity: str) -> None:
+            await context.report_progress(next(steps), None, activity)
+
+        call = Call(str(self.store.root), self.read_only, self.allow_exec, self.name, arguments)
+        reply: Reply | Problem = await self.calls.reply(call, told)
+        return reply
 
     async def _called(self, arguments: dict[str, Any], context: Any) -> Result | Problem:
-        wait_s = arguments.get("wait_s", self.wait_s)
-        if isinstance(wait_s, int | float) and wait_s > 0:
+        wait_s: Any = arguments.get("wait_s", self.wait_s)
+        # What is no number, or none that may be asked for, is refused with the other arguments.
+        number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
+        if number and 0 < wait_s <= LONGEST_ASKED_S:
             return await self._waited(arguments, min(wait_s, LONGEST_WAIT_S), context)
         return await self._answer(self.name, arguments)
 
@@ -142,30 +165,10 @@ class _SeamTool(SdkTool):
                 # Progress must grow with every notice, also while one step goes on.
                 share = max(found.steps_done, share + (found.steps_done + 1 - share) / 20)
                 message, told = found.progress, now
-                await context.report_progress(share, found.steps, f"{message}, {found.elapsed_s:.0f} s")
+                await context.report_progress(share, found.steps, inert(f"{message}, {found.elapsed_s:.0f} s"))
             await anyio.sleep(min(_POLL_S if now - began < _QUICK_S else _POLL_LATER_S, began + wait_s - now))
             found = await self._answer("get_run", {"run_id": found.run_id})
         return found
-
-
-def _content(found: Result | Problem, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-    """An answer as the protocol has it: text and structured content with the same facts; a picture with its words."""
-    if isinstance(found, Problem):
-        return CallToolResult(content=[TextContent(type="text", text=render.clean(found.text))], is_error=True)
-    if isinstance(found, PlotResult):
-        # The picture and its words; clients that prefer structured content would drop the picture.
-        image = base64.b64encode(found.image).decode()
-        picture = ImageContent(type="image", data=image, mime_type="image/png")
-        return CallToolResult(content=[picture, TextContent(type="text", text=render.text(found))])
-    result = render.capped(found, tool, arguments)
-    return CallToolResult(
-        content=[TextContent(type="text", text=render.text(result))], structured_content=render.structured(result)
-    )
-
-
-def _text(part: Any) -> str:
-    """What counts as the size of one part of an answer."""
-    return str(getattr(part, "text", None) or getattr(part, "data", ""))
 
 
 def _output_schema(tool: Tool) -> dict[str, Any] | None:

@@ -15,6 +15,8 @@ from typing import Any
 from .. import __version__
 from ..analysis.problems import BadArgument, Problem
 from ..analysis.store import Store
+from ..analysis.text import inert
+from ..tools.progress import listening
 from ..tools.results import Result
 from . import log
 
@@ -28,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options, Store.locate(_named_store(options)))
     except Problem as problem:
-        print(problem.text, file=sys.stderr)
+        print(inert(problem.text), file=sys.stderr)
         return REFUSED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -64,7 +66,24 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", parents=[store], help="run the MCP server (stdio by default)")
-    serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP instead of stdio, at /mcp")
+    serve.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="streamable HTTP instead of stdio, at /mcp, or unix:PATH for a socket of your own;"
+        " clients send the token that is printed, or $ROOFLENS_TOKEN",
+    )
+    serve.add_argument(
+        "--allowed-host",
+        metavar="NAME[:PORT]",
+        action="append",
+        default=[],
+        help="another name under which clients reach --http, for instance that of a proxy (repeatable)",
+    )
+    serve.add_argument(
+        "--insecure-local",
+        action="store_true",
+        help="--http on a loopback address without a token: every user of this machine may then connect",
+    )
     serve.add_argument(
         "--allow-exec",
         action="store_true",
@@ -107,7 +126,17 @@ def _serve(options: argparse.Namespace, store: Store) -> int:
     gc.disable()
     from .serve import serve
 
-    return serve(store, http=options.http, read_only=options.read_only, allow_exec=options.allow_exec)
+    status = serve(
+        store,
+        http=options.http,
+        read_only=options.read_only,
+        allow_exec=options.allow_exec,
+        insecure_local=options.insecure_local,
+        allowed_hosts=options.allowed_host,
+    )
+    # The server has ended: a thread that is still inside a call or waits for input must not hold its process.
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _call(options: argparse.Namespace, store: Store) -> int:
@@ -116,7 +145,7 @@ def _call(options: argparse.Namespace, store: Store) -> int:
     text = sys.stdin.read() if options.arguments == "-" else options.arguments
     try:
         arguments = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         print(
             f'The arguments are no JSON: {error}. Example: rooflens call list_workloads \'{{"workload": "latest"}}\'',
             file=sys.stderr,
@@ -140,6 +169,12 @@ def _call(options: argparse.Namespace, store: Store) -> int:
     return OK
 
 
+def _to_a_terminal(activity: str) -> None:
+    """Progress, for a person who waits; a script's log does not need it."""
+    if sys.stderr.isatty():
+        print(activity, file=sys.stderr)
+
+
 def _finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
     """A tool's answer; a run that it started is waited for, since nothing may outlive this process."""
     from ..tools.get_run import LONGEST_WAIT_S, RunResult
@@ -148,10 +183,11 @@ def _finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Pr
     from .toolbox import answer
 
     try:
-        found = answer(store, tool, arguments)
-        while launch.started() and isinstance(found, RunResult) and found.state not in FINAL:
-            print(found.progress, file=sys.stderr)
-            found = answer(store, "get_run", {"run_id": found.run_id, "wait_s": LONGEST_WAIT_S})
+        with listening(_to_a_terminal):
+            found = answer(store, tool, arguments)
+            while launch.started() and isinstance(found, RunResult) and found.state not in FINAL:
+                print(inert(found.progress), file=sys.stderr)
+                found = answer(store, "get_run", {"run_id": found.run_id, "wait_s": LONGEST_WAIT_S})
         return found
     except KeyboardInterrupt:
         stopped = launch.started()
@@ -185,7 +221,7 @@ def _doctor(options: argparse.Namespace, store: Store) -> int:
     checks = doctor(store)
     for check in checks:
         fix = f"\n          fix: {check.fix}" if check.fix and check.state != "ok" else ""
-        print(f"{check.state:8}  {check.name}: {check.found}{fix}")
+        print(inert(f"{check.state:8}  {check.name}: {check.found}{fix}"))
     return OK
 
 

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Any
+
+from ..analysis.text import cut, shown, visible
 
 logger = logging.getLogger("rooflens")
+
+
+_LONGEST, _LONGEST_TRACE = 2_000, 20_000
+
+
+class _Line(logging.Formatter):
+    """A record as one line, and its traceback: nothing in it steers a terminal or looks like another record."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = cut(visible(record.message), _LONGEST)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return cut(shown(super().formatException(ei)), _LONGEST_TRACE)
 
 
 def start(verbose: int = 0) -> None:
     """Log to stderr: warnings and errors; with ``verbose`` 1 every tool call too, with 2 everything."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    handler.setFormatter(_Line("%(asctime)s %(name)s %(levelname)s %(message)s"))
     logger.handlers = [handler]
     logger.propagate = False
     logger.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG))

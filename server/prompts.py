@@ -11,6 +11,8 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts.base import Prompt, PromptArgument
 
+from ..analysis.text import cut, inert
+
 FOLDER = Path(__file__).parents[1] / "prompts"
 _FENCE = "+++\n"
 
@@ -27,8 +29,16 @@ class Written:
 
     def filled(self, given: dict[str, Any]) -> str:
         """The text, and after it what the user gave, marked as the user's words."""
-        said = [f"- {name}: {value}" for name in self.arguments if (value := str(given.get(name) or "").strip())]
+        said = [f"- {name}: {value}" for name in self.arguments if (value := _said(given.get(name)))]
         return "\n".join([self.text.rstrip(), "", "## Given by the user", "", *said, ""]) if said else self.text
+
+
+_LONGEST = 10_000
+"""Characters of one argument that are repeated."""
+
+
+def _said(value: Any) -> str:
+    return inert(cut(str(value or "").strip(), _LONGEST))
 
 
 @cache

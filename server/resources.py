@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from ..analysis import schema
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
-from ..analysis.problems import Problem
+from ..analysis.problems import NotFound, Problem
 from ..analysis.store import Store
-from ..tools.list_workloads import list_workloads
 from . import render
+from .calls import OK, Call, Calls
 
 
-def add_resources(mcp: MCPServer[Any], store: Store) -> None:
+def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls) -> None:
     """Register every resource on ``mcp``."""
 
     @mcp.resource(
@@ -54,8 +54,17 @@ def add_resources(mcp: MCPServer[Any], store: Store) -> None:
         mime_type="text/plain",
         description="Device, passes and kernels by time of one workload",
     )
-    def workload_summary(id: str) -> str:
-        return _or_error(lambda: render.text(list_workloads(store, id)))
+    async def workload_summary(id: str) -> str:
+        call = Call(str(store.root), store.read_only, False, "list_workloads", {"workload": id})
+        reply = await calls.reply(call, _to_nobody)
+        if isinstance(reply, Problem):
+            raise ResourceError(render.refusal(reply))
+        text = str(reply.result["content"][0]["text"])
+        if reply.outcome == NotFound.__name__:
+            raise ResourceNotFoundError(text)
+        if reply.outcome != OK:
+            raise ResourceError(text)
+        return text
 
     @mcp.resource(
         "rooflens://guide",
@@ -65,6 +74,10 @@ def add_resources(mcp: MCPServer[Any], store: Store) -> None:
     )
     def guide() -> str:
         return (Path(__file__).parent / "guide.md").read_text(encoding="utf-8")
+
+
+async def _to_nobody(_: str) -> None:
+    """Progress of a resource is told to nobody."""
 
 
 def metric_index() -> str:
@@ -81,5 +94,7 @@ def metric_index() -> str:
 def _or_error(make: Any) -> str:
     try:
         return str(make())
+    except NotFound as problem:
+        raise ResourceNotFoundError(render.refusal(problem)) from problem
     except Problem as problem:
-        raise ResourceError(problem.text) from problem
+        raise ResourceError(render.refusal(problem)) from problem

@@ -6,8 +6,11 @@ from typing import Any
 
 import pydantic
 
-_SILENT = ("title", "minimum", "maximum", "exclusiveMinimum")
-"""Generated titles say nothing; a number out of range is refused with the range when it happens."""
+_SILENT = (
+    "title", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems",
+    "maxItems", "minProperties", "maxProperties", "propertyNames",
+)  # fmt: skip
+"""Generated titles say nothing; what is out of bounds is refused with the bound when it happens."""
 _NULL = {"type": "null"}
 
 
@@ -28,7 +31,7 @@ def _compact(schema: Any) -> Any:
         return [_compact(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {k: _compact(v) for k, v in schema.items() if not (k in _SILENT and not isinstance(v, dict))}
+    found = {k: _compact(v) for k, v in schema.items() if k not in _SILENT or _is_field(k, v)}
     choices = [c for c in found.get("anyOf", []) if c != _NULL]
     if len(choices) == 1:
         # An optional value is left out rather than given as null, which is accepted as well.
@@ -41,3 +44,8 @@ def _compact(schema: Any) -> Any:
     if found.get("default", ...) is None:
         del found["default"]
     return found
+
+
+def _is_field(name: str, schema: Any) -> bool:
+    """Whether this is a parameter that happens to be called like a keyword."""
+    return isinstance(schema, dict) and name != "propertyNames"

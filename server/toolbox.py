@@ -10,8 +10,10 @@ from typing import Any, get_type_hints
 
 import pydantic
 
-from ..analysis.problems import BadArgument, NotFound, Problem, near
+from ..analysis.integrity import told_by
+from ..analysis.problems import BadArgument, LimitExceeded, NotFound, Problem, near
 from ..analysis.store import Store
+from ..analysis.text import cut
 from ..tools.cancel_run import cancel_run
 from ..tools.compare_workloads import compare_workloads
 from ..tools.compute_metrics import compute_metrics
@@ -29,6 +31,8 @@ from ..tools.query_counters import query_counters
 from ..tools.results import Result
 from ..tools.run_peak_benchmarks import run_peak_benchmarks
 from ..tools.search_metrics import search_metrics
+from . import render
+from .arguments import validated as arguments_of
 from .log import logger
 
 
@@ -70,12 +74,8 @@ class Tool:
         return hinted
 
     def validated(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments as the function takes them; BadArgument says which one is wrong and what is allowed."""
-        try:
-            model = self.arguments.model_validate(arguments)
-        except pydantic.ValidationError as error:
-            raise _bad_argument(self, error) from error
-        return {name: getattr(model, name) for name in type(model).model_fields}
+        """Arguments as the function takes them; a Problem says which one is wrong and what is allowed."""
+        return arguments_of(self.name, self.arguments, arguments)
 
 
 TOOLS = (
@@ -114,7 +114,7 @@ def call(
     """Call one tool. Raises Problem for everything the caller can mend."""
     known = {t.name: t for t in tools(read_only=read_only, allow_exec=allow_exec)}
     if name not in known:
-        raise NotFound(f"There is no tool {name!r}", near(name, known), f"Tools: {', '.join(known)}")
+        raise NotFound(f"There is no tool {cut(name, 60)!r}", near(name, known), f"Tools: {', '.join(known)}")
     result = known[name].function(store, **known[name].validated(arguments))
     return result.model_copy(update={"next": [c for c in result.next if c.tool in known]})
 
@@ -122,12 +122,18 @@ def call(
 def answer(
     store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
 ) -> Result | Problem:
-    """The one error seam: a Problem comes back as a value; any other exception is a bug, logged to stderr."""
+    """The one error seam: a Problem comes back as a value; any other exception is a bug, logged to stderr.
+
+    Texts of a profile that are not like names are marked in the result's notes.
+    """
     try:
-        return call(store, name, arguments, read_only=read_only, allow_exec=allow_exec)
+        return render.marked(call(store, name, arguments, read_only=read_only, allow_exec=allow_exec))
     except Problem as problem:
         return problem
-    except Exception:  # noqa: BLE001 - the seam: nothing of a bug may reach the client
+    except Exception as error:  # noqa: BLE001 - the seam: nothing of a bug may reach the client
+        if mendable := _mendable(store, name, error):
+            logger.warning("%s: %s", name, mendable.what)
+            return mendable
         logger.exception("%s failed", name)
         return Problem(
             f"rooflens failed inside {name}",
@@ -136,17 +142,11 @@ def answer(
         )
 
 
-def _bad_argument(tool: Tool, error: pydantic.ValidationError) -> BadArgument:
-    names = list(tool.arguments.model_fields)
-    parts = []
-    for item in error.errors()[:4]:
-        where = ".".join(str(p) for p in item["loc"] if not str(p).startswith(("function-", "list[", "str", "int")))
-        if item["type"] == "extra_forbidden":
-            parts.append(f"{tool.name} has no argument {where!r}. {near(where, names)}".strip())
-        elif item["type"] == "missing":
-            parts.append(f"the argument {where!r} is missing")
-        else:
-            parts.append(f"{where}: {item['msg']}")
-    return BadArgument(
-        f"Bad arguments for {tool.name}", "; ".join(dict.fromkeys(parts)), f"It takes: {', '.join(names)}"
-    )
+def _mendable(store: Store, name: str, error: Exception) -> Problem | None:
+    """What the caller or another process did, where an error of Python, DuckDB or the system tells no more."""
+    if isinstance(error, RecursionError):
+        what, why = f"{name} cannot follow this", "an argument, or what it names, is nested too deeply"
+        return BadArgument(what, why, "Give a simpler one")
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
+        return LimitExceeded(f"{name} needs more memory than there is", fix="Ask for less at once")
+    return told_by(store, error)
