@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import kernels
 import questions
+from interventions import diagnoses
 from mcp.client import Client
 from rooflens.analysis.store import Store
 from rooflens.server import app
@@ -24,15 +25,20 @@ from rooflens.server import app
 SAMPLES = kernels.ROOT / "server" / "samples"
 FLOORS = {"right_first_pct": 90.0, "right_in_top_three_pct": 94.0}
 """What the labelled kernels must reach together, with and without the workloads that may be absent."""
+INTERVENTION_FLOORS = {"tuning": 95.0, "held_out": 90.0}
+"""Percent of verdicts that must matter in each half of the kernels with measured interventions."""
+MOST_WRONG_AND_SURE, MOST_BOUNDS_BELOW = 0, 0
 
 
 async def evaluate(folder: str) -> dict[str, Any]:
     """Everything measured, with a store in ``folder``."""
-    async with Client(app.build(Store(folder))) as client:
+    store = Store(folder)
+    async with Client(app.build(store)) as client:
         await load_samples(client)
         outcomes = [await questions.answered(client, question) for question in questions.questions()]
         cases, skipped = await kernels.labelled(client, Path(folder))
         done = [await kernels.diagnosed(client, case) for case in cases]
+        measured = diagnoses.scores(await diagnoses.diagnosed(client, store))
     sets = {name: [d for d in done if d.case.workload == name] for name in dict.fromkeys(c.workload for c in cases)}
     whole = [d for d in done if not d.case.thinned]
     return {
@@ -52,6 +58,7 @@ async def evaluate(folder: str) -> dict[str, Any]:
         "diagnosis": {name: kernels.scores(part) for name, part in sets.items()} | {"all": kernels.scores(whole)},
         "thinned": kernels.scores([d for d in done if d.case.thinned]),
         "wrong_first": [{**asdict(d.case), "said": d.ranked, "confidence": d.confidence} for d in whole if not d.first],
+        "interventions": measured,
         "skipped": skipped,
     }
 
@@ -97,6 +104,7 @@ def report(found: dict[str, Any]) -> str:
         f"right: {' or '.join(w['labels'])}"
         for w in found["wrong_first"]
     ]
+    lines += diagnoses.report(found["interventions"])
     return "\n".join([*lines, *(f"Skipped {s}" for s in found["skipped"])])
 
 
@@ -108,6 +116,22 @@ def missed(found: dict[str, Any]) -> list[str]:
         short.append(f"{every['sure_and_wrong']} verdicts were wrong with a confidence of {kernels.SURE} or more")
     if found["thinned"]["misled"]:
         short.append(f"{found['thinned']['misled']} wrong verdicts on too few counters were not told as open")
+    measured = found["interventions"]
+    if len(measured["wrong_and_sure"]) > MOST_WRONG_AND_SURE:
+        short += [
+            f"{w['kernel']}: {w['said']} with {w['confidence']}, but nothing that supports it helps"
+            for w in measured["wrong_and_sure"]
+        ]
+    if len(measured["bounds_below_a_fix"]) > MOST_BOUNDS_BELOW:
+        short += [
+            f"{b['kernel']}: bound {b['bound']:.2f} of {b['subsystem']}, but {b['fix']} brings {b['gain']:.2f}"
+            for b in measured["bounds_below_a_fix"]
+        ]
+    for half, floor in INTERVENTION_FLOORS.items():
+        if measured["halves"][half]["matters_pct"] < floor:
+            short.append(
+                f"verdicts that matter, {half}: {measured['halves'][half]['matters_pct']:.1f}, at least {floor}"
+            )
     low = [name for name, floor in FLOORS.items() if every[name] < floor]
     return short + [f"{name}: {every[name]:.1f}, at least {FLOORS[name]}" for name in low]
 

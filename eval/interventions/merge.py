@@ -1,0 +1,66 @@
+"""Joins the pages of counters that ncu wrote into one that names kernels as the suite does.
+
+python merge.py OUT.csv.gz PAGE ORDER [PAGE ORDER ...]     an ORDER has a line for each launch: kernel grid block
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import sys
+from pathlib import Path
+
+
+def page(path: Path) -> list[list[str]]:
+    """The rows of a raw page: names, units, launches. What ncu says around them is left out."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        return []
+    return list(csv.reader(line for line in lines[start:] if line.startswith('"')))
+
+
+def launches(path: Path, order: Path) -> tuple[list[str], list[str], list[list[str]]]:
+    """Names, units and rows with the suite's names. Raises ValueError where a row is not the launch of its place."""
+    rows = page(path)
+    if len(rows) < 3:
+        return [], [], []
+    names, units, body = rows[0], rows[1], rows[2:]
+    at = {name: i for i, name in enumerate(names)}
+    for row, line in zip(body, order.read_text(encoding="utf-8").splitlines(), strict=False):
+        kernel, grid, block = line.split()
+        found = [re.findall(r"\d+", row[at[column]])[0] for column in ("Grid Size", "Block Size")]
+        if found != [grid, block]:
+            raise ValueError(f"{path}: {kernel} is launched with {grid} {block}, the page says {found}")
+        row[at["Kernel Name"]] = kernel
+    return names, units, body
+
+
+def main(out: Path, pairs: list[Path]) -> None:
+    columns: list[str] = []
+    units: dict[str, str] = {}
+    rows: list[dict[str, str]] = []
+    for path, order in zip(pairs[::2], pairs[1::2], strict=True):
+        try:
+            names, of_names, body = launches(path, order)
+        except (ValueError, IndexError, KeyError) as problem:
+            print(f"left out {path}: {problem!r}")
+            continue
+        for name, unit in zip(names, of_names, strict=True):
+            if name not in units:
+                units[name] = unit
+                columns.append(name)
+        rows += [dict(zip(names, row, strict=True)) for row in body]
+    for number, row in enumerate(rows):
+        row["ID"] = str(number)
+    with gzip.open(out, "wt", encoding="utf-8", newline="") as text:
+        writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+        writer.writerow(columns)
+        writer.writerow([units[name] for name in columns])
+        writer.writerows([[row.get(name, "") for name in columns] for row in rows])
+    print(f"{len(rows)} launches with {len(columns)} columns")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Path(word) for word in sys.argv[2:]])
