@@ -1,6 +1,8 @@
-"""Compare the engine with rocprof-compute 3.3.0's recorded values; run as a script to see every difference.
+"""Compare the engine with recorded values of rocprof-compute; run as a script to see every difference.
 
-python tests/oracle.py [--panel 17 --panel 18] [--case mixbench__MI200] [--limit 40]
+Release 3.3 (../shared/oracle) takes the mean of ratios over dispatches, 3.8 (../shared/oracle38) the ratio of sums.
+
+python tests/oracle.py [--release 3.8] [--panel 17 --panel 18] [--case mixbench__MI200] [--limit 40]
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import argparse
 import csv
 import gzip
 import math
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -17,15 +20,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rooflens.analysis import engine
+from rooflens.analysis.engine.evaluation import Aggregation
+from rooflens.analysis.problems import BadInput
+from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.workload import Workload
 from rooflens.tools.import_profile import import_profile
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NUMBERS = {
     "Avg": "value", "Average": "value", "Value": "value", "Mean": "value", "Min": "min", "Max": "max", "Q1": "q1",
     "Median": "median", "Q3": "q3", "Std Dev": "std", "Peak": "peak", "Pct of Peak": "pct_of_peak",
+    "Percent of Peak": "pct_of_peak",
 }  # fmt: skip
 TEXTS = ("Type", "Transaction", "Xfer", "Coherency")
+MEASURED_PEAK = "Peak (Empirical)"
+AGGREGATION: dict[str, Aggregation] = {"3.3": "mean", "3.8": "sum_ratio"}
+CEILINGS = {f"VALU FLOPs ({t})": f"valu.{t.lower()}" for t in ("F16", "F32", "F64")}
+CEILINGS |= {f"MFMA FLOPs ({t})": f"matrix.{t.lower()}" for t in ("F64", "F32", "F16", "BF16", "F8", "F6F4")}
+CEILINGS |= {"MFMA IOPs (Int8)": "matrix.i8", "HBM Bandwidth": "hbm.bw", "LDS Bandwidth": "lds.bw"}
+CEILINGS |= {"L2 Cache Bandwidth": "l2.bw", "L1 Cache Bandwidth": "vl1d.bw"}
 
 
 @dataclass(frozen=True)
@@ -43,25 +57,66 @@ class Difference:
     reason: str | None
 
 
-def cases() -> list[dict[str, str]]:
-    """The rows of the oracle's index."""
-    with (SHARED / "oracle" / "INDEX.csv").open() as file:
-        return list(csv.DictReader(file))
+def cases(release: str = "3.3") -> list[dict[str, str]]:
+    """The recorded workloads of a release: the rows of its index, else its files."""
+    if release == "3.3":
+        with (SHARED / "oracle" / "INDEX.csv").open() as file:
+            return [row | {"release": release} for row in csv.DictReader(file)]
+    names = [path.name.removesuffix(".csv.gz") for path in sorted((SHARED / "oracle38").glob("*.csv.gz"))]
+    return [{"workload": name, "file": f"{name}.csv.gz", "peer_filter": "", "release": release} for name in names]
 
 
 def workload(store: Store, case: dict[str, str]) -> Manifest:
-    """The case's workload, imported once per store."""
-    name = f"{case['workload']}__{case['model']}"
+    """The case's workload, imported once per store. Raises BadInput where it cannot be read."""
+    if model := case.get("model"):  # only the older index has this column
+        name, path = f"{case['workload']}__{model}", SHARED / "workloads" / case["workload"] / model
+    else:
+        name, path = f"{case['workload']}@3.8", SHARED / "workloads38" / case["workload"]
     known = {m.name: m for m in store.scan()[0]}
     if name not in known:
-        import_profile(store, str(SHARED / "workloads" / case["workload"] / case["model"]), name=name)
+        with tempfile.TemporaryDirectory() as folder:
+            import_profile(store, str(path if model else retimed(path, case, Path(folder))), name=name)
         known = {m.name: m for m in store.scan()[0]}
     return known[name]
 
 
+def retimed(path: Path, case: dict[str, str], folder: Path) -> Path:
+    """A profile whose every pass has the times of the one that release 3.8 took them from, so that only the figures
+    are left to compare. Each pass of its long tables is a run of its own, and the first that it reads counts there."""
+    tables = [t for t in path.glob("*pmc_perf*.csv") if "GUID" in t.read_text().partition("\n")[0].split(",")]
+    stated = [float(r["value"]) for r in rows(case) if r["metric"] == "Kernel Time" and r["field"] == "Avg"]
+    if not tables or not stated:
+        return path
+    times: dict[str, dict[str, tuple[str, str]]] = {}
+    for table in tables:
+        with table.open(newline="") as file:
+            for row in csv.DictReader(file):
+                launch = {row["Dispatch_ID"]: (row["Start_Timestamp"], row["End_Timestamp"])}
+                times.setdefault(row["GUID"], {}).update(launch)
+    fits = (t for t in times.values() if abs(_mean_time(t) - stated[0]) < 1e-6)
+    taken = next(fits, None)
+    assert taken, f"no pass of {path.name} has the kernel time {stated[0]}"
+    copy = folder / path.name
+    shutil.copytree(path, copy)
+    for table in tables:
+        with table.open(newline="") as file, (copy / table.name).open("w", newline="") as written:
+            reader = csv.DictReader(file)
+            writer = csv.DictWriter(written, reader.fieldnames or [])
+            writer.writeheader()
+            for row in reader:
+                start, end = taken[row["Dispatch_ID"]]
+                writer.writerow(row | {"Start_Timestamp": start, "End_Timestamp": end})
+    return copy
+
+
+def _mean_time(launches: dict[str, tuple[str, str]]) -> float:
+    return sum(int(end) - int(start) for start, end in launches.values()) / len(launches)
+
+
 def rows(case: dict[str, str]) -> Iterator[dict[str, str]]:
     """The oracle's cells of metrics (ids that start with a digit)."""
-    with gzip.open(SHARED / "oracle" / case["file"], "rt") as file:
+    folder = "oracle" if case["release"] == "3.3" else "oracle38"
+    with gzip.open(SHARED / folder / case["file"], "rt") as file:
         yield from (r for r in csv.DictReader(file) if r["metric_id"][0].isdigit())
 
 
@@ -71,6 +126,7 @@ def compare(store: Store, case: dict[str, str], panels: set[str] | None = None) 
     wanted = [r for r in rows(case) if panels is None or r["metric_id"].split(".")[0] in panels]
     norms = sorted({r["norm_unit"] for r in wanted})
     figures = {norm: _figures(store, manifest, case, norm, panels) for norm in norms}
+    reached = _measured(store, manifest) if any(r["field"] == MEASURED_PEAK for r in wanted) else {}
     different, count = [], 0
     for row in wanted:
         if row["field"] in ("Unit", "Tips"):
@@ -79,11 +135,13 @@ def compare(store: Store, case: dict[str, str], panels: set[str] | None = None) 
         column = None if row["field"] in NUMBERS or row["field"] in TEXTS else row["field"]
         figure = figures[row["norm_unit"]].get((row["metric_id"], column))
         ours = _cell(figure, row["field"])
+        if row["field"] == MEASURED_PEAK:
+            ours = reached.get(row["metric"], "")
         if not agree(row["value"], ours):
             different.append(
                 Difference(
                     case["file"],
-                    case["gfx"],
+                    manifest.arch or "",
                     row["metric"],
                     row["metric_id"],
                     row["field"],
@@ -97,7 +155,8 @@ def compare(store: Store, case: dict[str, str], panels: set[str] | None = None) 
 
 
 def agree(theirs: str, ours: str) -> bool:
-    """Equal emptiness, equal text, numbers within 1e-9 relative."""
+    """Equal emptiness, equal text, numbers within 1e-9 relative. Release 3.8 writes N/A into most empty cells."""
+    theirs = "" if theirs == "N/A" else theirs
     if theirs == "" or ours == "":
         return theirs == ours
     try:
@@ -111,7 +170,7 @@ def _figures(
     store: Store, manifest: Manifest, case: dict[str, str], norm: str, panels: set[str] | None
 ) -> dict[tuple[str, str | None], engine.Figure]:
     """Figures by id, and by the oracle's column where a channel's row holds several quantities."""
-    kernel, dispatches = None, None
+    kernel, dispatches, release = None, None, case["release"]
     option, *numbers = case["peer_filter"].split() or [""]
     if option == "-k":
         kernel = ",".join(f"#{int(n) + 1}" for n in numbers)
@@ -119,9 +178,23 @@ def _figures(
         dispatches = [_dispatch_of_row(store, manifest, int(n)) for n in numbers]
     found = engine.evaluate(
         store, manifest, sorted(panels) if panels else ["*"], kernel=kernel, dispatches=dispatches,
-        normalization=norm, aggregation="mean",  # type: ignore[arg-type]
+        normalization=norm, aggregation=AGGREGATION[release],  # type: ignore[arg-type]
     )  # fmt: skip
-    return {(f.id, f.metric.labels.get("Column")): f for f in found}
+    return {(_id(f, release), f.metric.labels.get("Column")): f for f in found if f.metric.release in (None, release)}
+
+
+def _id(figure: engine.Figure, release: str) -> str:
+    """What a release calls a figure."""
+    return figure.metric.newer_id or figure.id if release == "3.8" else figure.id
+
+
+def _measured(store: Store, manifest: Manifest) -> dict[str, str]:
+    """The measured ceilings recorded with a workload, by the rows of release 3.8's panel 4 that show them."""
+    with Workload.open(store, manifest.id) as opened:
+        found = ceilings.measured(opened) if opened.has("ceilings") else None
+        known = found.known if found else {}
+    stated = {name: ceiling for name, ceiling in known.items() if not ceiling.derived_from}
+    return {row: str(stated[name].value) for row, name in CEILINGS.items() if name in stated}
 
 
 def _dispatch_of_row(store: Store, manifest: Manifest, row: int) -> int:
@@ -141,16 +214,22 @@ def _cell(figure: engine.Figure | None, field: str) -> str:
 def main() -> int:
     """Print the differences, grouped by metric; the exit status is 1 when there are any."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--release", choices=AGGREGATION, default="3.3")
     parser.add_argument("--panel", action="append")
     parser.add_argument("--case", action="append", help="substring of the oracle file's name")
     parser.add_argument("--limit", type=int, default=60)
     parser.add_argument("--store", default=str(Path(tempfile.gettempdir()) / "rooflens-oracle-store"))
     options = parser.parse_args()
     store, total, found = Store(options.store), 0, []
-    for case in cases():
+    for case in cases(options.release):
         if options.case and not any(c in case["file"] for c in options.case):
             continue
-        count, different = compare(store, case, set(options.panel) if options.panel else None)
+        try:
+            count, different = compare(store, case, set(options.panel) if options.panel else None)
+        except BadInput as problem:
+            print(f"{case['file']}: {str(problem)[:100]}")
+            continue
+        print(f"{case['file']}: {count} cells, {len(different)} differ")
         total += count
         found += different
     groups: Counter[tuple[str, str, str, str]] = Counter((d.arch, d.id, d.metric, d.field) for d in found)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
+from rooflens.analysis.catalogue import aliases
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.formula import references
 from rooflens.analysis.catalogue.work import formulas
 from rooflens.analysis.database import sql_name
@@ -29,15 +29,14 @@ Row = Mapping[str, float | str | None]
 
 def counters(arch: str) -> list[str]:
     """Every counter that the rooflines of a target use, spelled as the target spells it."""
-    terms, facts, renames = catalog.terms(arch), targets.gpu(arch).facts, catalog.renames(arch)
+    terms = catalog.terms(arch)
     pending, found = list(formulas(arch).values()), set[str]()
     while pending:
         for name in references([text := pending.pop()])[text]:
             if name in terms:
                 pending.append(terms[name])
-            elif name not in facts and name[0].isupper():
-                prefix = next((p for p in renames if name.startswith(p)), None)
-                found.add(renames[prefix] + name.removeprefix(prefix) if prefix else name)
+            elif catalog.is_counter(arch, name):
+                found.add(aliases.spelling(arch, name))
     return sorted(found)
 
 

@@ -47,6 +47,18 @@ def test_local_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
+def test_every_promise_of_security_names_tests_that_exist() -> None:
+    rows = [line for line in (ROOT / "SECURITY.md").read_text().splitlines() if line.startswith("| ")]
+    promises = [line for line in rows if line != "| promise | held by |"]
+    assert len(promises) > 15
+    for promise in promises:
+        named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", promise)
+        assert named, f"no test holds: {promise}"
+        for file, test in named:
+            text = (ROOT / file).read_text()
+            assert not test or re.search(rf"^(async )?def {test}\(", text, re.MULTILINE), f"{file}::{test}"
+
+
 def test_one_version_everywhere() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()

@@ -11,7 +11,7 @@ from rooflens.analysis.schema import columns, manifest_rows, pass_times, relatio
 from rooflens.analysis.store import TABLES, Manifest, Store, write_table
 
 PROMISED = ["workloads", "passes", "dispatches", "counters", "counter_instances"]
-PROMISED += ["kernel_stats", "ceilings", "facts", "metrics", "findings", "log"]
+PROMISED += ["ranges", "kernel_stats", "ceilings", "facts", "metrics", "findings", "log"]
 
 
 def add(store: Store, name: str, counters: dict[str, float]) -> Manifest:
@@ -120,9 +120,29 @@ def test_manifests_give_the_rows_of_workloads_and_facts(tmp_path: Path) -> None:
     assert manifest_rows("facts", [made]) == [{"workload": made.id, "fact": "cu", "value": 304.0}]
 
 
+def test_configurations_of_older_workloads_are_numbered_and_those_of_newer_ones_read(tmp_path: Path) -> None:
+    store, con = Store(tmp_path), duckdb.connect()
+    sizes = "CASE WHEN i < 3 THEN 256 ELSE 1024 END"
+    launches = f"SELECT i AS dispatch_id, 'k' AS kernel, {sizes} AS grid, 128 AS workgroup_size, 10.0 * (i + 1) AS "
+    launches += "duration_ns FROM range(5) t(i)"
+    made = []
+    for name, select in (
+        ("old", launches),
+        ("new", f"SELECT *, 7 AS launch, 'own' AS configuration FROM ({launches})"),
+    ):
+        with store.draft() as folder:
+            write_table(con, select, folder / "dispatches.parquet")
+            made.append(store.publish(folder, Manifest(name=name, format="test", dispatches=5, kernels=1)))
+    names = ["workload", "dispatch_id", "launch", "configuration", "cluster"]
+    found = sorted(rows(relation(store, made, "dispatches", names)))
+    old = [(made[0].id, i, *((2, "2 x 128") if i < 3 else (1, "8 x 128")), None) for i in range(5)]
+    assert found == sorted([*old, *((made[1].id, i, 7, "own", None) for i in range(5))])
+    assert len(rows(relation(store, made, "dispatches", ["dispatch_id"]))) == 10
+
+
 def test_the_rendered_schema_is_short_and_names_every_column() -> None:
     text = render()
-    assert len(text) < 9_000
+    assert len(text) < 10_000
     for name, table in schema().items():
         assert f"CREATE TABLE {name} (" in text
         assert all(f"  {column} {facts.type}," in text for column, facts in table.columns.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -15,9 +16,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from rooflens.analysis import experiments, measured_ceilings, owners
 from rooflens.analysis.database import sql_path
 from rooflens.analysis.problems import NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.tools.list_workloads import list_workloads
 
 INGEST = """
 import sys
@@ -34,6 +37,9 @@ def ingest(store, name, rows):
 
 store = Store(sys.argv[1])
 """
+
+
+KILLS = int(os.environ.get("ROOFLENS_TEST_KILLS", "12"))
 
 
 def ingest(
@@ -88,7 +94,7 @@ for n in range(10_000):
     print(ingest(store, f"n{n}", 20_000).id, flush=True)
 """
     chance, acknowledged = random.Random(7), []
-    for _ in range(8):
+    for _ in range(KILLS):
         worker = start(code, str(store.root))
         acknowledged.append(worker.stdout.readline().strip())  # it runs; now it may die at any moment
         time.sleep(chance.uniform(0.0, 0.12))
@@ -99,23 +105,57 @@ for n in range(10_000):
     assert set(acknowledged) - {""} <= {m.id for m in found}
     for manifest in found:
         assert read(store, manifest) == [(20_000,)]
-    orphans = list((store.root / "tmp").iterdir())
-    for orphan in orphans:
-        os.utime(orphan, (1, 1))
     ingest(store, "after")
     assert not list((store.root / "tmp").iterdir())
 
 
-def test_drafts_of_the_living_and_of_other_hosts_are_not_swept(store):
+def test_a_kill_while_a_real_profile_is_imported_leaves_all_of_it_or_nothing(store):
+    code = """
+from rooflens.tools.import_profile import import_profile
+print("ready", flush=True)
+while True:
+    import_profile(store, sys.argv[2])
+"""
+    sample = Path(__file__).parents[2] / "server" / "samples" / "yax_before"
+    chance = random.Random(8)
+    for _ in range(max(3, KILLS // 4)):
+        worker = start(code, str(store.root), str(sample))
+        worker.stdout.readline()
+        time.sleep(chance.uniform(0.0, 0.8))
+        worker.send_signal(signal.SIGKILL)
+        worker.communicate(timeout=30)
+    with store.draft():
+        assert len(list((store.root / "tmp").iterdir())) == 1, "what the killed left is gone"
+    found, broken = store.scan()
+    assert not broken and len({(m.dispatches, m.kernels, len(m.counters)) for m in found}) <= 1
+    assert not [p for p in store.root.iterdir() if p.name.startswith(".")]
+
+
+def test_drafts_of_the_living_stay_and_those_of_other_hosts_for_a_day(store):
     ingest(store, "first")
-    for name, owner in (("alive", f"{os.uname().nodename} {os.getpid()}"), ("foreign", "other.host 1")):
-        draft = store.root / "tmp" / name
-        draft.mkdir()
-        (draft / "owner").write_text(owner)
-        os.utime(draft, (1, 1))
-    (store.root / "tmp" / "fresh").mkdir()
+    alive = store.root / "tmp" / owners.mark()
+    young, old = (store.root / "tmp" / f"{'0' * 12}-1-1-{digit * 12}" for digit in "ab")
+    fresh, unmarked = store.root / "tmp" / "fresh", store.root / "tmp" / "unmarked"
+    for folder in (alive, young, old, fresh, unmarked):
+        folder.mkdir()
+    for folder in (alive, old, unmarked):
+        os.utime(folder, (1, 1))
     ingest(store, "second")
-    assert {p.name for p in (store.root / "tmp").iterdir()} == {"alive", "foreign", "fresh"}
+    assert set((store.root / "tmp").iterdir()) == {alive, young, fresh}
+
+
+def test_half_written_small_files_of_the_dead_are_swept_and_never_called_foreign(store):
+    place, *_ = owners.mark().split("-")
+    dead = store.root / f".format.json.{place}-4194304-1-{'0' * 12}"
+    mine = store.root / f".format.json.{owners.mark()}"
+    of_old = store.root / f".format.json.{'0' * 32}"
+    ingest(store, "first")
+    for file in (dead, mine, of_old):
+        file.write_text("{")
+    assert store.scan()[1] == []
+    os.utime(of_old, (1, 1))
+    ingest(store, "second")
+    assert not dead.exists() and not of_old.exists() and mine.exists()
 
 
 def test_a_failed_ingest_leaves_nothing(store):
@@ -158,6 +198,134 @@ def test_damaged_and_foreign_entries_are_named_while_the_rest_works(store):
     assert store.resolve("latest").id == good.id
     with pytest.raises(StoreProblem, match=f"{bad[0].id}.*truncated"):
         store.resolve(bad[0].id)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"layout": 99}', "has layout 99.*Update rooflens"),
+        ('{"layout": "one"}', "format.json cannot be read"),
+        ('{"layout": true}', "format.json cannot be read"),
+        ('{"layout": 0}', "format.json cannot be read"),
+        ("[]", "format.json cannot be read"),
+        ("", "format.json cannot be read"),
+        ("[" * 3000, "format.json cannot be read"),
+        (" " * 100_000, "format.json cannot be read: it has more than"),
+    ],
+)
+def test_a_store_of_a_newer_or_unknown_layout_is_neither_read_nor_written(store, content, told):
+    kept = ingest(store, "first")
+    (store.root / "format.json").write_text(content)
+    before = sorted(p for p in store.root.rglob("*"))
+    uses = {
+        "scan": store.scan,
+        "resolve": lambda: store.resolve("latest"),
+        "resolve an id": lambda: store.resolve(kept.id),
+        "import": lambda: ingest(store, "second"),
+        "runs": lambda: store.runs,
+        "new run": lambda: store.new_run("run-0"),
+        "ceilings": lambda: measured_ceilings.files(store),
+        "log": lambda: experiments.entries(store),
+        "record": lambda: experiments.record(store, experiments.Entry(kind="profile", workload=kept.id)),
+    }
+    for name, use in uses.items():
+        with pytest.raises(StoreProblem) as caught:
+            use()
+        assert re.search(told.replace(": it", ".*it"), caught.value.text), (name, caught.value.text)
+    assert sorted(p for p in store.root.rglob("*")) == before
+
+
+def test_a_marker_of_the_layout_that_is_a_pipe_blocks_nobody(store):
+    ingest(store, "first")
+    (store.root / "format.json").unlink()
+    os.mkfifo(store.root / "format.json")
+    with pytest.raises(StoreProblem, match="no regular file"):
+        store.scan()
+
+
+def manifest_with(store: Store, manifest: Manifest, **changes: object) -> None:
+    path = store.root / f"workload={manifest.id}" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def swap_for_a_link(path: Path) -> None:
+    outside = path.parents[2] / path.name
+    shutil.move(path, outside)
+    path.symlink_to(outside)
+
+
+def swap_for_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def swap_for_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE = {
+    "NaN": lambda s, m: manifest_with(s, m, facts={"hbm_bw": float("nan")}),
+    "infinite": lambda s, m: manifest_with(s, m, facts={"hbm_bw": float("inf")}),
+    "time": lambda s, m: manifest_with(s, m, created_ns=10**30),
+    "negative": lambda s, m: manifest_with(s, m, dispatches=-1),
+    "list": lambda s, m: manifest_with(s, m, counters=[1] * 100_000),
+    "deep": lambda s, m: manifest_file(s, m).write_text("[" * 100_000),
+    "bytes": lambda s, m: manifest_file(s, m).write_bytes(b"\xff\xfe"),
+    "surrogate": lambda s, m: manifest_file(s, m).write_text('{"name": "\\ud800", "format": "test"}'),
+    "huge": lambda s, m: os.truncate(manifest_file(s, m), 10 << 30),
+    "manifest link": lambda s, m: swap_for_a_link(manifest_file(s, m)),
+    "manifest pipe": lambda s, m: swap_for_a_pipe(manifest_file(s, m)),
+    "manifest folder": lambda s, m: swap_for_a_folder(manifest_file(s, m)),
+    "table link": lambda s, m: swap_for_a_link(s.file(m, "counters")),
+    "table pipe": lambda s, m: swap_for_a_pipe(s.file(m, "counters")),
+    "table folder": lambda s, m: swap_for_a_folder(s.file(m, "counters")),
+}
+
+
+def manifest_file(store: Store, manifest: Manifest) -> Path:
+    return store.root / f"workload={manifest.id}" / "manifest.json"
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_every_damage_to_a_workload_is_named_at_once_and_the_rest_is_listed(store, kind):
+    good, bad = ingest(store, "good"), ingest(store, "bad")
+    DAMAGE[kind](store, bad)
+    start = time.process_time()
+    listed = list_workloads(store)
+    assert [row[1] for row in listed.table.rows] == ["good"]
+    assert len(listed.notes) == 1 and bad.id in listed.notes[0] and len(listed.notes[0]) < 400
+    assert store.resolve("latest").id == good.id
+    with pytest.raises(StoreProblem, match=bad.id):
+        store.resolve(bad.id)
+    assert time.process_time() - start < 2
+
+
+def test_a_workload_that_is_a_link_out_of_the_store_is_not_followed(store, tmp_path):
+    good, bad = ingest(store, "good"), ingest(store, "bad")
+    folder = store.root / f"workload={bad.id}"
+    shutil.move(folder, tmp_path / "outside")
+    folder.symlink_to(tmp_path / "outside")
+    assert [m.id for m in store.scan()[0]] == [good.id] and "is a link" in store.scan()[1][0]
+
+
+def test_pipes_and_huge_files_among_notes_and_ceilings_block_nobody(store):
+    kept = ingest(store, "first")
+    experiments.record(store, experiments.Entry(kind="profile", workload=kept.id))
+    os.mkfifo(store.root / "note" / "0123456789abcdef.json")
+    (store.root / "note" / "0123456789abcdeg.json").touch()
+    os.truncate(store.root / "note" / "0123456789abcdeg.json", 10 << 30)
+    (store.root / "peak" / "gpu").mkdir(parents=True)
+    os.mkfifo(store.root / "peak" / "gpu" / "a.parquet")
+    assert len(experiments.entries(store)) == 1 and measured_ceilings.files(store) == []
+
+
+def test_a_damaged_file_of_measured_ceilings_is_named(store):
+    row = {"vendor": "amd", "device_uuid": "u", "ceiling": "hbm", "value": 1.0, "status": "ok"}
+    path = measured_ceilings.save(store, [row])
+    path.write_bytes(b"PAR1" + bytes(path.stat().st_size - 8) + b"PAR1")
+    with pytest.raises(StoreProblem, match=f"{path.name} is damaged.*Delete it"):
+        measured_ceilings.latest(duckdb.connect(), store)
 
 
 def test_a_store_that_is_a_file_or_forbidden_is_a_problem(tmp_path):

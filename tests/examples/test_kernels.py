@@ -13,12 +13,26 @@ from rooflens.analysis.catalogue import metrics as catalog
 from .conftest import SOURCES, Build, Line, lines
 
 NEEDS_A_MATRIX_UNIT = {"tensor_f16"}
+NEEDS_WAYS_OF_COPYING = {
+    "async_copy_4", "async_copy_8", "async_copy_16", "async_copy_bypass", "async_copy_scattered", "copy_two_ways",
+    "bulk_copy", "bulk_read", "bulk_write", "bulk_multicast", "bulk_reduce", "tensor_map_copy",
+    "cluster_read", "cluster_write", "cluster_atomic", "cluster_bulk", "matrix_loads", "matrix_groups",
+}  # fmt: skip
+NOT_EMULATED = NEEDS_A_MATRIX_UNIT | NEEDS_WAYS_OF_COPYING
 
 
 def test_every_kernel_gives_what_the_cpu_gives(table: dict[str, Line], listed: dict[str, dict[str, str]]) -> None:
-    assert set(table) == set(listed) - NEEDS_A_MATRIX_UNIT
+    assert set(table) == set(listed) - NOT_EMULATED
     wrong = {name for name, line in table.items() if line.check != "ok"}
     assert wrong == {"yax_faulty"}
+
+
+def test_ways_of_copying_that_a_device_lacks_are_skipped_with_what_they_need(emulated: Build) -> None:
+    done = emulated.run(",".join(sorted(NEEDS_WAYS_OF_COPYING)), "--small", "--check")
+    assert done.returncode == 0, done.stderr
+    reasons = dict(re.findall(r"^(\w+) +skipped: (.+)$", done.stdout, re.MULTILINE))
+    assert set(reasons) == NEEDS_WAYS_OF_COPYING
+    assert all(reason.startswith("needs ") and "CUDA" in reason for reason in reasons.values())
 
 
 def test_the_faulty_kernel_is_wrong_by_the_rows_that_it_leaves_out(emulated: Build) -> None:
@@ -32,7 +46,7 @@ def test_the_faulty_kernel_is_wrong_by_the_rows_that_it_leaves_out(emulated: Bui
 
 def test_sizes_that_fit_no_block_are_right_too(emulated: Build, listed: dict[str, dict[str, str]]) -> None:
     counted_in_blocks = {"shared_conflict", "barrier_heavy"}
-    names = ",".join(sorted(set(listed) - counted_in_blocks - NEEDS_A_MATRIX_UNIT))
+    names = ",".join(sorted(set(listed) - counted_in_blocks - NOT_EMULATED))
     done = emulated.run(names, "--n", "75", "--check", "--repeat", "0")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -129,7 +143,7 @@ def test_a_wrong_command_line_is_refused_with_the_usage(emulated: Build, words: 
 
 def test_every_kernel_is_a_function_of_the_sources(listed: dict[str, dict[str, str]]) -> None:
     text = "\n".join(path.read_text() for path in SOURCES.glob("*.cu"))
-    functions = set(re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(", text))
+    functions = set(re.findall(r"__global__ void (?:__\w+__\([^)]*\)\s+)?(\w+)\(", text))
     assert {facts["function"].split("<")[0] for facts in listed.values()} == {
         name for name in functions if not name.startswith("fill")
     }

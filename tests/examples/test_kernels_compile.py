@@ -46,6 +46,12 @@ def test_amd_code_holds_the_instructions_that_the_kernels_are_named_for(tmp_path
     assert "spill_local" in spilled.pop()
 
 
+@pytest.mark.parametrize(("target", "widths"), [("gfx908", set()), ("gfx942", {""}), ("gfx950", {"", "x4"})])
+def test_cdna_loads_to_lds_where_it_can(tmp_path: Path, target: str, widths: set[str]) -> None:
+    assembly = amd_assembly(target, "async_copy.cu", tmp_path)
+    assert set(re.findall(r"global_load_lds_dword(\w*)", assembly)) == widths
+
+
 def test_the_code_of_the_instruction_fetch_kernel_is_larger_than_the_caches(tmp_path: Path) -> None:
     assembly = amd_assembly("gfx942", "control.cu", tmp_path)
     body = assembly[assembly.index("icache_heavy") :]
@@ -54,7 +60,7 @@ def test_the_code_of_the_instruction_fetch_kernel_is_larger_than_the_caches(tmp_
     assert int(size[1]) > 2 * 64 * 1024  # the instruction cache of a pair of compute units has 64 KiB
 
 
-@pytest.mark.parametrize("file", ["matrix_unit.cu", "shared.cu", "arithmetic.cu"])
+@pytest.mark.parametrize("file", ["matrix_unit.cu", "shared.cu", "arithmetic.cu", "async_copy.cu", "cluster.cu"])
 def test_device_code_compiles_for_hopper(tmp_path: Path, file: str) -> None:
     compiler = shutil.which("nvcc")
     if compiler is None:

@@ -133,3 +133,14 @@ def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     command = f"{sys.executable} -m rooflens --store {tmp_path} demo | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr
+
+
+def test_options_of_http_reach_the_server_and_are_refused_without_it(
+    samples: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve = ("--store", str(samples.root), "serve")
+    assert _call(capsys, *serve, "--insecure-local")[0] == 1
+    status, _, err = _call(capsys, *serve, "--http", "127.0.0.1:8321", "--insecure-local", "--allow-exec")
+    assert status == 1 and "Leave one of them out" in err
+    status, _, err = _call(capsys, *serve, "--http", "127.0.0.1:8321", "--allowed-host", "a", "--allowed-host", "*")
+    assert status == 1 and "--allowed-host" in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from rooflens.server import render
 from rooflens.tools.results import NextCall, Result, Table, table
@@ -39,10 +40,16 @@ def test_whole_numbers_are_written_out_and_others_to_six_digits() -> None:
     assert "13164269" in text and "0.123457" in text and "1e+300" in text
 
 
+def test_a_column_of_large_numbers_has_one_format() -> None:
+    cells = [[3522606.0], [2951100.4], [999999.7], [123456.7], [99999.4], [1.5], [-2951100.4]]
+    lines = render.text(Answer(name="w", table=table({"v": None}, cells))).split("\n")
+    assert lines[5:12] == ["3522606", "2951100", "1000000", "123457", "99999.4", "1.5", "-2951100"]
+
+
 def test_nothing_a_profile_says_can_steer_a_terminal_or_hide_text() -> None:
     hostile = "k\x1b[31m\u202eevil\u200b\U000e0041 | a\nb"
     found = render.structured(_answer(1, hostile))
-    assert found["table"]["rows"][0][0] == "k[31mevil | a\nb"
+    assert found["table"]["rows"][0][0] == "kevil | a\nb"
     assert "\x1b" not in render.text(_answer(1, hostile)) and "\\|" in render.text(_answer(1, hostile))
 
 
@@ -65,3 +72,51 @@ def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
 def test_an_answer_under_the_cap_is_left_alone() -> None:
     small = _answer(3)
     assert render.capped(small, "compute_metrics", {}) is small
+
+
+MONSTER = "void at::native::vectorized_elementwise_kernel<4, at::native::{}<float>, std::array<char*, 1ul>>(int, float)"
+
+
+class _Kernels(Result):
+    table: Table
+
+
+class _Rows(_Kernels):
+    NAMES_AS_STORED = True
+
+
+def test_a_text_calls_kernels_by_short_names_that_differ_and_the_data_by_their_own() -> None:
+    names = [MONSTER.format("FillFunctor"), MONSTER.format("AbsFunctor"), "a::scale(float*)", "b::scale(float*)"]
+    result = _Kernels(table=table({"rank": None, "kernel": None}, [[i, name] for i, name in enumerate(names)]))
+    words = render.text(result)
+    assert "0 | vectorized_elementwise_kernel<4, FillFunctor<float>>\n" in words and "std::" not in words
+    assert "2 | a::scale(float*)\n3 | b::scale(float*)" in words
+    assert [row[1] for row in render.structured(result)["table"]["rows"]] == names
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    kernel: str
+    claim: str
+
+
+class _Diagnosed(Result):
+    kernels: list[_Verdict]
+    others: list[dict[str, str]]
+
+
+def test_kernels_in_findings_and_in_tables_have_the_same_short_names() -> None:
+    names = [MONSTER.format("FillFunctor"), MONSTER.format("AbsFunctor")]
+    result = _Diagnosed(
+        kernels=[_Verdict(name, names[0]) for name in names], others=[{"kernel": names[0], "x": names[0]}]
+    )
+    words = render.text(result)
+    assert words.count("kernel: vectorized_elementwise_kernel<4, FillFunctor<float>>; claim: void") == 1
+    assert "kernel: vectorized_elementwise_kernel<4, AbsFunctor<float>>" in words
+    assert "kernel=vectorized_elementwise_kernel<4, FillFunctor<float>>, x=void at::native" in words
+    assert render.structured(result)["kernels"][1]["kernel"] == names[1]
+
+
+def test_rows_of_a_callers_own_query_keep_the_names_that_it_can_compare_with() -> None:
+    result = _Rows(table=table({"kernel": None}, [[MONSTER.format("FillFunctor")]]))
+    assert MONSTER.format("FillFunctor") in render.text(result)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
 from rooflens.analysis.store import Store
+from rooflens.server import stdio
+from rooflens.tests.server.malformed import MALFORMED, NOT_FOR_US
 
 HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "numpy")
 
@@ -74,3 +80,156 @@ def _serve(store: Store, messages: list[dict[str, object]]) -> subprocess.Comple
             lines.append(process.stdout.readline())
     rest, errors = process.communicate(timeout=30)
     return subprocess.CompletedProcess([], process.returncode, "".join(lines) + rest, errors)
+
+
+class _Raw:
+    """A server on stdio, spoken to in bytes."""
+
+    def __init__(self, store: Store, era: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "rooflens", "--store", str(store.root), "serve"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.era = era
+        if era == "2025-11-25":
+            self.ask({"id": "first", "method": "initialize", "params": {
+                "protocolVersion": era, "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}})  # fmt: skip
+            self.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        else:
+            self.ask({"id": "first", "method": "server/discover", "params": {}})
+
+    def send(self, data: bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout
+        patience = threading.Timer(15, self.process.kill)
+        patience.start()
+        try:
+            return dict(json.loads(self.process.stdout.readline().decode("utf-8")))
+        finally:
+            patience.cancel()
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self.era != "2025-11-25" and "params" in message:
+            envelope = {
+                "io.modelcontextprotocol/protocolVersion": self.era, "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"},
+            }  # fmt: skip
+            message = {**message, "params": {**message["params"], "_meta": envelope}}
+        self.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        return self.answer()
+
+
+@pytest.fixture(scope="module", params=["2025-11-25", "2026-07-28"])
+def raw(request: pytest.FixtureRequest, samples: Store) -> Iterator[_Raw]:
+    found = _Raw(samples, request.param)
+    yield found
+    found.process.kill()
+    found.process.communicate()
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_every_malformed_message_is_answered_and_the_next_one_served(raw: _Raw, name: str) -> None:
+    message, expected = MALFORMED[name]
+    raw.send(message + b"\n")
+    if expected is not None:
+        answer = raw.answer()
+        assert (answer["error"]["code"], answer["id"]) == expected
+    assert raw.ask({"id": "next", "method": "tools/list", "params": {}})["id"] == "next"
+
+
+@pytest.mark.parametrize("message", [*NOT_FOR_US, b"", b"\r", b'{"jsonrpc":"2.0","id":99,"result":{}}'])
+def test_what_is_no_question_gets_no_answer(raw: _Raw, message: bytes) -> None:
+    raw.send(message + b"\n")
+    assert raw.ask({"id": "next", "method": "tools/list", "params": {}})["id"] == "next"
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code"),
+    [
+        ("nobody/knows", {}, -32601),
+        ("tools/call", {"name": "nobody_knows", "arguments": {}}, -32602),
+        ("tools/call", {"name": "list_workloads", "arguments": [1]}, -32602),
+        ("tools/call", {"arguments": {}}, -32602),
+        ("prompts/get", {"name": "nobody_knows"}, -32602),
+        ("prompts/get", {"name": 5}, -32602),
+        ("resources/read", {"uri": "rooflens://gpus/nobody_knows"}, -32602),
+        ("resources/read", {"uri": "rooflens://workload/nobody_knows/summary"}, -32602),
+    ],
+)
+def test_a_request_that_cannot_be_served_gets_its_code(
+    raw: _Raw, method: str, params: dict[str, Any], code: int
+) -> None:
+    answer = raw.ask({"id": 7, "method": method, "params": params})
+    assert (answer["error"]["code"], answer["id"]) == (code, 7)
+
+
+def test_an_unknown_name_is_told_with_known_ones(raw: _Raw) -> None:
+    tool = raw.ask({"id": 1, "method": "tools/call", "params": {"name": "compute_metric", "arguments": {}}})
+    prompt = raw.ask({"id": 1, "method": "prompts/get", "params": {"name": "zzz"}})
+    assert "compute_metrics" in tool["error"]["message"] and "optimize_kernel" in prompt["error"]["message"]
+
+
+def test_a_line_of_64_megabytes_is_answered_without_being_held(raw: _Raw) -> None:
+    raw.ask({"id": 0, "method": "tools/list", "params": {}})
+    before = _peak_mib(raw.process.pid)
+    for _ in range(64):
+        raw.send(b"x" * (1 << 20))
+    raw.send(b"\n")
+    answer = raw.answer()
+    assert (answer["error"]["code"], answer["id"]) == (-32600, None)
+    assert _peak_mib(raw.process.pid) - before < 40
+    assert raw.ask({"id": "next", "method": "tools/list", "params": {}})["id"] == "next"
+
+
+def test_an_id_that_is_in_use_is_refused_and_both_are_answered(raw: _Raw) -> None:
+    slow = {"name": "query_counters", "arguments": {
+        "sql": "SELECT count(*) FROM range(1000000) a, range(1000000) b", "timeout_s": 1}}  # fmt: skip
+    answers = [raw.ask({"id": 7, "method": "tools/call", "params": slow})]
+    assert "result" in answers[0], "the id is free again after its answer"
+    threading.Timer(0.2, raw.send, [b'{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}\n']).start()
+    answers = [raw.ask({"id": 7, "method": "tools/call", "params": slow}), raw.answer()]
+    assert [a["id"] for a in answers] == [7, 7]
+    assert answers[0]["error"]["code"] == -32600 and "result" in answers[1]
+
+
+def test_input_that_ends_within_a_message_is_answered_and_ends_the_server(samples: Store) -> None:
+    server = _Raw(samples, "2025-11-25")
+    out, _ = server.process.communicate(b'{"jsonrpc":"2.0","id":3,"meth', timeout=20)
+    assert json.loads(out)["error"]["code"] == -32700
+    assert server.process.returncode == 0
+
+
+def test_a_request_before_initialize_is_answered(samples: Store) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "rooflens", "--store", str(samples.root), "serve"],
+        input=b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}\n' + b'{"jsonrpc":"2.0","id":4,"meth\n',
+        capture_output=True, timeout=30,
+    )  # fmt: skip
+    answers = {a["id"]: a["error"]["code"] for a in map(json.loads, process.stdout.splitlines())}
+    assert set(answers) == {None, 3} and answers[None] == -32700 and process.returncode == 0
+
+
+def test_a_client_that_goes_away_ends_the_server(samples: Store) -> None:
+    server = _Raw(samples, "2025-11-25")
+    assert server.process.stdin and server.process.stdout
+    server.process.stdout.close()
+    server.send(b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}\n')
+    assert server.process.wait(10) == 0
+    server.process.stdin.close()
+
+
+def _peak_mib(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+
+
+@pytest.mark.parametrize("sizes", [(1,), (3,), (1000,)])
+def test_lines_are_the_same_however_the_bytes_come(sizes: tuple[int, ...]) -> None:
+    data = b"one\n\ntwelve bytes\nten bytes!\nrest"
+    lines, found = stdio.Lines(10), []
+    for start in range(0, len(data), sizes[0]):
+        found += lines.feed(data[start : start + sizes[0]])
+    assert [*found, lines.rest()] == [b"one", b"", None, b"ten bytes!", b"rest"]

@@ -34,6 +34,10 @@ class Launch:
     sgpr: int = 16
     queue: int = 1
     stream: int = 1
+    within: tuple[str, ...] = ()
+    """Names of the ranges (ROCTX) around it, outermost first."""
+    code_object: int = 1
+    """Builds of one name in several code objects are kernels of their own."""
     counters: dict[str, float] = field(default_factory=dict)
     """Counters of this launch that do not follow from the recorded copy."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from . import devices, extra, write_csv, write_json, write_rocpd
 from .launches import Launch, launch, over_limit, recorded
-from .result import Counted, Process
+from .result import Counted, Process, Range
 from .setting import Setting
 
 LAUNCHES = "ROOFLENS_STANDIN_LAUNCHES"
@@ -54,6 +54,25 @@ def profile(setting: Setting, env: dict[str, str], app: list[str]) -> int:
             if setting.has("truncated", folder):
                 _cut(file)
     return 3 if setting.has("exit", folder) else status
+
+
+def attached(setting: Setting, env: dict[str, str], pid: int) -> int:
+    """Attach to a process that listens, stay for as long as asked, and let it write what it launched meanwhile."""
+    place = Path("/proc") / str(pid)
+    if not place.is_dir():
+        raise extra.Refused(f"no process {pid}")
+    if b"ROCP_TOOL_ATTACH=1" not in (place / "environ").read_bytes().split(b"\0"):
+        sys.stderr.write(
+            f"E rocattach.cpp] process {pid} has no rocp-bg-attach thread: start it with ROCP_TOOL_ATTACH=1\n"
+        )
+        return 1
+    time.sleep(int(env["ROCPROF_ATTACH_DURATION"]) / 1000)
+    definitions = env.get("ROCPROF_EXTRA_COUNTERS_CONTENTS")
+    groups = [_counters(setting, group, definitions, lost=False) for group in _asked(env)]
+    words = (place / "cmdline").read_bytes().decode().split("\0")[:-1]
+    folder = Path(os.path.realpath(place / "cwd")) / env["ROCPROF_OUTPUT_PATH"]
+    _write(setting, env, folder, _process(setting, env, words, pid, os.getpid(), list(setting.launches), groups))
+    return 0
 
 
 def listing(target: str) -> str:
@@ -133,12 +152,14 @@ def _process(
     wanted = _range(env.get("ROCPROF_KERNEL_FILTER_RANGE", ""))
     clock = time.monotonic_ns()
     init, seen, counted = clock - 50_000_000, {}, []
+    ranges = _Ranges(named=env.get("ROCPROF_MARKER_TRACE") == "1", inherited=setting.version >= (1, 0, 0))
     interval, turns = int(env.get("ROCPROF_COUNTER_GROUPS_INTERVAL", "1")), 0
     for number, launched in enumerate(launches, 1):
         matches = (not include or re.search(include, launched.kernel)) and not (
             exclude and re.search(exclude, launched.kernel)
         )
-        iteration = seen[launched.kernel] = seen.get(launched.kernel, 0) + bool(matches)
+        build = (launched.kernel, launched.code_object)
+        iteration = seen[build] = seen.get(build, 0) + bool(matches)
         values = None
         if groups and matches and (not wanted or iteration in wanted):
             counters = groups[turns // interval % len(groups)]
@@ -148,14 +169,49 @@ def _process(
             values = {c.name: 0.0 if zero else c.value(setting.target, launched, dies) for c in counters}
         # Counting serialises launches and makes them slower.
         duration = launched.duration_ns + (launched.duration_ns // 10 if values is not None else 0) + 7 * number
-        counted.append(Counted(number, launched, clock, clock + duration, values))
+        clock += 10
+        correlation = ranges.enter(launched.within, clock)
+        clock += 10
+        counted.append(Counted(number, launched, clock, clock + duration, values, correlation))
         clock += duration + 5000
+    ranges.enter((), clock)
     name = env.get("ROCPROF_OUTPUT_FILE_NAME") or "%hostname%/%pid%"
     return Process(
         pid=pid, ppid=ppid, host=socket.gethostname(), command=app, target=setting.target, init=init, fini=clock,
         prefix=_expand(name, env, pid, ppid), launches=counted, environment=env,
         tracing=env.get("ROCPROF_KERNEL_TRACE") == "1", counters=[c.name for group in groups for c in group],
+        ranges=ranges.ended,
     )  # fmt: skip
+
+
+class _Ranges:
+    """The ranges of the program's one thread, and the correlation ids that they and launches get.
+
+    From 1.0 on a launch has the id of the innermost range around it; before, each call had an id of its own.
+    """
+
+    def __init__(self, *, named: bool, inherited: bool) -> None:
+        self.named, self.inherited = named, inherited
+        self.ended: list[Range] = []
+        self._open: list[tuple[str, int, int]] = []
+        self._last = 0
+
+    def enter(self, within: tuple[str, ...], now: int) -> int:
+        """Pop and push until these are open; the correlation id of a launch now."""
+        if self.named:
+            kept = 0
+            while kept < min(len(within), len(self._open)) and within[kept] == self._open[kept][0]:
+                kept += 1
+            for name, correlation, start in reversed(self._open[kept:]):
+                self.ended.append(Range(name, correlation, start, now))
+            self._open = self._open[:kept]
+            for name in within[kept:]:
+                self._last += 1
+                self._open.append((name, self._last, now))
+            if self._open and self.inherited:
+                return self._open[-1][1]
+        self._last += 1
+        return self._last
 
 
 def _range(text: str) -> set[int]:

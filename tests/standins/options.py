@@ -19,7 +19,7 @@ VERSIONS: dict[str, str] = {
 single kernels, whose number is not known."""
 
 _V04, _V05, _V06, _V10, _V13 = (0, 4, 0), (0, 5, 0), (0, 6, 0), (1, 0, 0), (1, 1, 0)
-_V14 = (1, 4, 0)
+_V132, _V14 = (1, 3, 2), (1, 4, 0)
 _FORMATS = {_V04: ("csv", "json", "pftrace"), _V05: ("csv", "json", "pftrace", "otf2"),
             _V10: ("csv", "json", "pftrace", "otf2", "rocpd")}  # fmt: skip
 
@@ -37,7 +37,7 @@ _BOOLS: list[tuple[Version, tuple[str, ...]]] = [
     (_V10, ("--group-by-queue",)), (_V10, ("--selected-regions",)), (_V10, ("--output-config",)),
     (_V10, ("--rocdecode-trace",)), (_V10, ("--rocjpeg-trace",)), (_V10, ("--disable-signal-handlers",)),
     (_V13, ("--process-sync",)), (_V13, ("--kfd-trace",)), (_V13, ("--spm-beta-enabled",)),
-    (_V13, ("--attach-children",)), (_V13, ("--selected-regions-ref-count",)),
+    (_V13, ("--attach-children",)), (_V132, ("--attach-sync-output",)), (_V13, ("--selected-regions-ref-count",)),
     (_V14, ("--kernel-replay-beta-enabled",)),
 ]  # fmt: skip
 _WORDS: list[tuple[Version, tuple[str, ...]]] = [

@@ -16,6 +16,17 @@ class Counted:
     start: int
     end: int
     values: dict[str, float] | None
+    correlation: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """One range that the program pushed and popped."""
+
+    name: str
+    correlation: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,7 @@ class Process:
     environment: dict[str, str]
     tracing: bool
     counters: list[str]
+    ranges: list[Range]
 
     @property
     def counted(self) -> list[Counted]:
@@ -42,7 +54,7 @@ class Process:
     @property
     def symbols(self) -> list[Launch]:
         """The kernels, one launch of each as an example; ids count from 1 in this order."""
-        return list({c.launch.kernel: c.launch for c in self.launches}.values())
+        return list({(c.launch.kernel, c.launch.code_object): c.launch for c in self.launches}.values())
 
     def symbol_id(self, launched: Launch) -> int:
-        return [s.kernel for s in self.symbols].index(launched.kernel) + 1
+        return [(s.kernel, s.code_object) for s in self.symbols].index((launched.kernel, launched.code_object)) + 1

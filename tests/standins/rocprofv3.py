@@ -59,7 +59,10 @@ def _several(setting: Setting, plans: list[Options], app: list[str]) -> int:
 
 def _run(setting: Setting, options: Options, app: list[str], *, number: int | None, alone: bool) -> int:
     """One application run: the environment that the script hands to the library, then the program."""
-    if not app:
+    pid = int(options["pid"]) if options.get("pid") else None
+    if pid is not None and not alone:
+        _fatal(setting, "Multi-pass counter collection is not compatible with attach mode (--pid)")
+    if not app and pid is None:
         _fatal(setting, "No application provided")
     traces = [t for t in TRACES if options.get(t)]
     for group, members in _GROUPS.items():
@@ -90,6 +93,8 @@ def _run(setting: Setting, options: Options, app: list[str], *, number: int | No
             _fatal(setting, "Cannot specify both --pmc and (input file) pmc_groups")
         env["ROCPROF_COUNTER_GROUPS"] = "\n".join(f"pmc: {' '.join(group)}" for group in options["pmc_groups"])
         env["ROCPROF_COUNTER_GROUPS_INTERVAL"] = str(options.get("pmc_group_interval") or 1)
+    if pid is not None:
+        env["ROCPROF_ATTACH_DURATION"] = str(options.get("attach_duration_msec") or 0)
     if options.get("kernel_replay_beta_enabled") and options.get("replay_mode") != "application":
         if not options.get("pmc") and not options.get("pmc_groups"):
             _fatal(setting, "kernel replay needs counters")
@@ -97,7 +102,7 @@ def _run(setting: Setting, options: Options, app: list[str], *, number: int | No
     elif options.get("replay_mode") == "kernel":
         _fatal(setting, "--replay-mode kernel is a beta: it needs --kernel-replay-beta-enabled")
     try:
-        status = library.profile(setting, env, app)
+        status = library.profile(setting, env, app) if pid is None else library.attached(setting, env, pid)
     except Refused as error:
         _fatal(setting, str(error))
     except FileNotFoundError as error:

@@ -175,6 +175,27 @@ def test_filters_count_iterations_of_each_matching_kernel(run: Run, tmp_path: Pa
     assert sorted(int(row["Dispatch_Id"]) for row in csv.DictReader(file.open())) == [3, 5]
 
 
+def test_a_process_that_listens_is_attached_to_and_writes_below_its_own_folder(run: Run, tmp_path: Path) -> None:
+    line = ["--attach-duration-msec", "50", "--kernel-trace", "-f", "csv", "-d", "out", "-o", "x"]
+    (tmp_path / "there").mkdir()
+    quiet, heard = (
+        subprocess.Popen(["/bin/sleep", "30"], cwd=tmp_path / "there", env={**os.environ, **more})
+        for more in ({}, {"ROCP_TOOL_ATTACH": "1"})
+    )
+    try:
+        assert run("1.0.0", "--attach", str(heard.pid), *line).returncode == 2, "came with 1.1"
+        refused = run("1.3.2", "--attach", str(quiet.pid), *line)
+        assert refused.returncode == 1 and "ROCP_TOOL_ATTACH" in refused.stderr
+        assert run("1.3.2", "--attach", str(heard.pid), *line).returncode == 0
+        assert (tmp_path / "there" / "out" / "x_kernel_trace.csv").is_file()
+        two = jobs(tmp_path, {"pmc": ["SQ_WAVES"]}, {"pmc": ["GRBM_COUNT"]})
+        assert "not compatible with attach" in run("1.3.2", "--attach", str(heard.pid), "-i", two, *line).stderr
+    finally:
+        for process in (quiet, heard):
+            process.kill()
+            process.wait()
+
+
 def test_each_process_and_rank_has_files_of_its_own(run: Run, tmp_path: Path) -> None:
     app = [sys.executable, application.__file__, "--fork"]
     line = ["--kernel-trace", "--output-format", "csv", "-d", "out", "-o", "r%rank%_%pid%", "--", *app]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import devices
-from .result import Counted, Process
+from .result import Counted, Process, Range
 
 Version = tuple[int, int, int]
 
@@ -24,6 +24,8 @@ def write(base: Path, process: Process, version: Version, *, stats: bool) -> lis
         files.append(_table(base, "kernel_trace", [_trace(process, c, version) for c in arrived]))
         if stats:
             files.append(_table(base, "kernel_stats", _stats(process.launches)))
+    if process.ranges:
+        files.append(_table(base, "marker_api_trace", [_marker(process, r, version) for r in process.ranges]))
     if process.counted:
         rows = [
             _count(process, c, name, value, version)
@@ -62,8 +64,8 @@ def _count(process: Process, c: Counted, name: str, value: float, version: Versi
     """Columns of counter_collection.csv; ROCm 6.2 had no times, 6.2 and 6.3 no kernel id and accumulation registers."""
     launched = c.launch
     row: dict[str, Any] = {
-        "Correlation_Id": c.number, "Dispatch_Id": c.number, "Agent_Id": _agent(version), "Queue_Id": launched.queue,
-        "Process_Id": process.pid, "Thread_Id": process.pid, "Grid_Size": launched.items,
+        "Correlation_Id": c.correlation, "Dispatch_Id": c.number, "Agent_Id": _agent(version),
+        "Queue_Id": launched.queue, "Process_Id": process.pid, "Thread_Id": process.pid, "Grid_Size": launched.items,
         "Kernel_Id": process.symbol_id(launched), "Kernel_Name": launched.kernel,
         "Workgroup_Size": launched.group_size, "LDS_Block_Size": _block(launched.static_lds),
         "Scratch_Size": launched.scratch, "VGPR_Count": launched.vgpr, "Accum_VGPR_Count": launched.agpr,
@@ -84,7 +86,7 @@ def _trace(process: Process, c: Counted, version: Version) -> dict[str, Any]:
     row: dict[str, Any] = {
         "Kind": "KERNEL_DISPATCH", "Agent_Id": _agent(version), "Queue_Id": launched.queue,
         "Stream_Id": launched.stream, "Thread_Id": process.pid, "Dispatch_Id": c.number,
-        "Kernel_Id": process.symbol_id(launched), "Kernel_Name": launched.kernel, "Correlation_Id": c.number,
+        "Kernel_Id": process.symbol_id(launched), "Kernel_Name": launched.kernel, "Correlation_Id": c.correlation,
         "Start_Timestamp": c.start, "End_Timestamp": c.end,
     }  # fmt: skip
     if version >= (1, 0, 0):
@@ -100,6 +102,15 @@ def _trace(process: Process, c: Counted, version: Version) -> dict[str, Any]:
     for name, sizes in (("Workgroup_Size", launched.workgroup), ("Grid_Size", launched.grid)):
         row |= {f"{name}_{axis}": size for axis, size in zip("XYZ", sizes, strict=True)}
     return row
+
+
+def _marker(process: Process, one: Range, version: Version) -> dict[str, Any]:
+    """Columns of marker_api_trace.csv: the name of the range stands where other traces name the function."""
+    domain = "MARKER_CORE_RANGE_API" if version >= (1, 0, 0) else "MARKER_CORE_API"
+    return {
+        "Domain": domain, "Function": one.name, "Process_Id": process.pid, "Thread_Id": process.pid,
+        "Correlation_Id": one.correlation, "Start_Timestamp": one.start, "End_Timestamp": one.end,
+    }  # fmt: skip
 
 
 def _block(size: int) -> int:

@@ -38,7 +38,9 @@ def _process(process: Process) -> dict[str, Any]:
              "block": block_of(event_of(name)), "is_constant": 0, "is_derived": 0, "dimension_ids": [0]}
             for name, handle in handles.items()
         ],
-        "strings": {"callback_records": [], "buffer_records": [], "marker_api": [], "counters": {"dimension_ids": []}},
+        "strings": {"callback_records": [], "buffer_records": [], 
+                    "marker_api": [{"key": r.correlation, "value": r.name} for r in process.ranges],
+                    "counters": {"dimension_ids": []}},
         "code_objects": [{"size": 0, "code_object_id": 0}, {"size": 88, "code_object_id": 1, "uri": "file:///app"}],
         # The first entry is an empty one, as in the real file.
         "kernel_symbols": [
@@ -52,6 +54,11 @@ def _process(process: Process) -> dict[str, Any]:
         "buffer_records": {
             "kernel_dispatch": [_dispatch(process, c) for c in process.launches] if process.tracing else [],
             "hip_api": [], "hsa_api": [], "memory_copy": [],
+            "marker_api": [
+                {"size": 64, "kind": 32, "operation": 1, "thread_id": process.pid, "start_timestamp": r.start,
+                 "end_timestamp": r.end, "correlation_id": {"internal": r.correlation, "external": 0, "ancestor": 0}}
+                for r in process.ranges
+            ],
         },
     }  # fmt: skip
 
@@ -91,7 +98,7 @@ def _info(process: Process, c: Counted) -> dict[str, Any]:
 def _dispatch(process: Process, c: Counted) -> dict[str, Any]:
     return {
         "size": 184, "kind": 11, "operation": 2, "thread_id": process.pid, "start_timestamp": c.start,
-        "end_timestamp": c.end, "correlation_id": {"internal": c.number, "external": 0},
+        "end_timestamp": c.end, "correlation_id": {"internal": c.correlation, "external": 0},
         "dispatch_info": _info(process, c), "stream_id": {"handle": c.launch.stream},
     }  # fmt: skip
 
@@ -100,7 +107,7 @@ def _counted(process: Process, c: Counted, handles: dict[str, dict[str, int]]) -
     return {
         "thread_id": process.pid,
         "dispatch_data": {
-            "size": 120, "correlation_id": {"internal": c.number, "external": 0}, "start_timestamp": c.start,
+            "size": 120, "correlation_id": {"internal": c.correlation, "external": 0}, "start_timestamp": c.start,
             "end_timestamp": c.end, "dispatch_info": _info(process, c),
         },
         "records": [

@@ -167,7 +167,7 @@ def _fill(con: sqlite3.Connection, guid: str, process: Process) -> None:
             for what, sizes in (("workgroup", launched.workgroup), ("grid", launched.grid))
             for axis, size in zip("xyz", sizes, strict=True)
         }
-        add("event", id=event, category_id=2, stack_id=c.number, parent_stack_id=c.number, correlation_id=0)
+        add("event", id=event, category_id=2, stack_id=c.correlation, parent_stack_id=c.correlation, correlation_id=0)
         add(
             "kernel_dispatch", **own, tid=process.pid, agent_id=1, kernel_id=process.symbol_id(launched),
             dispatch_id=c.number, queue_id=launched.queue, stream_id=launched.stream, start=c.start, end=c.end,
@@ -177,3 +177,11 @@ def _fill(con: sqlite3.Connection, guid: str, process: Process) -> None:
         for name, value in (c.values or {}).items():
             for share in split(value, 4):
                 add("pmc_event", event_id=event, pmc_id=process.counters.index(name) + 1, value=share)
+    if process.ranges:
+        add("string", id=3, string="MARKER_CORE_RANGE_API")
+        add("string", id=4, string="roctxThreadRangeA")
+    for event, one in enumerate(process.ranges, 1_000_000):
+        message = json.dumps({"message": one.name})
+        add("event", id=event, category_id=3, stack_id=one.correlation, parent_stack_id=0, correlation_id=0,
+            extdata=message)  # fmt: skip
+        add("region", **own, tid=process.pid, start=one.start, end=one.end, name_id=4, event_id=event)

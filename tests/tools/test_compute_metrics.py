@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
 from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.results import Table
 from rooflens.tools.search_metrics import search_metrics
@@ -114,7 +118,59 @@ def test_search_has_a_row_for_each_family_whose_counters_tell_the_same(samples: 
     rows = [
         r for r in records(search_metrics(samples, "l2.hit_rate_pct", limit=60).table) if r["name"] == "l2.hit_rate_pct"
     ]
-    assert [r["gpus"] for r in rows] == ["gfx908, gfx90a, gfx942, gfx950", "sm_80, sm_90", "cpu"]
-    assert ["TCC_HIT_sum" in r["counters"] for r in rows] == [True, False, False]
+    rdna, cdna = "gfx1150, gfx1151, gfx1152", "gfx908, gfx90a, gfx942, gfx950"
+    assert [r["gpus"] for r in rows if r["gpus"] != "cpu"] == [rdna, cdna, "sm_80, sm_90"]
+    assert ["TCC_HIT_sum" in r["counters"] for r in rows][:3] == [False, True, False]
     nvidia = records(search_metrics(samples, "long scoreboard", gpu="sm_90").table)[0]
     assert nvidia["name"] == "latency.stall_long_scoreboard_pct" and nvidia["gpus"] == "sm_90"
+
+
+def test_an_id_that_two_releases_give_to_two_metrics_finds_both_and_says_so(samples: Store) -> None:
+    found = compute_metrics(samples, "yax_before", metrics=["2.1.1"], detail="full")
+    assert [(r["name"], r["id"], r["newer_id"]) for r in records(found.table)] == [
+        ("valu.sol_iops", "2.1.1", None), ("matrix.sol_flops_bf16", "2.1.2", "2.1.1"),
+    ]  # fmt: skip
+    assert any("2.1.1 is valu.sol_iops" in note for note in found.notes)
+    rows = records(search_metrics(samples, "2.1.30", gpu="gfx90a").table)
+    assert {r["name"] for r in rows} == {"dispatch.sol_cu_utilization_pct", "instruction_fetch.sol_latency_cycles"}
+
+
+@pytest.mark.parametrize("gpu", ["gfx908", "gfx90a", "gfx942", "gfx950", "sm_90"])
+def test_hbm_bandwidth_is_found_first_on_every_target(samples: Store, gpu: str) -> None:
+    rows = records(search_metrics(samples, "HBM bandwidth", gpu=gpu).table)
+    assert {r["name"] for r in rows[:3]} == {"hbm.bw_gbs", "hbm.read_bw_gbs", "hbm.write_bw_gbs"}
+
+
+def test_hbm_bandwidth_is_the_local_share_of_the_fabric_traffic(samples: Store) -> None:
+    names = ["hbm.read_bw_gbs", "hbm.write_bw_gbs", "hbm.bw_gbs", "fabric.read_bw_gbs", "hbm.read_traffic_pct"]
+    row = {r["name"]: r for r in records(compute_metrics(samples, "yax_before", metrics=names).table)}
+    value = {name: row[name]["avg"] for name in names}
+    share = value["hbm.read_traffic_pct"] / 100
+    assert value["hbm.read_bw_gbs"] == pytest.approx(share * value["fabric.read_bw_gbs"], rel=1e-12)
+    assert value["hbm.bw_gbs"] == pytest.approx(value["hbm.read_bw_gbs"] + value["hbm.write_bw_gbs"], rel=1e-12)
+    assert row["hbm.bw_gbs"]["peak"] and row["hbm.bw_gbs"]["status"] == "ok"
+
+
+def test_hbm_bandwidth_of_a_gpu_with_infinity_cache_says_so_beside_its_value(store: Store, shared: Path) -> None:
+    import_profile(store, str(shared / "workloads38" / "join_type_kernel__MI300X_A1"), name="mi300x")
+    row = records(compute_metrics(store, "mi300x", metrics=["hbm.read_bw_gbs"]).table)[0]
+    assert row["avg"] > 0 and "Infinity Cache" in row["reason"]
+
+
+def test_hbm_bandwidth_says_where_the_local_share_was_not_counted(store: Store, shared: Path, tmp_path: Path) -> None:
+    """The same profile without the counter of local reads: all reads count, and the figure says so."""
+    original = shared / "workloads" / "vcopy" / "MI200"
+    folder = tmp_path / "MI200"
+    shutil.copytree(original, folder)
+    with (original / "pmc_perf.csv").open(newline="") as file:
+        rows = [{k: v for k, v in r.items() if not k.startswith("TCC_EA_RDREQ_DRAM")} for r in csv.DictReader(file)]
+    with (folder / "pmc_perf.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    import_profile(store, str(folder), name="without")
+    names = ["hbm.read_bw_gbs", "fabric.read_bw_gbs", "hbm.write_bw_gbs"]
+    row = {r["name"]: r for r in records(compute_metrics(store, "without", metrics=names).table)}
+    assert row["hbm.read_bw_gbs"]["avg"] == row["fabric.read_bw_gbs"]["avg"] > 0
+    assert "share of local memory was not counted" in row["hbm.read_bw_gbs"]["reason"]
+    assert row["hbm.write_bw_gbs"]["reason"] is None

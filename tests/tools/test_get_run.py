@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 from rooflens.analysis.store import Store
@@ -86,3 +88,84 @@ def test_another_kind_of_run_shows_what_it_gave_so_far(show) -> None:
     rows = [{"ceiling": "hbm.copy", "unit": "GB/s", "value": 4200.4321, "status": "ok"}]
     found = show({"kind": "benchmark", "steps": ["peaks"]}, state="running", result={"ceilings": rows})
     assert found.ceilings and found.ceilings.rows[0][:3] == ["hbm.copy", 4200.4, "GB/s"] and found.workload is None
+
+
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    *[f'  File "/app/layer_{i}.py", line {i}, in forward' for i in range(40)],
+    "ModuleNotFoundError: No module named 'torch'",
+]
+
+
+def _failed(show, err: str = "", out: str = "", page: str = "", **request: object) -> RunResult:  # type: ignore[no-untyped-def]
+    logs = {"logs/pass_1.err": err, "logs/pass_1.out": out, "unfinished/pass_1/raw.csv": page}
+    found: RunResult = show(
+        {"profiler": "ncu", **request}, logs, state="failed", fault="pass_1", status=1, problem=FAILED
+    )
+    return found
+
+
+PAGE = """==PROF== Connected to process 567 (/usr/bin/python3.12)
+==PROF== Disconnected from process 567
+==ERROR== The application returned an error code (1).
+==WARNING== No kernels were profiled.
+"""
+
+
+def test_a_program_that_fails_is_quoted_and_not_its_profiler(show) -> None:
+    found = _failed(
+        show, "epoch 0\n" + "\n".join(TRACEBACK), "loading\n" * 40 + "==PROF== Connected to process 1\n", PAGE
+    )
+    lines = (found.output or "").splitlines()
+    assert lines[0] == TRACEBACK[0] and lines[1].strip() == "..." and TRACEBACK[-1] in lines
+    assert lines[-6:] == ["output:", *["loading"] * 5] and len(lines) <= 15
+    assert "==" not in (found.output or "")
+
+
+def test_a_missing_module_names_the_interpreter_that_ran(show, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "python").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = _failed(show, "\n".join(TRACEBACK), page=PAGE, command="python train.py")
+    assert found.problem and f"it ran with {tmp_path}/python, the python on the server's PATH" in found.problem
+    own = _failed(show, "\n".join(TRACEBACK), page=PAGE, command="python train.py", variables=["PATH"])
+    assert own.problem and "it ran with python. " in own.problem
+
+
+def test_an_error_on_standard_output_alone_is_shown(show) -> None:
+    found = _failed(show, "", "step 1\nCUDA error: an illegal memory access was encountered\n", PAGE)
+    assert found.output == "step 1\nCUDA error: an illegal memory access was encountered"
+
+
+def test_a_profiler_that_fails_itself_is_quoted_beside_the_program(show) -> None:
+    page = PAGE.replace("==ERROR== The", '==ERROR== Failed to profile "gemm" in process 5\n==ERROR== The')
+    found = _failed(show, "", "step 1\n", page)
+    assert found.output == 'step 1\n==ERROR== Failed to profile "gemm" in process 5'
+
+
+def test_a_progress_bar_is_shown_as_a_terminal_would_have_left_it(show) -> None:
+    found = _failed(show, "\r".join(f"{i}%" for i in range(0, 101, 10)) + "\nValueError: bad shape\n")
+    assert found.output == "100%\nValueError: bad shape"
+
+
+def test_kernels_keep_their_full_names_in_the_data(store: Store, show) -> None:
+    from .conftest import add_workload
+
+    manifest = add_workload(store, "first")
+    found = show(state="done", result={"workload": manifest.id}, ended_ns=time.time_ns())
+    assert found.kernels and {row[1] for row in found.kernels.rows} == {f"kernel_{i}" for i in range(4)}
+
+
+def test_kernels_of_triton_are_told_with_their_file_and_line(
+    store: Store, show, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from .conftest import add_workload
+
+    manifest = add_workload(store, "first")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    (tmp_path / "HASH").mkdir()
+    (tmp_path / "HASH" / "kernel_2.ttir").write_text('#loc = loc("/app/model.py":12:0)\nmodule {\n')
+    here, done = os.uname().nodename, {"state": "done", "result": {"workload": manifest.id}, "ended_ns": time.time_ns()}
+    found = show({"host": here}, **done)
+    assert found.sources and found.sources.rows == [["kernel_2", "/app/model.py", 12]]
+    assert show({"host": "elsewhere"}, **done).sources is None
+    assert show({"host": here, "variables": ["TRITON_CACHE_DIR"]}, **done).sources is None

@@ -147,3 +147,15 @@ def test_mistakes_are_told_with_what_to_do(store: Store, arguments: dict[str, ob
 
 def test_the_description_fits_the_list_of_tools() -> None:
     assert len(" ".join((plan_profile.__doc__ or "").split())) <= 300
+
+
+def test_attaching_is_one_command_that_names_the_process_and_what_it_takes(store: Store) -> None:
+    found = plan_profile(store, "MI300X", ["l2.hit_rate_pct"], pid=4711, profiler_version="7.2", detail="full")
+    (one,) = found.commands
+    assert one.argv[one.argv.index("--attach") + 1] == "4711" and "--" not in one.argv
+    assert any("ROCP_TOOL_ATTACH=1" in note for note in found.notes)
+    assert found.launchers == {}
+    with pytest.raises(MissingTool, match="cannot attach"):
+        plan_profile(store, "MI300X", pid=4711, profiler_version="7.0")
+    with pytest.raises(BadArgument, match="ncu --mode=launch"):
+        plan_profile(store, "sm_90", pid=4711)

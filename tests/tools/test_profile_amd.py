@@ -52,7 +52,7 @@ class Node:
         runtime = folder / "runtime"
         runtime.mkdir(mode=0o700)
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
-        for name in [n for n in os.environ if n.startswith(("ROCPROF", "ROCP_", "OMPI_", "SLURM_", "PMI"))]:
+        for name in [n for n in os.environ if n.startswith(("ROCPROF", "ROCP_", "OMPI_", "SLURM_", "PMI", "RANK"))]:
             patch.delenv(name)
 
     def has(self, version: str = "1.3.2", target: str = "gfx90a", **setting: Any) -> Node:
@@ -71,6 +71,9 @@ class Node:
     def manifest(self, workload: str | None) -> Manifest:
         assert workload is not None
         return self.store.resolve(workload)
+
+    def manifest_warnings(self, workload: str | None) -> list[str]:
+        return [warning.text for warning in self.manifest(workload).warnings]
 
     def rows(
         self, workload: str | None, *columns: str, table: str = "", rest: str = ""
@@ -331,6 +334,46 @@ def test_kernels_are_replayed_where_the_profiler_can(node: Node) -> None:
         assert [row[0] for row in node.rows(run.workload, counter)] == values
     with pytest.raises(Problem, match="replay"):
         node.has("1.3.2").profile(metrics=metrics, replay="kernel")
+
+
+def test_counters_take_turns_between_the_launches_of_one_run(node: Node) -> None:
+    log = node.folder / "log"
+    metrics = ["dispatch.waves", *THREE]
+    often = [word for _ in range(4) for word in ("--launch", "copy", "--launch", "fma")]
+    run = node.has("1.3.2").profile("--log", str(log), *often, metrics=metrics, replay="iteration")
+    assert run.state == "done", (run.problem, run.output)
+    assert len(log.read_text().splitlines()) == 2, "one run for times, one for all counters"
+    assert node.manifest(run.workload).multiplexed == "launch"
+    rows = node.rows(run.workload, "d.kernel", *THREE)
+    assert len(rows) == 8 and all(None in row for row in rows), "no launch holds all"
+    for name, kernel in (("copy", COPY), ("fma", FMA)):
+        for column, counter in enumerate(THREE, 1):
+            held = {row[column] for row in rows if row[0] == kernel} - {None}
+            assert held == {launches.count("gfx90a", counter.removesuffix("_sum"), launches.launch(name))}
+    result = compute_metrics(node.store, str(run.workload), ["dispatch.waves"], by_kernel=True)
+    waves = {
+        row[result.table.columns.index("kernel")]: row[result.table.columns.index("avg")] for row in result.table.rows
+    }
+    named = {"copy": COPY, "fma": FMA}
+    assert waves == {k: launches.count("gfx90a", "SPI_CSN_WAVE", launches.launch(n)) for n, k in named.items()}
+
+
+def test_a_program_that_takes_long_for_its_budget_is_run_once_more_and_not_once_for_each_pass(node: Node) -> None:
+    log = node.folder / "log"
+    metrics = ["SQ_WAVES", *THREE]
+    run = node.has("1.3.2").profile("--log", str(log), "--sleep", "3", metrics=metrics, budget_s=12)
+    assert run.state == "done", (run.problem, run.output)
+    assert len(log.read_text().splitlines()) == 2 and (run.steps_done, run.steps) == (2, 2)
+    assert node.manifest(run.workload).multiplexed == "launch"
+    assert any("replay='application'" in note for note in run.notes)
+    again = node.has("1.3.2").profile("--log", str(log), "--sleep", "0.6", metrics=metrics, replay="application")
+    assert again.steps == 3 and node.manifest(again.workload).multiplexed is None
+
+
+def test_a_kernel_that_missed_its_turn_is_named(node: Node) -> None:
+    words = ["--launch", "fma", *[word for _ in range(6) for word in ("--launch", "copy")]]
+    run = node.has("1.3.2").profile(*words, metrics=["SQ_WAVES", *THREE], replay="iteration")
+    assert any("too few launches" in warning for warning in node.manifest_warnings(run.workload))
 
 
 @pytest.mark.parametrize(("program", "target"), [("rocprof", "gfx90a"), ("rocprofv2", "gfx942")])

@@ -7,12 +7,12 @@ import re
 import pytest
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import rules
-from rooflens.analysis.catalogue.formula import paths, thresholds
+from rooflens.analysis.catalogue.formula import compares_quantities, paths, thresholds
 from rooflens.analysis.database import connect
 from rooflens.analysis.diagnosis.figures import Subject, evaluate
 
 SIGNALS, RULES = rules.stated()
-TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_90")
+TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1151", "sm_90")
 PARTS = {"hbm", "l2", "vl1d", "lds", "valu", "matrix", "valu.issue"}
 
 
@@ -32,7 +32,7 @@ def test_a_rule_is_complete(rule: rules.Rule) -> None:
     assert rule.kind in rules.KINDS and rule.subsystem in catalog.SUBSYSTEMS
     assert rule.advice and all(a.do and a.source for a in rule.advice)
     assert rule.falsify and rule.claim.endswith(".")
-    assert set(rule.lifts) <= PARTS
+    assert set(rule.lifts) <= PARTS | {rule.subsystem}
     assert any(r.id == rule.id for t in TARGETS for r in rules.rules(t)), "no target can decide it"
 
 
@@ -66,7 +66,7 @@ def test_conditions_skip_no_missing_value() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_without_any_figure_every_condition_is_unknown(target: str) -> None:
-    nothing = Subject(1, "k", None, 1, {}, {})
+    nothing = Subject(1, "1", "k", None, 1, {}, {}, "k")
     wanted = [r.when for r in rules.rules(target)]
     with connect() as con:
         assert set(evaluate(con, target, [nothing], wanted)[0].values()) == {None}
@@ -76,7 +76,7 @@ def test_without_any_figure_every_condition_is_unknown(target: str) -> None:
 def test_kernels_are_decided_one_by_one_and_what_is_no_number_is_unknown(target: str) -> None:
     name = next(n for n in rules.all_metrics(target) if n in catalog.by_name(target))
     values = [2.0, None, 0.1 + 0.2, float("nan"), -1e300]
-    kernels = [Subject(i, f"k{i}", None, 1, {}, {name: value}) for i, value in enumerate(values, 1)]
+    kernels = [Subject(i, f"{i}", f"k{i}", None, 1, {}, {name: value}, f"k{i}") for i, value in enumerate(values, 1)]
     with connect() as con:
         decided = evaluate(con, target, kernels, [name, f"{name} > 1"])
     assert [d[name] for d in decided] == [2.0, None, 0.1 + 0.2, None, -1e300]
@@ -86,6 +86,11 @@ def test_kernels_are_decided_one_by_one_and_what_is_no_number_is_unknown(target:
 def test_thresholds_are_read_from_the_condition_itself() -> None:
     assert thresholds("hbm.x >= 60 AND (a.b < 5 OR 10 * c.d > e.f)") == {"hbm.x": ">= 60", "a.b": "< 5"}
     assert paths("100 * hbm.x / pct_of_peak.l2.bw_gbs") == ["hbm.x", "pct_of_peak.l2.bw_gbs"]
+
+
+def test_nothing_against_nothing_is_no_comparison() -> None:
+    assert compares_quantities("hbm.x > 1 AND 10 * (a.b + c.d) >= l2.misses")
+    assert not compares_quantities("10 * (a.b + c.d) > l2.misses AND hbm.x >= 60 AND a.b < c.d")
 
 
 def test_the_preset_diagnosis_is_what_the_rules_read() -> None:

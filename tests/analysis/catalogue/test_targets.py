@@ -41,7 +41,7 @@ def test_machine_numbers_and_device_ids_are_each_of_one_target() -> None:
     machines = [n for t in targets.targets() if (n := gpu(t).elf_machine) is not None]
     devices = [int(n, 16) for t in targets.targets() for n in gpu(t).pci_names]
     assert len(machines) == len(set(machines)) and len(devices) == len(set(devices))
-    assert targets.product_name(0x74A1) == "MI300X" and targets.product_name(1) is None
+    assert targets.product_name(0x74A1) == "AMD Instinct MI300X" and targets.product_name(1) is None
 
 
 def test_dies() -> None:

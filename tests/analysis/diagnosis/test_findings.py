@@ -210,3 +210,57 @@ def test_advice_names_what_made_the_next_version_of_the_ladder_faster(h200: dict
     }.items():
         (leading,) = [f for f in h200[kernel].findings if f.subsystem == h200[kernel].verdict.subsystem]
         assert any(words in a.do for a in leading.advice), kernel
+
+
+COUNTED = ("smsp__", "sm__", "l1tex__", "lts__", "dram__", "pcie__", "idc__", "gcc__", "sass__")
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """stream_add of the recording as if its waves ended after two instructions: what the units count is zero."""
+    folder = tmp_path_factory.mktemp("idle")
+    head, units, *rows = csv.reader(gzip.decompress(RECORDING.read_bytes()).decode().splitlines())
+    row = next(r for r in rows if "stream_add" in r[head.index("Kernel Name")])
+    made = dict(zip(head, row, strict=True))
+    for name in head:
+        if "cycles_elapsed" in name:
+            made[name] = str(float(made[name].replace(",", "")) * 2850 / 857_184)
+        elif name.startswith(COUNTED) and not name.endswith((".peak_sustained", ".per_second")):
+            made[name] = "0"
+    made["smsp__inst_executed.sum"] = str(2 * 2112 * 256 // 32)
+    made["gpu__time_duration.sum"] = "2850"
+    with (folder / "idle.csv").open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, units, [made[name] for name in head]])
+    store = Store(folder / "store")
+    import_profile(store, str(folder / "idle.csv"), name="idle")
+    return store
+
+
+def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store) -> None:
+    (one,) = diagnose(Workload(idle, idle.resolve("idle")))[0]
+    assert one.verdict.subsystem == "dispatch" and one.verdict.confidence == score.CONFIDENT
+    assert one.verdict.speedup_bound is None and one.next_counters == []
+    (finding,) = one.findings
+    assert "Too short to be limited" in finding.claim and "2 instructions per wave" in finding.claim
+    told = {e.metric: (e.value, e.threshold) for e in finding.evidence}
+    assert told["dispatch.instructions_per_wave"] == (2.0, "< 128") and told["dispatch.duration_ns"][0] == 2850
+
+
+def test_a_short_kernel_whose_instructions_were_not_counted_has_no_certain_verdict(idle: Store) -> None:
+    manifest = idle.resolve("idle")
+    known = [c for c in manifest.counters if not c.startswith(("smsp__inst_executed.", "sm__inst_executed."))]
+    (one,) = diagnose(Workload(idle, manifest.model_copy(update={"counters": known})))[0]
+    assert one.verdict.confidence < score.CONFIDENT
+    assert any("dispatch.instructions_per_wave" in request.metrics for request in one.next_counters)
+
+
+def test_shares_of_nothing_are_no_evidence_and_nothing_to_collect(h200: dict[str, Diagnosis]) -> None:
+    """fp32_fma loads nothing: its hit rates are 0/0, and no request asks for what was counted."""
+    one = h200["fp32_fma"]
+    assert one.verdict.subsystem == "valu" and one.verdict.confidence >= score.CONFIDENT
+    assert one.next_counters == []
+
+
+def test_misses_from_the_host_need_misses(idle: Store) -> None:
+    (one,) = diagnose(Workload(idle, idle.resolve("idle")))[0]
+    assert "fabric" not in {f.subsystem for f in one.findings}

@@ -102,8 +102,9 @@ def test_a_zero_denominator_is_null_with_a_reason_and_zero_is_not_null(tmp_path:
         one(build(tmp_path / "a", [dispatch(0, 0)]), "l2.hit_rate_pct"),
         one(build(tmp_path / "b", [dispatch(0, 5)]), "l2.hit_rate_pct"),
     )
-    assert (empty.value, empty.status) == (None, "not_collected")
-    assert "denominator is zero in 1 of 1" in str(empty.reason)
+    assert (empty.value, empty.status) == (None, "undefined")
+    assert empty.reason is not None and empty.reason.code == "nothing_there"
+    assert empty.reason.text == f"the denominator is zero in all dispatches: {empty.metric.den}"
     assert (zero.value, zero.status) == (0.0, "ok")
 
 
@@ -221,3 +222,9 @@ def test_a_profile_without_device_facts_says_which_one_a_figure_needs(tmp_path: 
     figure = one(store, "occupancy.sol_active_cus")
     assert (figure.value, figure.status) == (None, "not_collected")
     assert figure.reason and figure.reason.code == "no_fact" and "cu_per_gpu" in figure.reason.text
+
+
+def test_zero_where_the_numerator_is_missing_is_not_collected(tmp_path: Path) -> None:
+    row = dispatch(0, 0) | {"TCC_HIT_sum": None}
+    (figure,) = evaluate(build(tmp_path, [row]), "w", ["l2.hit_rate_pct"])
+    assert (figure.value, figure.status) == (None, "not_collected")

@@ -109,9 +109,10 @@ def test_our_own_counters_give_every_metric_a_value_or_a_reason(own: Figures) ->
         f.name: f.reason for f in own.values() if f.value is None and f.reason and f.reason.code != "nothing_there"
     }
     apart = {f.name for f in own.values() if f.metric.imported_only}
-    assert (
-        set(empty) == apart == {"fabric.nvlink_read_bw_gbs", "fabric.nvlink_write_bw_gbs", "scratch.spill_instructions"}
-    )
+    newer = {f.name for f in own.values() if f.metric.table == "12.2"}
+    """Ways of copying, whose counters this recording is older than; tests/test_h200_copies.py has them."""
+    assert apart == {"fabric.nvlink_read_bw_gbs", "fabric.nvlink_write_bw_gbs", "scratch.spill_instructions"}
+    assert set(empty) == apart | newer
     assert all(reason for reason in empty.values())
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 CLANG = shutil.which("clang-22")
 MISSING = "needs clang: apt-get install clang-22 lld-22 llvm-22"
-TARGETS = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201")
+RDNA = ("gfx1030", "gfx1100", "gfx1150", "gfx1151", "gfx1152", "gfx1201")
+TARGETS = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", *RDNA)
 DEVICE_ONLY = ("-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output")
 _REMARKS = {"vgpr": "VGPRs", "agpr": "AGPRs", "sgpr": "TotalSGPRs", "lds": r"LDS Size \[bytes/block\]",
             "occupancy": r"Occupancy \[waves/SIMD\]"}  # fmt: skip
@@ -43,7 +44,7 @@ def random_kernels(target: str, count: int, seed: int) -> list[tuple[int, int, i
     chosen = []
     for _ in range(count):
         size = rng.choice([rng.randint(1, 1024), 64 * rng.randint(1, 16), 256])
-        wide = size > 256 and target not in ("gfx1030", "gfx1100", "gfx1201")
+        wide = size > 256 and target not in RDNA
         vgprs = rng.choice(
             [rng.randint(1, 120 if wide else 250), rng.choice([24, 64, 72, 80, 84, 96, 128]) + rng.randint(0, 1)]
         )

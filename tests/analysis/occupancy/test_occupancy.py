@@ -20,7 +20,6 @@ from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.tests.analysis.occupancy.emprism import error, simplified
 
 HERE = Path(__file__).parent
-AMD = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201")
 NVIDIA = ("sm_70", "sm_80", "sm_90")
 UNIFIED = ("gfx90a", "gfx942", "gfx950")
 FEWER_WAVES_IN_HARDWARE = {"gfx906": 128, "gfx908": 134, "gfx90a": 133, "gfx942": 116, "gfx950": 123, "gfx1030": 48,
@@ -31,6 +30,7 @@ assert _spec and _spec.loader
 clang = importlib.util.module_from_spec(_spec)
 sys.modules["clang_occupancy"] = clang
 _spec.loader.exec_module(clang)
+AMD: tuple[str, ...] = clang.TARGETS
 
 
 def of(row: Any, mode: str, **more: Any) -> Occupancy:
@@ -53,7 +53,7 @@ def above(rows: list[Any], **more: Any) -> list[Any]:
 
 def test_compiler_mode_equals_clang_on_the_shipped_table() -> None:
     rows = clang.read(HERE / "data" / "occupancy_clang22.csv")
-    assert len(rows) == 48 and {r.arch for r in rows} == set(AMD)
+    assert len(rows) == 66 and {r.arch for r in rows} == set(AMD)
     assert differing(rows) == []
     assert above(rows) == []
 
@@ -69,7 +69,7 @@ def test_compiler_mode_equals_every_row_of_the_large_table_in_under_a_second(sha
     assert wrong == [] and len(rows) == 4320
     assert elapsed < 1
     assert above(rows) == []
-    fewer = dict.fromkeys(AMD, 0)
+    fewer = dict.fromkeys(FEWER_WAVES_IN_HARDWARE, 0)
     for row in rows:
         fewer[row.arch] += of(row, "hardware").waves_per_cu < of(row, "compiler").waves_per_cu
     assert fewer == FEWER_WAVES_IN_HARDWARE
@@ -84,7 +84,7 @@ def test_compiler_mode_equals_clang_on_fresh_kernels(target: str) -> None:
 
 
 @pytest.mark.skipif(clang.CLANG is None, reason=clang.MISSING)
-@pytest.mark.parametrize("target", ["gfx1030", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("target", clang.RDNA)
 @pytest.mark.parametrize(
     ("options", "kind"),
     [
@@ -165,6 +165,14 @@ def test_accumulation_registers_add_up_as_the_target_has_them() -> None:
     assert registers("gfx90a", 30, 40) == 72
     assert registers("gfx908", 30, 40) == 40
     assert registers("gfx908", 64, 64) == 64
+
+
+def test_the_larger_register_file_of_gfx1151_holds_half_as_many_waves_again() -> None:
+    """1,536 registers a lane in steps of 24 on gfx1151; 1,024 in steps of 16 on gfx1150 and gfx1152."""
+    waves = {t: occupancy(t, vgprs=96, workgroup_size=64).waves_per_simd for t in ("gfx1150", "gfx1151", "gfx1152")}
+    assert waves == {"gfx1150": 10, "gfx1151": 16, "gfx1152": 10}
+    wide = {t: occupancy(t, vgprs=96, workgroup_size=64, wave_size=64).waves_per_simd for t in waves}
+    assert wide == {"gfx1150": 5, "gfx1151": 8, "gfx1152": 5}
 
 
 def test_rdna_counts_per_work_group_processor() -> None:

@@ -251,4 +251,4 @@ def test_names_are_shortened_in_the_middle_to_the_width_asked_for() -> None:
     short = shortened(name, 200)
     assert width_of(short) <= 200 and short.startswith("void bench") and short.endswith(">*)") and "…" in short
     assert shortened("f()", 200) == "f()"
-    assert clean("a\tb\x00c\u202ed\u4e2d\n") == "a bcd? "
+    assert clean("a\tb\x00c\u202ed\u4e2d\n") == "a b cd? "

@@ -30,6 +30,8 @@ PRINTED = {
     "mi325x": {"hbm.bw": 6000, "valu.f64": 81.7, "matrix.f8": 2614.9},
     "mi350x": {"hbm.bw": 8000, "valu.f64": 72.1, "matrix.f64": 72.1, "matrix.f16": 2306.9, "matrix.f6f4": 9227.5},
     "mi355x": {"hbm.bw": 8000, "valu.f64": 78.6, "matrix.f64": 78.6, "matrix.f16": 2516.6, "matrix.f6f4": 10066.3},
+    "radeon_8050s": {"hbm.bw": 256},
+    "radeon_8060s": {"hbm.bw": 256, "valu.f32_packed": 29.7},
     "v100": {"hbm.bw": 900, "valu.f32": 15.7, "valu.f64": 7.8, "matrix.f16": 125.3, "issue": 489.6},
     "a100": {"hbm.bw": 2039, "valu.f32": 19.5, "valu.f64": 9.7, "valu.f16_packed": 78.0, "matrix.f16": 311.9,
              "matrix.tf32": 155.9, "matrix.f64": 19.5, "matrix.i8": 623.7},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.catalogue.products import identify
 from rooflens.tools.machine import amd as kfd
 from rooflens.tools.machine.model import Device
 
@@ -55,11 +56,27 @@ def test_an_unknown_unique_id_is_null_and_a_short_one_is_padded(machine: Any) ->
         (90402, "gfx942"),
         (90500, "gfx950"),
         (100300, "gfx1030"),
+        (110500, "gfx1150"),
+        (110501, "gfx1151"),
         (0, None),
     ],
 )
 def test_arch_prints_the_stepping_in_hexadecimal(version: int, arch: str | None) -> None:
     assert kfd.arch(version) == arch
+
+
+def test_one_device_id_of_an_apu_stands_for_several_products_which_compute_units_tell_apart(machine: Any) -> None:
+    strix_halo = {"gfx_target_version": 110501, "device_id": 0x1586, "simd_per_cu": 2, "num_xcc": 1}
+    machine.gpu(1, simd_count=80, **strix_halo)
+    machine.gpu(2, simd_count=64, **strix_halo)
+    devices, _ = listed(machine)
+    assert [(d.arch, d.name, d.compute_units) for d in devices] == [
+        ("gfx1151", "AMD Radeon 8060S/8050S/8040S", 40),
+        ("gfx1151", "AMD Radeon 8060S/8050S/8040S", 32),
+    ]
+    products = [identify(d.name, d.arch, {"cu_per_gpu": d.compute_units or 0}) for d in devices]
+    assert [product and product.title for product in products] == ["AMD Radeon 8060S", "AMD Radeon 8050S"]
+    assert identify(devices[0].name, "gfx1151", {}) is None
 
 
 def test_cpu_nodes_are_no_devices_and_hidden_nodes_are_counted(machine: Any) -> None:

@@ -183,10 +183,10 @@ def test_megabytes_of_rubbish_are_refused_early(bench):
 
 
 def test_a_gzip_bomb_is_refused(bench, monkeypatch):
-    monkeypatch.setattr("rooflens.tools.profilers.tables.files._GZIP_LIMIT", 32 << 20)
+    monkeypatch.setattr("rooflens.tools.profilers.tables.limits.GZIP_FREE", 24 << 20)
     packed = gzip.compress(HEADER + ROW * 1_000_000, 9)
     assert len(packed) < 300_000
-    refused(bench, packed, "unpacks to more than 32 MiB", LimitExceeded, "pmc_perf.csv.gz", seconds=5)
+    refused(bench, packed, "unpacks to more than 24 MiB", LimitExceeded, "pmc_perf.csv.gz", seconds=5)
 
 
 @pytest.mark.parametrize("cut", [20, -12], ids=["early", "late"])

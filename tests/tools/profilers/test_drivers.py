@@ -50,3 +50,11 @@ def test_the_same_request_gives_the_same_command_lines(name: str) -> None:
     wanted = Request(command=("./app",), passes=(("SQ_WAVES", "GRBM_COUNT"),), replay=module.REPLAY)
     made = [module.steps(wanted, module.features_of(None), program="p", out="o") for _ in range(2)]
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("name", [name for name in programs.profilers() if name != "rocprofv3"])
+def test_a_profiler_that_cannot_attach_to_a_process_says_why(name: str) -> None:
+    driver = programs.profiler(name)
+    wanted = Request(command=("./app",), replay=driver.REPLAY, pid=4711)
+    with pytest.raises(BadArgument, match=rf"{name} cannot attach to a running process\. .+"):
+        driver.steps(wanted, driver.features_of(None), program=name, out="o")

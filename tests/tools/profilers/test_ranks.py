@@ -29,10 +29,13 @@ def test_the_profiler_stands_inside_the_launcher() -> None:
         found = lines(name, "prog", ("./app",), "run")
         assert found["slurm"].startswith("srun --ntasks=RANKS ")
         assert found["openmpi"].startswith("mpirun -n RANKS ")
+        assert found["torchrun"].startswith("torchrun --nproc-per-node=RANKS --no-python ")
         assert all(line.endswith("./app") for line in found.values())
 
 
-@pytest.mark.parametrize(("launcher", "variable"), [("slurm", "SLURM_PROCID"), ("openmpi", "OMPI_COMM_WORLD_RANK")])
+@pytest.mark.parametrize(
+    ("launcher", "variable"), [("slurm", "SLURM_PROCID"), ("openmpi", "OMPI_COMM_WORLD_RANK"), ("torchrun", "RANK")]
+)
 def test_a_file_under_a_fixed_name_gets_the_rank(launcher: str, variable: str, tmp_path: Path) -> None:
     (tmp_path / "echo.py").write_text(ECHO)
     wrapper = tmp_path / "prog"
@@ -52,7 +55,8 @@ def test_a_file_under_a_fixed_name_gets_the_rank(launcher: str, variable: str, t
 def test_rocprofv3_names_its_files_by_rank_itself() -> None:
     line = lines("rocprofv3", "rocprofv3", COMMAND, "run")["slurm"]
     words = shlex.split(line)
-    assert "%nid%" in words[words.index("--output-file") + 1]
+    name = words[words.index("--output-file") + 1]
+    assert "%nid%" in name and "rank%env{RANK}%" in name
     assert tuple(words[words.index("--") + 1 :]) == COMMAND
 
 

@@ -33,6 +33,7 @@ STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage"
         ("report.ncu-rep", "", "ncu"),
         ("page.csv", '"ID","Process ID","Kernel Name"', "ncu"),
         ("raw.csv", '==PROF== Connected to process 5\n"ID","Process ID","Kernel Name"', "ncu"),
+        ("node_4711.record", "RFLREC1", "cupti"),
         ("stat.txt", " Performance counter stats for 'true':", "perf"),
         ("stat.csv", "# started on Fri\n\n1.01,msec,task-clock,1010391,100.00,0.561,CPUs utilized", "perf"),
         ("stat.json", '{"counter-value" : "1.0", "unit" : "", "event" : "cycles"}', "perf"),

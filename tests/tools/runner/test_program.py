@@ -15,10 +15,15 @@ NEEDED = {
     "CUDA_VISIBLE_DEVICES": "0", "HIP_VISIBLE_DEVICES": "1", "ROCR_VISIBLE_DEVICES": "1", "HSA_ENABLE_SDMA": "0",
     "ROCM_PATH": "/opt/rocm", "OMP_NUM_THREADS": "4", "SLURM_PROCID": "3", "OMPI_COMM_WORLD_RANK": "3",
     "TMPDIR": "/scratch", "VIRTUAL_ENV": "/venv", "PYTHONPATH": "/lib",
+    "CONDA_PREFIX": "/conda/envs/a", "CONDA_EXE": "/conda/bin/conda", "CONDA_SHLVL": "1", "_CE_CONDA": "",
+    "UV_PROJECT_ENVIRONMENT": "/venv", "UV_CACHE_DIR": "/scratch/uv", "MASTER_ADDR": "localhost", "RANK": "0",
+    "TORCHINDUCTOR_CACHE_DIR": "/scratch/inductor", "TORCH_LOGS": "+dynamo", "TRITON_CACHE_DIR": "/scratch/triton",
+    "HF_HOME": "/scratch/hf", "HF_HUB_OFFLINE": "1", "CC": "gcc-13", "CUDACXX": "/usr/local/cuda/bin/nvcc",
 }  # fmt: skip
 SECRET = (
     "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "OPENAI_API_KEY", "DB_PASSWORD", "MY_PASSWD", "SLURM_JWT",
     "CUDA_LICENSE_KEY", "ROOFLENS_TOKEN", "npm_config__auth_TOKEN", "SESSION_COOKIE", "KMP_SECRET", "MPI_CREDENTIALS",
+    "HF_TOKEN", "UV_PUBLISH_TOKEN", "UV_INDEX_INTERNAL_PASSWORD", "CONDA_TOKEN", "VLLM_API_KEY",
 )  # fmt: skip
 
 
@@ -42,6 +47,15 @@ def test_what_nobody_needs_is_not_passed(name: str) -> None:
 def test_a_withheld_value_that_looks_random_is_hidden_whatever_its_name() -> None:
     found = {"CANARY": "Zx81qPf03LmNbV5t7Rw9", "EDITOR": "vim", "PWD": "/home/user/project123456789"}
     assert secrets(found, {}) == ["Zx81qPf03LmNbV5t7Rw9"]
+
+
+def test_an_address_with_a_login_is_neither_passed_nor_shown() -> None:
+    found = {
+        "UV_INDEX_URL": "https://user:hunter2@packages.example/simple",
+        "HF_ENDPOINT": "https://hub.example:8443/a",
+    }
+    assert inherited(found) == {"HF_ENDPOINT": found["HF_ENDPOINT"]}
+    assert secrets(found, {}) == [found["UV_INDEX_URL"]]
 
 
 def test_secrets_of_the_caller_are_hidden_and_short_or_plain_values_are_not() -> None:

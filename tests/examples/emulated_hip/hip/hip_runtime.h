@@ -150,6 +150,7 @@ inline hipError_t hipMalloc(void **memory, size_t bytes) {
   *memory = std::malloc(bytes);
   return *memory ? hipSuccess : hipErrorOutOfMemory;
 }
+inline hipError_t hipHostAlloc(void **memory, size_t bytes, unsigned) { return hipMalloc(memory, bytes); }
 inline hipError_t hipFree(void *memory) { return std::free(memory), hipSuccess; }
 inline hipError_t hipMemset(void *memory, int value, size_t bytes) {
   return std::memset(memory, value, bytes), hipSuccess;

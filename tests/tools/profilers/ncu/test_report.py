@@ -64,7 +64,7 @@ def test_without_the_package_the_pages_beside_the_report_are_read(bench, recorde
 
 @needs_ncu_report
 def test_reading_that_takes_too_long_is_ended(bench, recorded, monkeypatch):
-    monkeypatch.setattr(report, "_LIMIT_S", 0.01)
+    monkeypatch.setattr(report.limits, "REPORT_MOST_S", 0.005)
     with pytest.raises(LimitExceeded, match="took more than"):
         bench.load(recorded / "small.ncu-rep")
     assert bench.is_clean()

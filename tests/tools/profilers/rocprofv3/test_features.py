@@ -22,6 +22,7 @@ def test_the_help_of_a_real_rocprofv3_tells_its_features(shared: Path) -> None:
     assert (found.definitions, found.signal_option, found.kernel_replay) == ("list", True, ())
     assert {"SQ_WAVES", "TCC_HIT_sum", "SQ_LEVEL_WAVES"} <= found.counters
     assert "SQC_DCACHE_INFLIGHT_LEVEL" not in found.counters
+    assert found.attaching and found.attached_output
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,7 @@ def test_a_version_of_rocm_or_of_the_sdk_stands_for_features(
     found = features_of(version)
     assert (found.version, found.definitions, "rocpd" in found.formats) == (sdk, schema, rocpd)
     assert not found.kernel_replay
+    assert found.attaching == sdk.startswith("1.3")
 
 
 @pytest.mark.parametrize(("version", "error"), [("seven", BadArgument), ("6.1", MissingTool), ("0.3", MissingTool)])

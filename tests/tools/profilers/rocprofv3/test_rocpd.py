@@ -102,7 +102,7 @@ def test_triggers_do_not_fire(bench, database):
 
 
 def test_an_endless_view_is_refused(bench, database, monkeypatch):
-    monkeypatch.setattr(rocpd, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(rocpd.limits, "DATABASE_PATIENCE_S", 0.2)
     big = "rocpd_info_agent_{suffix} " + " ".join(f"CROSS JOIN rocpd_string_{{suffix}} s{i}" for i in range(40))
     file = database(
         "DROP VIEW rocpd_info_pmc",

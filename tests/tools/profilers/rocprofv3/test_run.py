@@ -8,20 +8,21 @@ import re
 
 import pytest
 from rooflens.analysis.planning.plan import plan
-from rooflens.analysis.problems import BadArgument
-from rooflens.tools.profilers.request import Request
-from rooflens.tools.profilers.rocprofv3.run import Features, explain, features_of, left_out, notes, steps
+from rooflens.analysis.problems import BadArgument, MissingTool
+from rooflens.tools.profilers.request import Request, Sample
+from rooflens.tools.profilers.rocprofv3.features import Features
+from rooflens.tools.profilers.rocprofv3.run import explain, features_of, left_out, notes, progress, steps
 from rooflens.tools.runner.job import Step
 
 COMMAND = ("./app", "--size", "8", "--", "a b", "$(x)")
 SINCE = {  # option -> the first version that knows it, as scanned from the scripts of each
     "--input": (0, 4), "--output-directory": (0, 4), "--output-file": (0, 4), "--output-format": (0, 4),
-    "--kernel-trace": (0, 4), "--extra-counters": (0, 6), "--disable-signal-handlers": (1, 1),
+    "--kernel-trace": (0, 4), "--marker-trace": (0, 4), "--extra-counters": (0, 6), "--disable-signal-handlers": (1, 1),
 }  # fmt: skip
 JOB_KEYS = {"pmc", "pmc_groups", "kernel_include_regex", "kernel_iteration_range"}
 VERSIONS = ("0.4", "0.5", "0.6", "0.7", "1.0", "1.1", "1.3.2")
 REPLAYER = Features(
-    "1.4", ("csv", "rocpd"), "list", True, ("--replay-mode", "kernel", "--kernel-replay-beta-enabled", "true")
+    "1.4", ("csv", "rocpd"), "list", True, ("--replay-mode", "kernel", "--kernel-replay-beta-enabled", "true"), True
 )
 
 
@@ -181,6 +182,119 @@ def test_kernel_replay_is_one_run_of_all_passes_where_the_program_has_it() -> No
     assert job["pmc_groups"] == [["SQ_WAVES", "GRBM_COUNT"], ["SQ_BUSY_CYCLES"]], "each counter once"
     with pytest.raises(BadArgument, match="cannot replay single kernels"):
         steps(wanted, features_of(None), program="rocprofv3", out="o")
+
+
+@pytest.mark.parametrize(("passes", "turns"), [(1, 1), (2, 3), (3, 3), (4, 5), (5, 5), (8, 11), (14, 17)])
+def test_passes_take_turns_in_one_run_and_no_loop_of_another_length_starves_a_kernel(passes: int, turns: int) -> None:
+    names = [
+        "SQ_INSTS",
+        "SQ_BUSY_CYCLES",
+        "SQ_INSTS_VALU",
+        "SQ_INSTS_LDS",
+        "SQ_INSTS_SALU",
+        "SQ_INSTS_SMEM",
+        "SQ_WAIT_ANY",
+        "GRBM_COUNT",
+        "SQ_CYCLES",
+        "SQ_INSTS_GDS",
+        "SQ_INSTS_BRANCH",
+        "SQ_INSTS_SENDMSG",
+        "SQ_INSTS_VMEM_RD",
+        "SQ_INSTS_FLAT",
+    ]
+    wanted = request(replay="iteration", passes=tuple((name, "SQ_WAVES") for name in names[:passes]))
+    made = steps(wanted, features_of("1.0"), program="rocprofv3", out="o")
+    assert [s.name for s in made] == ["timing", "pass_0"]
+    (job,) = json.loads(made[1].files["pass_0.json"])["jobs"]
+    assert job["pmc_group_interval"] == 1 and "pmc" not in job
+    groups = job["pmc_groups"]
+    assert len(groups) == turns and all("SQ_WAVES" in group for group in groups), "ratios stay within one launch"
+    for loop in range(1, 10):
+        if loop % turns:
+            met = [{tuple(groups[(i * loop + k) % turns]) for i in range(turns)} for k in range(loop)]
+            assert all(len(seen) == passes for seen in met), "every kernel of the loop meets every group"
+
+
+def test_turns_are_refused_where_the_profiler_has_none() -> None:
+    wanted = request(replay="iteration")
+    with pytest.raises(BadArgument, match="cannot let counters take turns"):
+        steps(wanted, features_of("0.6"), program="rocprofv3", out="o")
+    (turns,) = [note for note in notes(wanted, features_of("1.0")) if note.code == "turns"]
+    assert "3 groups" in turns.text
+
+
+SAMPLE = Sample(("gemm<4>(float*)", "copy"), 1, 2, {"gemm<4>(float*)": (2, 3, 9), "copy": (3, 4)})
+
+
+def test_a_sample_restricts_every_pass_to_its_kernels_and_launches_and_leaves_the_times_whole() -> None:
+    wanted = request(sample=SAMPLE, kernel="gemm|copy", launches=(1, 100))
+    timing, *passes = steps(wanted, features_of("0.4"), program="rocprofv3", out="o")
+    assert not timing.files
+    for step in passes:
+        (job,) = json.loads(step.files[f"{step.name}.json"])["jobs"]
+        assert job["kernel_include_regex"] == r"^gemm<4>\(float\*\)$|^copy$"
+        assert job["kernel_iteration_range"] == "[2-4,9]"
+        assert json.loads(step.files[f"{step.name}/sample.json"]) == {"skip": None}
+    (told,) = [note.text for note in notes(wanted, features_of(None)) if note.code == "sample"]
+    assert "2 kernels, 5 of their launches in each pass and at most 3 more" in told
+
+
+@pytest.mark.parametrize(("replay", "features"), [("iteration", features_of("1.0")), ("kernel", REPLAYER)])
+def test_turns_and_replays_are_not_restricted_to_single_launches(replay: str, features: Features) -> None:
+    """Turns need many launches; and a replay would count as a launch."""
+    for given in ({"sample": SAMPLE}, {"launches": (2, 5)}):
+        wanted = request(replay=replay, **given)
+        step = steps(wanted, features, program="rocprofv3", out="o")[1]
+        (job,) = json.loads(step.files[f"{step.name}.json"])["jobs"]
+        ranged = "kernel_iteration_range" in job
+        assert ranged == (replay == "iteration" and "launches" in given)
+    told = [note.text for note in notes(request(replay=replay, sample=SAMPLE), features) if note.code == "sample"]
+    assert len(told) == 1 and "every launch of them" in told[0]
+
+
+def test_a_running_process_is_attached_to_once_with_all_counters_in_turns() -> None:
+    wanted = request(pid=4711, attached_s=2.5, kernel="gemm")
+    (step,) = steps(wanted, features_of("7.1"), program="rocprofv3", out="/runs/1")
+    assert step.name == "pass_0" and "--" not in step.argv and COMMAND[0] not in step.argv
+    argv = list(step.argv)
+    assert argv[argv.index("--attach") + 1] == "4711"
+    assert argv[argv.index("--attach-duration-msec") + 1] == "2500"
+    assert "--attach-sync-output" not in argv
+    (job,) = json.loads(step.files["pass_0.json"])["jobs"]
+    assert len(job["pmc_groups"]) == 3 and job["kernel_include_regex"] == "gemm"
+    (newest,) = steps(wanted, features_of(None), program="rocprofv3", out="o")
+    assert "--attach-sync-output" in newest.argv
+    codes = [note.code for note in notes(wanted, features_of(None))]
+    assert codes == ["attached", "serialised", "turns"]
+
+
+def test_attaching_for_times_alone_needs_no_input_file() -> None:
+    (step,) = steps(request(pid=1, passes=()), features_of("1.1"), program="rocprofv3", out="o")
+    assert step.name == "timing" and not step.files and "--kernel-trace" in step.argv
+
+
+def test_a_version_that_cannot_attach_says_so() -> None:
+    with pytest.raises(MissingTool, match=r"rocprofv3 1.0 cannot attach.*ROCm 7.1"):
+        steps(request(pid=1), features_of("7.0"), program="rocprofv3", out="o")
+    for wrong in (request(pid=0), request(pid=1, attached_s=0.0)):
+        with pytest.raises(BadArgument, match="cannot be attached to"):
+            steps(wrong, features_of(None), program="rocprofv3", out="o")
+
+
+def test_progress_is_what_rocprofv3_prints_and_it_prints_nothing_of_kernels() -> None:
+    start = "W20260701 09:00:00.000001 4711 simple_timer.cpp:55] [rocprofv3] tool initialization :: 0.007193 sec\n"
+    middle = "my program is at step 12\n"
+    end = (
+        "W20260701 09:00:09.000001 4711 simple_timer.cpp:55] [rocprofv3] './app' :: 9.1 sec\n"
+        "E20260701 09:00:09.000002 4711 output_stream.cpp:111] Opened result file: /o/node01_1_kernel_trace.csv\n"
+        "E20260701 09:00:09.000003 4711 generateRocpd.cpp:600] Opened result file: /o/node01_1_results.db (UUID=00ff)\n"
+    )
+    assert progress("") is None and progress(middle) is None
+    assert [found.words for text in (start + middle, start * 4) if (found := progress(text))] == [
+        "the program runs"
+    ] * 2
+    ended = progress(middle + end)
+    assert ended is not None and ended.words == "the program ended, results are written" and ended.done == 0
 
 
 def test_a_pass_over_the_limits_is_refused_before_it_could_hang() -> None:

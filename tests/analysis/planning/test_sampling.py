@@ -1,0 +1,71 @@
+"""Which launches are counted: within a budget fewer launches of each configuration, then fewer kernels."""
+
+from __future__ import annotations
+
+import pytest
+from rooflens.analysis.planning.sampling import Configuration, Cost, choose
+
+STEP = [
+    *(Configuration("gemm", 100, 4e6) for _ in range(2)),
+    *(Configuration("copy", 50, 2e5) for _ in range(10)),
+    Configuration("norm", 100, 9e5),
+    Configuration("softmax", 40, 8e5),
+    Configuration("fill", 1, 10.0),
+]
+"""Two kernels with several configurations, two with one, and one that takes no time."""
+RUN_S = 10.0
+
+
+def test_every_launch_is_counted_where_that_adds_next_to_nothing() -> None:
+    chosen = choose(STEP, None, Cost(RUN_S, 0.0005), 100)
+    assert (chosen.counted, chosen.skip) == (sum(c.launches for c in STEP), 0)
+    assert len(chosen.kernels) == 5 and chosen.launches_pct == 100
+
+
+def test_five_of_each_are_counted_where_they_fit() -> None:
+    chosen = choose(STEP, None, Cost(RUN_S, 0.4), 60)
+    assert (chosen.launches, chosen.counted, chosen.time_pct) == (5, 5 * 14 + 1, 100)
+    assert chosen.estimate_s == pytest.approx(RUN_S + 0.4 * 71)
+
+
+def test_a_number_that_was_asked_for_is_taken_also_where_all_would_be_cheap() -> None:
+    assert choose(STEP, 2, Cost(RUN_S, 0.0005), 60).launches == 2
+
+
+def test_the_first_launch_is_passed_over_where_every_configuration_has_enough() -> None:
+    several = [c for c in STEP if c.launches > 5]
+    assert choose(several, 5, Cost(RUN_S, 0.01), 60).skip == 1
+    assert choose(STEP, 5, Cost(RUN_S, 0.01), 60).skip == 0, "fill is launched once"
+
+
+def test_kernels_that_take_no_time_are_left_out_first() -> None:
+    chosen = choose(STEP, None, Cost(RUN_S, 0.5), RUN_S + 0.5 * 70)
+    assert "fill" not in chosen.kernels and chosen.launches == 5
+    assert chosen.time_pct == pytest.approx(100, abs=0.01)
+
+
+@pytest.mark.parametrize(("launches_s", "each"), [(0.5, 3), (0.8, 2), (1.6, 1)])
+def test_then_fewer_launches_of_each_are_counted(launches_s: float, each: int) -> None:
+    chosen = choose(STEP, None, Cost(RUN_S, launches_s), 35)
+    assert chosen.launches == each and chosen.estimate_s <= 35
+    assert {"gemm", "copy", "norm"} <= set(chosen.kernels)
+
+
+def test_then_kernels_that_tell_little_for_what_they_cost_are_left_out() -> None:
+    """Ten configurations of ``copy`` tell less each than the one of ``softmax``, but it is among the three longest."""
+    many = [*STEP, *(Configuration(f"small{i}", 10, 1e5) for i in range(30))]
+    chosen = choose(many, None, Cost(RUN_S, 1.0), RUN_S + 15)
+    assert {"gemm", "copy", "norm"} <= set(chosen.kernels)
+    assert chosen.counted <= 15
+    assert choose(many, None, Cost(RUN_S, 1.0), RUN_S + 4).kernels == ("gemm",)
+
+
+def test_a_budget_that_nothing_fits_into_still_counts_the_longest_kernel() -> None:
+    chosen = choose(STEP, None, Cost(RUN_S, 1.0), 1)
+    assert chosen.kernels == ("gemm",) and chosen.launches == 1
+    assert chosen.estimate_s > 1
+
+
+def test_without_times_all_kernels_weigh_the_same() -> None:
+    chosen = choose([Configuration("a", 3, 0.0), Configuration("b", 3, 0.0)], None, Cost(RUN_S, 5.0), 5)
+    assert chosen.time_pct is None and len(chosen.kernels) == 1

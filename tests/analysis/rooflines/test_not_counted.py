@@ -1,0 +1,62 @@
+"""What a target can count and a profile did not is null with a reason at every kind of point, never 0."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.catalogue import targets, work
+from rooflens.analysis.catalogue.work import Operation
+from rooflens.analysis.rooflines.instruction import instruction
+from rooflens.analysis.store import Store
+from rooflens.tests.rooflines import points, publish, scene
+
+COUNTING = [
+    (target, operation)
+    for target in catalog.with_metrics()
+    if targets.gpu(target).vendor != "cpu"
+    for operation in work.family(targets.gpu(target).family, target).operations(target, "flop", "iop")
+]
+
+
+def behind(target: str, operation: Operation) -> set[str]:
+    """The counters of an operation; of a matrix type also those that tell that no matrix instruction ran."""
+    formulas = [operation.count]
+    if operation.pipe == "matrix":
+        used = work.formulas(target)["mfma_instructions"]
+        formulas += catalog.alternatives(target).get(used, (used,))
+    return set(catalog.counters_of(target, formulas))
+
+
+@pytest.mark.parametrize(("target", "operation"), COUNTING, ids=lambda v: v if isinstance(v, str) else v.name)
+def test_operations_without_their_counters_are_null_with_a_reason(
+    target: str, operation: Operation, tmp_path: Path
+) -> None:
+    manifest = publish(
+        Store(tmp_path), [{"kernel": "k", "duration_ns": 1e4}], arch=target, without=behind(target, operation),
+        vendor=targets.gpu(target).vendor,
+    )  # fmt: skip
+    found = scene(Store(tmp_path), manifest)
+    for (_, level, _), point in points(found, operation.name).items():
+        assert (point.status, point.operations, point.performance) == ("not_collected", None, None), level
+        assert point.reason is not None
+    for (_, level, _), point in points(found, operation.kind).items():
+        assert (point.status != "ok" and operation.name in str(point.reason)) or point.operations is None, level
+
+
+@pytest.mark.parametrize("target", list(dict.fromkeys(target for target, _ in COUNTING)))
+def test_zero_is_shown_where_it_was_counted(target: str, tmp_path: Path) -> None:
+    manifest = publish(Store(tmp_path), [{"kernel": "k", "duration_ns": 1e4}], arch=target)
+    for datatype in ("flop", "iop"):
+        made = points(scene(Store(tmp_path), manifest), datatype)
+        assert {(p.operations, p.performance, p.status) for p in made.values()} == {(0, 0, "ok")}
+
+
+@pytest.mark.parametrize("target", [t for t in catalog.with_metrics() if targets.gpu(t).vendor != "cpu"])
+def test_instructions_without_their_counters_are_null_with_a_reason(target: str, tmp_path: Path) -> None:
+    issue = set(catalog.counters_of(target, [work.formulas(target)["issue"]]))
+    manifest = publish(Store(tmp_path), [{"kernel": "k", "duration_ns": 1e4}], arch=target, without=issue)
+    for point in instruction(scene(Store(tmp_path), manifest), ("hbm", "l2", "vl1d", "lds")).points:
+        assert (point.status, point.operations, point.performance) == ("not_collected", None, None)
+        assert point.reason is not None

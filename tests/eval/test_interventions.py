@@ -1,0 +1,198 @@
+"""Kernels with measured interventions: the same every time, right as source, and scored by what was measured."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.store import Store
+from rooflens.tools.import_profile import import_profile
+
+from .conftest import EVAL
+
+sys.path.insert(0, str(EVAL))
+import evaluate
+from interventions import diagnoses, merge, scoring, suite
+from interventions.scoring import Measured, Said, Truth
+
+SOURCES = EVAL / "interventions"
+KERNELS = Path(__file__).resolve().parents[2] / "examples" / "kernels"
+HIP = Path(__file__).resolve().parents[1] / "examples"
+
+
+def truth(*measured: Measured, level: str = "hbm") -> Truth:
+    return Truth("k", "tuning", "memory", level, 100.0, measured)
+
+
+def said(subsystem: str, confidence: float = 0.9, **bounds: float) -> Said:
+    return Said(subsystem, confidence, bounds)
+
+
+def test_the_same_kernels_are_drawn_every_time_and_each_once(tmp_path: Path) -> None:
+    suite.write(tmp_path / "a", 4)
+    suite.write(tmp_path / "b", 4)
+    first = [path.read_text() for path in sorted((tmp_path / "a").glob("*.cu"))]
+    assert first == [path.read_text() for path in sorted((tmp_path / "b").glob("*.cu"))]
+    bases = re.findall(r'\{"(s\dk\d+)", "base"', "".join(first))
+    assert len(bases) == len(set(bases)) >= 300
+    assert suite.suite("tuning") != suite.suite("held_out")
+
+
+def test_every_intervention_changes_something_and_is_explained() -> None:
+    stated = {what.split(".")[0] for what in scoring._table()}
+    for half in suite.HALVES:
+        for launch in suite.suite(half):
+            base, *others = suite.variants(launch)
+            assert base.launch == launch
+            assert all(v.launch != launch for v in others), launch
+            assert {v.what for v in others} <= stated
+
+
+def test_fixes_keep_the_number_of_steps_of_all_threads() -> None:
+    for half in suite.HALVES:
+        for launch in suite.suite(half):
+            for v in suite.variants(launch):
+                if v.keeps_work and v.what not in ("more_in_flight", "wider_loads"):
+                    assert steps(v.launch) == steps(launch), (launch, v.what)
+
+
+def steps(one: suite.Launch) -> int:
+    return one.grid * one.demand.threads * one.shape.rounds * one.shape.steps
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source file with a small kernel of many families."""
+    small = {}
+    for name, launch in zip(suite.names("tuning"), suite.suite("tuning"), strict=True):
+        if launch.scaled and launch.shape.members == 1 and launch.grid % suite.UNITS == 0:
+            small.setdefault(launch.family, (name, launch))
+    file = tmp_path_factory.mktemp("interventions") / "few.cu"
+    file.write_text(suite.source(list(small.values())[::5]))
+    return file
+
+
+def test_every_fix_counts_what_its_kernel_counts_on_an_emulated_device(few: Path) -> None:
+    compiler = next((found for name in ("g++", "clang++", "clang++-22") if (found := shutil.which(name))), None)
+    if compiler is None:
+        pytest.skip("needs a C++20 compiler (g++ or clang++)")
+    words = ["-std=c++20", "-O1", "-w", "-x", "c++", "-D__HIP_PLATFORM_AMD__"]
+    words += [f"-I{folder}" for folder in (SOURCES, KERNELS, HIP / "emulated_hip")]
+    program = few.parent / "interventions"
+    built = subprocess.run(
+        [compiler, *words, str(few), str(SOURCES / "main.cu"), "-o", str(program)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([program, "check"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("0 of ")
+
+
+def test_the_source_compiles_for_the_mi300_without_warnings(few: Path) -> None:
+    compiler = shutil.which("clang-22")
+    if compiler is None:
+        pytest.skip("needs clang-22 with the AMDGPU back end")
+    words = ["-x", "hip", "--offload-arch=gfx942", "--cuda-device-only", "-S", "-std=c++20", "-O3", "-Wall", "-Wextra"]
+    words += ["-Werror", "-D__HIP_PLATFORM_AMD__", "-nogpuinc", "-nogpulib"]
+    words += ["-include", "__clang_hip_runtime_wrapper.h", "-o", str(few.parent / "few.s")]
+    words += [f"-I{folder}" for folder in (SOURCES, KERNELS, HIP / "declared_hip")]
+    done = subprocess.run([compiler, *words, str(few)], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_verdict_matters_beside_the_best_of_its_kind() -> None:
+    t = truth(
+        Measured("unit_stride", 6.0, True), Measured("more_in_flight", 3.0, True), Measured("no_loads", 20.0, False)
+    )
+    assert scoring.matters(t, "vl1d")
+    assert not scoring.matters(t, "latency")  # three times as fast, where six times was to be had
+    assert scoring.helped(t, "latency")
+    assert not scoring.helped(t, "valu")
+
+
+def test_a_removal_counts_for_the_levels_that_its_loads_reach() -> None:
+    gone = Measured("no_loads", 5.0, False)
+    assert scoring.matters(truth(gone), "hbm")
+    assert not scoring.matters(truth(gone, level="l1"), "hbm")
+    assert scoring.matters(truth(gone, level="l1"), "vl1d")
+
+
+def test_only_sure_verdicts_that_nothing_supports_are_wrong_and_sure() -> None:
+    t = truth(Measured("no_fma", 2.0, False))
+    assert scoring.wrong_and_sure(t, said("hbm", 0.7))
+    assert not scoring.wrong_and_sure(t, said("hbm", 0.69))
+    assert not scoring.wrong_and_sure(t, said("valu", 0.95))
+    assert scoring.wrong_and_sure(truth(Measured("no_fma", 1.1, False)), said("valu", 0.95))  # nothing helps
+
+
+def test_bounds_are_held_against_fixes_of_their_subsystem_alone() -> None:
+    t = truth(
+        Measured("unit_stride", 3.0, True), Measured("sorted_lanes", 9.0, True), Measured("no_loads", 30.0, False)
+    )
+    assert scoring.bounded(t, said("vl1d", vl1d=2.0, valu=1.0)) == [("vl1d", "unit_stride", 2.0, 3.0)]
+    found = scoring.scores([(t, said("vl1d", vl1d=2.0)), (t, said("vl1d", vl1d=6.0))])
+    assert (found["bounds"], found["bounds_below_a_fix"], found["median_bound_over_gain"]) == (
+        2,
+        1,
+        pytest.approx(4 / 3),
+    )
+
+
+def test_calibration_tells_how_often_verdicts_of_a_confidence_matter() -> None:
+    t = truth(Measured("no_fma", 2.0, False))
+    found = scoring.scores([(t, said("valu", 0.95)), (t, said("hbm", 0.97)), (t, said("hbm", 0.3))])
+    assert found["matters_pct"] == pytest.approx(100 / 3)
+    assert [(c["confidence"], c["kernels"], c["matters_pct"]) for c in found["calibration"]] == [
+        ("0.3-0.4", 1, 0.0), ("0.9-1.0", 2, 50.0),
+    ]  # fmt: skip
+
+
+def test_a_fix_that_counts_something_else_is_no_truth(tmp_path: Path) -> None:
+    name = suite.names("tuning")[0]
+    file = tmp_path / "times.csv"
+    columns = "kernel,what,keeps_work,time_us,counted\n"
+    file.write_text(columns + f"{name},base,1,100,7\n{name},more_in_flight,1,50,8\n{name},in_l1,0,40,7\n")
+    (found,) = scoring.truths(file)
+    assert [m.what for m in found.measured] == ["in_l1"]
+    assert scoring.unlike(file) == [f"{name} more_in_flight"]
+
+
+def test_a_page_whose_launches_are_in_another_order_is_refused(tmp_path: Path) -> None:
+    page, order = tmp_path / "page.csv", tmp_path / "order.txt"
+    rows = [
+        ["ID", "Kernel Name", "Grid Size", "Block Size"],
+        ["", "", "", ""],
+        ["0", "demand", "(8, 1, 1)", "(64, 1, 1)"],
+    ]
+    with page.open("w", newline="") as text:
+        csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)
+    order.write_text("s1k000 8 64\n")
+    assert merge.launches(page, order)[2][0][1] == "s1k000"
+    order.write_text("s1k001 16 64\n")
+    with pytest.raises(ValueError, match="s1k001"):
+        merge.launches(page, order)
+
+
+def test_the_recording_is_whole_and_every_fix_in_it_keeps_the_work() -> None:
+    truths = scoring.truths(diagnoses.TIMES)
+    assert len(truths) >= 300
+    assert {t.half for t in truths} == set(suite.HALVES)
+    assert scoring.unlike(diagnoses.TIMES) == []
+    assert all(t.time_us > 0 for t in truths)
+
+
+def test_no_verdict_on_the_recording_is_wrong_and_sure_and_no_bound_is_below_a_fix(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    import_profile(store, str(diagnoses.COUNTERS), name=diagnoses.NAME)
+    found = diagnoses.scores(diagnoses.recorded(store))
+    assert len(found["wrong_and_sure"]) <= evaluate.MOST_WRONG_AND_SURE
+    assert len(found["bounds_below_a_fix"]) <= evaluate.MOST_BOUNDS_BELOW
+    for half, floor in evaluate.INTERVENTION_FLOORS.items():
+        assert found["halves"][half]["matters_pct"] >= floor
+        assert found["halves"][half]["median_bound_over_gain"] < 2

@@ -1,0 +1,55 @@
+"""Reading one message: what is well formed passes, everything else gets the error it is owed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from rooflens.server import messages
+from rooflens.tests.server.malformed import MALFORMED
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_message_gets_the_error_it_is_owed(name: str) -> None:
+    raw, expected = MALFORMED[name]
+    found = messages.read(raw)
+    assert isinstance(found, messages.Refused)
+    assert (found.answer and (found.answer.error.code, found.answer.id)) == expected
+    if found.answer:
+        assert json.loads(messages.encoded(found.answer))["id"] == (expected or (0, 0))[1]
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}\r', JSONRPCRequest),
+        (b'{"jsonrpc":"2.0","id":"x","method":"a","params":{"t":"\\ud83d\\ude00"}}', JSONRPCRequest),
+        (b'{"jsonrpc":"2.0","method":"a","params":{}}', JSONRPCNotification),
+        (b'{"jsonrpc":"2.0","id":1,"result":{}}', JSONRPCResponse),
+    ],
+)
+def test_a_well_formed_message_passes(raw: bytes, kind: type) -> None:
+    assert isinstance(messages.read(raw), kind)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise(raw: bytes) -> None:
+    messages.read(raw)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error"]), inner)
+        ),
+    )
+)
+def test_no_json_raises_and_every_answer_can_be_written(value: object) -> None:
+    found = messages.read(json.dumps(value).encode())
+    if isinstance(found, messages.Refused) and found.answer:
+        json.loads(messages.encoded(found.answer))

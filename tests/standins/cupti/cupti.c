@@ -1,0 +1,205 @@
+/* A stand-in for libcupti and the driver above it, see README.md. The program calls standin_... where it would call
+ * CUDA or NVTX; what it then hands over follows CUPTI's rules: a buffer is delivered when it is full or asked for, and
+ * only with FLUSH_FORCED while a kernel in it still runs. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <cupti_activity.h>
+#include <cupti_driver_cbid.h>
+#include <cupti_runtime_cbid.h>
+#include <cupti_version.h>
+
+static CUpti_BuffersCallbackRequestFunc request;
+static CUpti_BuffersCallbackCompleteFunc complete;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t *buffer;
+static size_t size, used, dropped;
+static int running; /* kernels in the buffer that have not ended */
+static char enabled[64], runtime_calls[64], driver_calls[64];
+
+static size_t size_of(CUpti_ActivityKind kind)
+{
+    switch (kind) {
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return sizeof(CUpti_ActivityKernelNewest);
+    case CUPTI_ACTIVITY_KIND_MARKER: return sizeof(CUpti_ActivityMarker2);
+    case CUPTI_ACTIVITY_KIND_DEVICE: return sizeof(CUpti_ActivityDevice5);
+    default: return sizeof(CUpti_ActivityAPI);
+    }
+}
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+static void deliver(void)
+{
+    if (!buffer)
+        return;
+    uint8_t *full = buffer;
+    size_t valid = used;
+    buffer = NULL;
+    used = running = 0;
+    complete(NULL, 0, full, size, valid);
+}
+static void *place(CUpti_ActivityKind kind)
+{
+    size_t bytes = size_of(kind);
+    if (!request)
+        return NULL;
+    if (buffer && used + bytes > size)
+        deliver();
+    if (!buffer) {
+        size_t most;
+        request(&buffer, &size, &most);
+        if (!size) {
+            dropped++;
+            buffer = NULL;
+            return NULL;
+        }
+    }
+    CUpti_Activity *record = memset(buffer + used, 0, bytes);
+    record->kind = kind;
+    used += bytes;
+    return record;
+}
+
+CUptiResult cuptiGetVersion(uint32_t *version)
+{
+    *version = getenv("STANDIN_VERSION") ? (uint32_t)atoi(getenv("STANDIN_VERSION")) : CUPTI_API_VERSION;
+    return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
+{
+    *text = result == CUPTI_SUCCESS ? "CUPTI_SUCCESS" : "CUPTI_ERROR_NOT_INITIALIZED";
+    return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetTimestamp(uint64_t *timestamp) { *timestamp = now(); return CUPTI_SUCCESS; }
+CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) { (void)type; return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc a, CUpti_BuffersCallbackCompleteFunc b)
+{
+    if (getenv("STANDIN_FAILS"))
+        return CUPTI_ERROR_NOT_INITIALIZED;
+    request = a;
+    complete = b;
+    return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
+{
+    enabled[kind] = 1;
+    if (kind == CUPTI_ACTIVITY_KIND_DEVICE) {
+        CUpti_ActivityDevice5 *device = place(kind);
+        const char *first = getenv("CUDA_VISIBLE_DEVICES");
+        device->id = 0;
+        device->name = "Stand-in GPU";
+        device->computeCapabilityMajor = 9;
+        device->numMultiprocessors = 132;
+        device->coreClockRate = 1980000;
+        device->globalMemorySize = 1ull << 37;
+        memset(&device->uuid, first ? first[0] : '0', sizeof device->uuid);
+    }
+    return CUPTI_SUCCESS;
+}
+#if CUPTI_API_VERSION >= 24
+CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t on) { runtime_calls[cbid] = (char)on; return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t on) { driver_calls[cbid] = (char)on; return CUPTI_SUCCESS; }
+#endif
+CUptiResult cuptiActivityGetNextRecord(uint8_t *from, size_t valid, CUpti_Activity **record)
+{
+    uint8_t *next = *record ? (uint8_t *)*record + size_of((*record)->kind) : from;
+    if (next >= from + valid)
+        return CUPTI_ERROR_MAX_LIMIT_REACHED;
+    *record = (CUpti_Activity *)next;
+    return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *count)
+{
+    (void)context, (void)stream;
+    *count = dropped;
+    dropped = 0;
+    return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityFlushAll(uint32_t flag)
+{
+    pthread_mutex_lock(&lock);
+    if (!running || flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)
+        deliver();
+    pthread_mutex_unlock(&lock);
+    return CUPTI_SUCCESS;
+}
+
+/* ---- what a program calls ---- */
+
+void standin_init(void) /* cuInit */
+{
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+    int (*initialize)(void) = library ? (int (*)(void))dlsym(library, "InitializeInjection") : NULL;
+    if (path && !initialize)
+        fprintf(stderr, "injection failed: %s\n", dlerror());
+    if (initialize && !initialize())
+        abort(); /* the driver does not start then */
+}
+static void call(CUpti_ActivityKind kind, CUpti_CallbackId cbid, uint32_t correlation)
+{
+    char *calls = kind == CUPTI_ACTIVITY_KIND_DRIVER ? driver_calls : runtime_calls;
+    CUpti_ActivityAPI *record = enabled[kind] || calls[cbid] ? place(kind) : NULL;
+    if (!record)
+        return;
+    record->cbid = cbid;
+    record->start = now();
+    record->end = record->start + 1000;
+    record->threadId = (uint32_t)syscall(SYS_gettid);
+    record->correlationId = correlation;
+}
+void standin_launch(const char *name, int grid, int block, int shared, int ended)
+{
+    static uint32_t correlation;
+    pthread_mutex_lock(&lock);
+    call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc, ++correlation);
+    call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, ++correlation);
+    CUpti_ActivityKernel8 *record = enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] ? place(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) : NULL;
+    if (record) {
+        record->name = name;
+        record->start = ended ? now() : 0;
+        record->end = ended ? record->start + 5000 : 0;
+        running += !ended;
+        record->streamId = 7;
+        record->gridX = grid;
+        record->gridY = record->gridZ = record->blockY = record->blockZ = 1;
+        record->blockX = block;
+        record->registersPerThread = 40;
+        record->staticSharedMemory = shared;
+        record->dynamicSharedMemory = 16;
+        record->clusterX = 2;
+        record->clusterY = record->clusterZ = 1;
+        record->correlationId = correlation;
+    }
+    pthread_mutex_unlock(&lock);
+}
+static uint32_t mark(uint32_t id, CUpti_ActivityFlag flag, const char *name)
+{
+    static uint32_t last;
+    pthread_mutex_lock(&lock);
+    CUpti_ActivityMarker2 *record = enabled[CUPTI_ACTIVITY_KIND_MARKER] ? place(CUPTI_ACTIVITY_KIND_MARKER) : NULL;
+    id = id ? id : ++last;
+    if (record) {
+        record->flags = flag;
+        record->timestamp = now();
+        record->id = id;
+        record->objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
+        record->objectId.pt.processId = (uint32_t)getpid();
+        record->objectId.pt.threadId = (uint32_t)syscall(SYS_gettid);
+        record->name = name;
+    }
+    pthread_mutex_unlock(&lock);
+    return id;
+}
+uint32_t standin_push(const char *name) { return mark(0, CUPTI_ACTIVITY_FLAG_MARKER_START, name); }
+void standin_pop(uint32_t id) { mark(id, CUPTI_ACTIVITY_FLAG_MARKER_END, NULL); }

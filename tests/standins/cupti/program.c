@@ -1,0 +1,53 @@
+/* A program with kernels and ranges for the stand-in of CUPTI: program LAUNCHES HOW
+ * HOW: return, exit (from a thread), _exit (at once), sleep (long after), running (a kernel never ends), fork */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void standin_init(void);
+void standin_launch(const char *name, int grid, int block, int shared, int ended);
+uint32_t standin_push(const char *name);
+void standin_pop(uint32_t id);
+
+static const char *const KERNEL = "_Z4axpyIfLi4EEvPT_S0_f";
+
+static void *backward(void *unused)
+{
+    standin_launch("backward", 8, 64, 0, 1);
+    return unused;
+}
+int main(int count, char **words)
+{
+    int launches = atoi(words[1]);
+    const char *how = count > 2 ? words[2] : "return";
+    standin_init();
+    uint32_t step = standin_push("step");
+    standin_launch(KERNEL, 1024, 256, 48, 1);
+    uint32_t inner = standin_push("inner\033[31m");
+    for (int i = 0; i < launches; i++)
+        standin_launch(KERNEL, i % 2 ? 512 : 1024, 128, 0, 1);
+    standin_pop(inner);
+    pthread_t thread;
+    pthread_create(&thread, NULL, backward, NULL);
+    pthread_join(thread, NULL);
+    standin_pop(step);
+    standin_launch("after", 1, 32, 0, strcmp(how, "running") != 0);
+    printf("launched %d\n", launches + 3);
+    fflush(stdout);
+    if (!strcmp(how, "_exit"))
+        _exit(3);
+    if (!strcmp(how, "sleep"))
+        sleep(60);
+    if (!strcmp(how, "quick"))
+        quick_exit(0);
+    if (!strcmp(how, "fork")) {
+        if (!fork())
+            exit(0);
+        wait(NULL);
+    }
+    return 0;
+}

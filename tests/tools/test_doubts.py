@@ -1,0 +1,164 @@
+"""Doubts of real profiles arrive in the answer of every tool, with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rooflens.analysis.doubts import Doubt
+from rooflens.analysis.store import Store
+from rooflens.analysis.workload import Workload
+from rooflens.server import render
+from rooflens.tools.compare_workloads import compare_workloads
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.compute_occupancy import compute_occupancy
+from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.list_workloads import list_workloads
+from rooflens.tools.plot import plot
+from rooflens.tools.results import Result, Table
+from rooflens.tools.sql.tables import metric_rows
+
+COLLECTING = "cycles of collecting"
+PROFILES = {
+    "cycles": "workloads/join_type_grid/MI300X_A1",
+    "many": "workloads38/torch_trace__MI300X_A1",
+    "ryzen": "workloads38/vcopy__RDNA35_HALO",
+    "mixbench": "workloads/mixbench/MI200",
+    "registers": "workloads/synth_a/MI350",
+    "h200": "ncu/h200_labelled_raw.csv",
+}
+
+
+@pytest.fixture(scope="module")
+def store(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("doubted"))
+    for name, path in PROFILES.items():
+        import_profile(store, str(shared / path), name=name)
+    return store
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def text(result: Result) -> str:
+    return render.text(result)
+
+
+def test_percentages_of_cycles_are_suspect_and_times_and_rates_are_not(store: Store) -> None:
+    metrics = ["valu.utilization_pct", "dispatch.duration_ns", "fabric.read_bw_gbs", "l2.bw_gbs", "dispatch.gpu_cycles"]
+    answer = compute_metrics(store, "cycles", metrics)
+    found = {row["name"]: row for row in rows(answer.table)}
+    assert {name: row["status"] for name, row in found.items()} == {
+        "valu.utilization_pct": "suspect", "dispatch.gpu_cycles": "suspect",
+        "dispatch.duration_ns": "ok", "fabric.read_bw_gbs": "ok", "l2.bw_gbs": "ok",
+    }  # fmt: skip
+    assert COLLECTING in found["valu.utilization_pct"]["reason"]
+    assert any(COLLECTING in note for note in answer.notes)
+    beside = found["valu.utilization_pct"]
+    cycles, time_ns = found["dispatch.gpu_cycles"]["avg"], found["dispatch.duration_ns"]["avg"]
+    assert beside["of_time"] == pytest.approx(beside["avg"] * cycles / (time_ns * 2.1), rel=1e-6)
+    assert found["l2.bw_gbs"]["of_time"] is None
+
+
+def test_sql_has_the_status_too(store: Store) -> None:
+    with Workload.open(store, "many") as opened:
+        found = [r for r in metric_rows(opened) if r["metric"] == "salu.utilization_pct" and r["value"] is not None]
+    assert found and all(r["status"] == "suspect" and COLLECTING in r["reason"] for r in found)
+
+
+def test_busy_cycles_of_the_roofline_are_suspect_and_its_points_by_time_are_not(store: Store) -> None:
+    answer = compute_roofline(store, "cycles")
+    (pipes,) = rows(answer.pipes)
+    assert pipes["status"] == "suspect"
+    assert "_busy" in pipes["reason"] and COLLECTING in pipes["reason"] and "hbm" not in pipes["reason"]
+    assert all(COLLECTING not in (point["reason"] or "") for point in rows(answer.points))
+    assert COLLECTING in text(answer)
+
+
+def test_achieved_occupancy_counted_per_cycle_is_suspect(store: Store) -> None:
+    answer = compute_occupancy(store, workload="cycles")
+    assert answer.status == "suspect" and answer.achieved_pct is not None
+    assert COLLECTING in rows(answer.kernels)[0]["reason"] and any(COLLECTING in note for note in answer.notes)
+
+
+def test_occupancy_of_registers_that_a_profiler_halves_is_suspect(store: Store) -> None:
+    answer = compute_occupancy(store, workload="registers")
+    assert answer.status == "suspect" and any("half of the vector registers" in note for note in answer.notes)
+
+
+def test_evidence_is_suspect_and_a_verdict_on_it_is_never_confident(store: Store) -> None:
+    answer = diagnose_bottleneck(store, "cycles")
+    (one,) = answer.kernels
+    # Waves per cycle are too few where 280,000 cycles of collecting are counted with the kernel's own.
+    assert one.verdict.subsystem == "occupancy" and one.verdict.doubt and one.verdict.confidence <= 0.65
+    leading = one.findings[0]
+    assert any(e.status == "suspect" and e.reason and e.reason.code == "doubted" for e in leading.evidence)
+    assert any("figures that decide are doubted" in note for note in answer.notes)
+
+
+def test_replays_whose_times_differ_make_suspect_what_joins_them(store: Store) -> None:
+    found = rows(compute_metrics(store, "mixbench", ["*"], limit=1000).table)
+    joining = [row for row in found if row["status"] == "suspect" and "joins replays" in row["reason"]]
+    assert joining
+    assert next(row for row in found if row["name"] == "dispatch.duration_ns")["status"] == "ok"
+
+
+def test_a_counter_that_did_not_count_is_told(store: Store) -> None:
+    found = rows(compute_metrics(store, "ryzen", ["*"], limit=1000).table)
+    assert any(row["reason"] and "TCP_REQ_sum did not count" in row["reason"] for row in found)
+
+
+def test_an_impossible_figure_makes_its_block_suspect_and_names_the_remedy(store: Store) -> None:
+    impossible = rows(compute_metrics(store, "h200", ["l2.hit_rate_pct"], by_kernel=True).table)
+    kernel = next(row["kernel"] for row in impossible if row["status"] == "impossible")
+    answer = compute_metrics(store, "h200", ["l2"], kernel=kernel)
+    found = {row["name"]: row for row in rows(answer.table)}
+    assert {found[name]["status"] for name in ("l2.misses", "l2.req", "l2.partition_traffic_pct")} == {"suspect"}
+    assert "collect them in one pass" in found["l2.misses"]["reason"]
+    assert found["l2.client_hit_rate_pct"]["status"] == "undefined", "no lookups: there is nothing to doubt"
+    assert found["l2.utilization_pct"]["status"] == "ok", "another stage of the cache"
+    (plan,) = [call for call in answer.next if call.tool == "plan_profile"]
+    assert plan.arguments == {"gpu": "sm_90", "metrics": ["l2.hit_rate_pct"]}
+    sound = next(row["kernel"] for row in impossible if "hbm_copy" in row["kernel"])
+    assert {row["status"] for row in rows(compute_metrics(store, "h200", ["l2"], kernel=sound).table)} == {"ok"}
+
+
+def test_a_comparison_tells_which_of_its_quantities_are_suspect(store: Store) -> None:
+    answer = compare_workloads(store, "cycles", "cycles", detail="full")
+    assert answer.metrics is None or all(row["status"] in ("ok", "suspect") for row in rows(answer.metrics))
+    assert rows(answer.kernels)[0]["status"] == "ok", "the times are sound"
+    assert any("suspect are" in note and COLLECTING in note for note in answer.notes)
+    assert answer.explanation is not None
+    assert {row["term"]: row["status"] for row in rows(answer.explanation)}["clock"] == "suspect"
+
+
+def test_times_that_are_doubted_decide_nothing(store: Store, tmp_path: Path) -> None:
+    manifest = store.resolve("h200")
+    told = manifest.model_copy(update={"doubts": [], "name": "times"})
+    wrong = told.model_copy(update={"doubts": [Doubt("clock", "the times are of another run", times=True)]})
+    other = Store(tmp_path / "store")
+    for one in (told, wrong):
+        with other.draft() as folder:
+            for file in (store.root / f"workload={manifest.id}").glob("*.parquet"):
+                (folder / file.name).write_bytes(file.read_bytes())
+            done = other.publish(folder, one)
+    listed = rows(list_workloads(other, done.id).table)
+    assert {(row["status"], row["reason"]) for row in listed} == {("suspect", "the times are of another run")}
+    answer = compare_workloads(other, done.id, done.id)
+    assert answer.verdict == "inconclusive" and "the times are of another run" in answer.summary
+    assert rows(answer.kernels)[0]["status"] == "suspect"
+    assert {row["status"] for row in rows(list_workloads(store, "h200").table)} == {"ok"}
+
+
+@pytest.mark.parametrize("kind", ["speed_of_light", "occupancy"])
+def test_pictures_say_why_they_are_doubtful(kind: Any, store: Store) -> None:
+    assert COLLECTING in text(plot(store, kind, "cycles"))
+
+
+def test_an_answer_shows_numbers_of_a_column_in_one_format(store: Store) -> None:
+    shown = text(compute_metrics(store, "h200", ["l2.misses", "l2.req"], by_kernel=True))
+    assert "e+0" not in shown
