@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs bench eval clean
+.PHONY: demo test lint docs bench eval fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -40,6 +40,10 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 $(VENV)/tested: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/installed
+
+# Spoilt profiles of every format for FUZZ_SECONDS each (60), with random seeds; see docs/fuzzing.md.
+fuzz: $(VENV)/tested
+	$(BIN)/python -m rooflens.tests.fuzz.run
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -10,6 +10,7 @@ import argparse
 import sys
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def metrics() -> str:
         "# Metrics\n",
         "Source: `analysis/catalogue/metrics/*.toml`. The value of a dispatch is the formula; several dispatches give "
         "sum(numerator) / sum(denominator). `<norm>` is the chosen normalisation: launches, waves, busy cycles or "
-        "seconds. Ids of the AMD targets are those of rocprof-compute 3.3; where targets differ, each is named.\n",
+        "seconds. Ids of the AMD targets are those of rocprof-compute 3.3, and of 3.8 where they differ; where targets "
+        "differ, each is named.\n",
     ]
     targets = catalog.with_metrics()
     lines += [
@@ -65,7 +67,7 @@ def _entry(on: dict[str, catalog.Metric], targets: list[str]) -> list[str]:
     lines = [
         f"### {first.name}\n",
         f"{first.title}. {first.description}\n",
-        f"- id {_per_target({t: m.id for t, m in on.items()})}; unit {unit}{better}{where}",
+        f"- id {_per_target({t: _ids(m) for t, m in on.items()})}; unit {unit}{better}{where}",
     ]
     lines.append(f"- formula {_per_target({t: '`' + _formula(m) + '`' for t, m in on.items()})}")
     if any(m.peak for m in on.values()):
@@ -73,6 +75,13 @@ def _entry(on: dict[str, catalog.Metric], targets: list[str]) -> list[str]:
     if first.finish:
         lines.append(f"- then `{' '.join(first.finish.split())}`")
     return [*lines, ""]
+
+
+def _ids(metric: catalog.Metric) -> str:
+    """The id, and what the newer release calls it where that differs."""
+    if metric.release:
+        return f"{metric.newer_id or metric.id} (only in {metric.release})"
+    return f"{metric.id} (3.8: {metric.newer_id})" if metric.newer_id else metric.id
 
 
 def _formula(metric: catalog.Metric) -> str:
@@ -115,10 +124,10 @@ def _parameter(name: str, field: Any) -> str:
     return f"| {name} | {default} | {(field.description or '').replace('|', chr(92) + '|')} |"
 
 
-def deviations() -> str:
-    """Where our figures differ from rocprof-compute 3.3.0 on purpose."""
-    data = tomllib.loads((HERE / "deviations.toml").read_text(encoding="utf-8"))
-    lines = ["# Deliberate differences from rocprof-compute 3.3.0\n", data["introduction"].strip() + "\n"]
+def deviations(stem: str) -> str:
+    """Where our figures differ from those of a release of rocprof-compute on purpose."""
+    data = tomllib.loads((HERE / f"{stem}.toml").read_text(encoding="utf-8"))
+    lines = [f"# {data['title']}\n", data["introduction"].strip() + "\n"]
     for kind, text in data["kinds"].items():
         lines += [
             f"\n## {text['title']}\n",
@@ -133,7 +142,8 @@ def deviations() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "metrics.md": metrics, "schema.md": sql_schema, "tools.md": tools, "deviations.md": deviations,
+    "metrics.md": metrics, "schema.md": sql_schema, "tools.md": tools,
+    "deviations.md": partial(deviations, "deviations"), "deviations_38.md": partial(deviations, "deviations_38"),
 }  # fmt: skip
 
 
