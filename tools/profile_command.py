@@ -87,7 +87,9 @@ def profile_command(
         float | None,
         Field(gt=0, le=LONGEST_RUN_S, description="seconds for everything, kept by counting less; default: up to 90"),
     ] = None,
-    range: Annotated[Reference | None, Field(description="count only in this range (ROCTX)")] = None,
+    range: Annotated[
+        Reference | None, Field(description="count only in this range (NVTX, ROCTX): name or path")
+    ] = None,
     replay: Replay = "auto",
     repeats: Annotated[
         int, Field(ge=1, le=1000, description="runs of the program for times, beside those for counters")
@@ -230,12 +232,13 @@ def _arranged(
 
 
 def _check_range(driver: Driver, request: Request, *, sampled: bool) -> None:
-    """BadArgument where launches within a range cannot be told from others: by number, of the run for times."""
-    if request.range is None or (sampled and driver.REPLAY == request.replay == "application"):
+    """BadArgument where launches within a range cannot be told from others: by its name, or by number in a run for
+    times."""
+    if request.range is None or driver.RANGES or (sampled and driver.REPLAY == request.replay == "application"):
         return
     raise BadArgument(
         f"{driver.NAME} cannot hold counting to a range like this",
-        "it takes rocprofv3, a run for each pass, and no launches=[first, last]",
+        "it takes ncu, or rocprofv3 with a run for each pass and no launches=[first, last]",
         "Leave range out and select after the profile: dispatches.range_id names the range of every launch",
     )
 
