@@ -128,8 +128,8 @@ def plan_profile(
     pid: Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")] = None,
     detail: Detail = "summary",
 ) -> PlanResult:
-    """Passes of counters that metrics take on a GPU, how often the program runs, and the exact profiler commands to
-    run by hand on another machine (detail="full": with input files). Runs nothing."""
+    """Passes of counters that metrics take on a GPU, how often the program runs, and the exact commands to run by hand
+    on another machine (detail="full": with input files)."""
     target, facts = _device(gpu)
     driver = drivers.chosen(profiler, targets.gpu(target).vendor)
     features = driver.features_of(profiler_version)

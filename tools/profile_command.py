@@ -100,9 +100,8 @@ def profile_command(
     change: ChangeText = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Run a program for its times, then count the launches that make up 95 % of them, and store it as a workload.
-    Answers within wait_s (at most 50), else with a run_id for get_run; the run goes on, also if this call is cancelled.
-    """
+    """Run a program for its times, then count the launches that make up 95 % of them; a workload in the store. What
+    takes longer than wait_s goes on, also if this call is cancelled: get_run tells."""
     label, tags = checked_labels(name, tags)
     given = env or {}
     environment = inherited(os.environ)
