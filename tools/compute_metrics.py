@@ -60,8 +60,8 @@ def compute_metrics(
     by: Annotated[
         By | None,
         Field(
-            description="rows: kernels, launch configurations (#1.2), operators, or ranges (NVTX, ROCTX) by path or name "
-            "with all within"
+            description="rows: kernels, launch configurations (#1.2), operators, or ranges (NVTX, ROCTX) by path or "
+            "name with all within"
         ),
     ] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
