@@ -144,10 +144,10 @@ def refuse(request: Request, profiler: str, *fields: str) -> None:
         )
 
 
-def refuse_attaching(request: Request, profiler: str, why: str) -> None:
+def refuse_attaching(request: Request, profiler: str, why: str, fix: str = "Give the command to start instead") -> None:
     """BadArgument where the request names a running process, which this profiler (version) cannot attach to."""
     if request.pid is not None:
-        raise BadArgument(f"{profiler} cannot attach to a running process", why, "Give the command to start instead")
+        raise BadArgument(f"{profiler} cannot attach to a running process", why, fix)
 
 
 def refuse_replay(request: Request, profiler: str, *known: Replay) -> None:

@@ -59,6 +59,15 @@ _PROFILING = re.compile(
 """A launch that is being measured; releases before 2022 do not number them, and the total stands where it is known."""
 _PERCENT = re.compile(r"(?:\A ?|\.{4})(\d{1,3})%")
 _PASSES = re.compile(r" - (\d{1,6}) pass")
+_NO_ATTACHING = (
+    "ncu --mode=attach reaches only programs that were started with ncu --mode=launch, which holds them at their first "
+    "CUDA call and leaves out their child processes, such as the engines of vLLM and SGLang"
+)
+_INSTEAD = (
+    "Start it anew: profile_command(command=[a script that starts it and sends requests], budget_s=120) counts, "
+    "metrics=[] records times and ranges alone at next to no cost; at the end of budget_s it is ended, and what was "
+    "measured by then is kept. Or profile a script that runs the same model without a server"
+)
 _LONGEST = 100_000
 """Of one argument; Linux takes 131,072 bytes."""
 
@@ -112,7 +121,7 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     program anew, so the caches stay as the program has them.
     """
     refuse_replay(request, NAME, "kernel", "application")
-    refuse_attaching(request, NAME, "ncu --mode=attach reaches only programs that were started with ncu --mode=launch")
+    refuse_attaching(request, NAME, _NO_ATTACHING, _INSTEAD)
     refused = left_out(request, features)
     wanted = (c for counters in request.passes for c in counters if c not in refused)
     metrics = tuple(dict.fromkeys([_DURATION, *wanted]))
