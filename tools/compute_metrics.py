@@ -10,6 +10,7 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.formula import references
 from ..analysis.engine import evaluation as engine
+from ..analysis.engine import launched_by
 from ..analysis.engine.by_time import by_time
 from ..analysis.engine.compile import scattered
 from ..analysis.engine.evaluation import View
@@ -36,7 +37,8 @@ _FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None}
 _OF_TIME = {"of_time": "%"}
 """Beside percentages of cycles that are too low: the same of the time, at least."""
 _SHOWN = 4
-By = Literal["kernel", "launch", "operator"]
+By = Literal["kernel", "launch", "operator", "range", "range_name"]
+_PARTS: dict[By, launched_by.Part] = {"operator": "operator", "range": "range", "range_name": "range_name"}
 
 
 class MetricsResult(Result):
@@ -57,7 +59,10 @@ def compute_metrics(
     kernel: KernelName = None,
     by: Annotated[
         By | None,
-        Field(description="a row for each kernel, launch configuration (#1.2), or operator of a trace"),
+        Field(
+            description="rows: kernels, launch configurations (#1.2), operators, or ranges (NVTX, ROCTX) by path or "
+            "name with all within"
+        ),
     ] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
@@ -75,8 +80,8 @@ def compute_metrics(
     """Hardware metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
     reason. Start with the preset "overview"."""
     by = _grouping(by, by_kernel)
-    apart = by in ("kernel", "launch")
-    view = View(kernel, dispatches, apart, normalization, aggregation, detail == "full", by == "operator")
+    apart, part = by in ("kernel", "launch"), _PARTS.get(by) if by else None
+    view = View(kernel, dispatches, apart, normalization, aggregation, detail == "full", part)
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         figures = engine.figures(opened, metrics, view)
         cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
@@ -85,6 +90,7 @@ def compute_metrics(
         selection = opened.select(kernel, dispatches)
         told = about(opened, "compute_metrics", selection, selection.kernels if apart or kernel else [])
         numbers = {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by == "launch" else None
+        mixed += _within(launched_by.left_out(opened, selection, part), part) if part else []
     manifest = opened.manifest
     rows = [_row(f, detail) for f in figures]
     columns = _SUMMARY | (_FULL if detail == "full" else {})
@@ -95,8 +101,9 @@ def compute_metrics(
     if numbers is not None:
         columns = {"number": None, **columns}
         rows = [[numbers[f.kernel or ""], *row] for f, row in zip(figures, rows, strict=True)]
-    if by == "operator":
-        columns = {"operator" if name == "kernel" else name: unit for name, unit in columns.items()}
+    if part:
+        called = part.partition("_")[0]
+        columns = {called if name == "kernel" else name: unit for name, unit in columns.items()}
     return MetricsResult(
         workload=manifest.id,
         name=manifest.name,
@@ -114,6 +121,16 @@ def _grouping(by: By | None, by_kernel: bool) -> By | None:
     if by_kernel and by not in (None, "kernel"):
         raise BadArgument(f"by={by!r} and by_kernel exclude each other", fix="Leave by_kernel out")
     return "kernel" if by_kernel else by
+
+
+def _within(left_out: int, part: launched_by.Part) -> list[str]:
+    """What rows for ranges hold, and which there are not."""
+    if part == "operator":
+        return []
+    notes = ["A launch counts in every range around it, so that ranges within each other are not to be added."]
+    if left_out:
+        notes.append(f"{left_out} ranges with less time are left out; the SQL table ranges has all.")
+    return notes
 
 
 def _row(f: engine.Figure, detail: str) -> list[Any]:

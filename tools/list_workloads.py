@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ..analysis.configurations import kernel_of
 from ..analysis.coverage import counted_launches
 from ..analysis.doubts import TIME
+from ..analysis.engine import launched_by
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
-from .parameters import By, Offset, Reference
+from .parameters import Offset, Reference
 from .results import NextCall, Result, Table, table
 
 _WORKLOADS = dict.fromkeys(
@@ -32,6 +33,18 @@ _LAUNCHES = {
 }
 _COUNTED = "counted"
 """The column of launches that hold counters, where only some were to be counted."""
+By = Literal["kernel", "launch", "range"]
+_RANGES = {
+    **dict.fromkeys(("range", "entered", "launches")),
+    "total_ns": "ns",
+    "pct": "%",
+    "mean_ns": "ns",
+    "host_ns": "ns",
+}
+_NESTED = (
+    "total_ns is the time of the launches within a range or ranges inside it, mean_ns the same for each time that it "
+    "was entered, host_ns the time that the program spent in it."
+)
 _PASSES = dict.fromkeys(("pass", "source", "dispatches", "matched", "unmatched", "counters"))
 
 _BY_TIME = """
@@ -83,17 +96,20 @@ def list_workloads(
     store: Store,
     workload: Annotated[
         Reference | None,
-        Field(description='its kernels: id, unique id prefix, name or "latest"; default: all workloads'),
+        Field(description='its kernels: id, start of one, name or "latest"; default: all'),
     ] = None,
-    by: By = "kernel",
+    by: Annotated[
+        By,
+        Field(description="rows; launch: configurations apart; range: ranges (NVTX, ROCTX)"),
+    ] = "kernel",
     limit: Annotated[int, Field(ge=1, le=100000, description="rows in one answer")] = 20,
     offset: Offset = 0,
 ) -> WorkloadsResult:
     """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time, registers and LDS."""
     if not workload:
         return _all(store, limit, offset)
-    with Workload.open(store, workload, by=by) as opened:
-        return _one(opened, limit, offset)
+    with Workload.open(store, workload, by="launch" if by == "launch" else "kernel") as opened:
+        return _one(opened, by, limit, offset)
 
 
 def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
@@ -121,9 +137,12 @@ def _row(manifest: Manifest) -> list[Any]:
     return [shown[name] if name in shown else getattr(manifest, name) for name in _WORKLOADS]
 
 
-def _one(workload: Workload, limit: int, offset: int) -> WorkloadsResult:
+def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult:
     manifest = workload.manifest
-    columns, kernels = _launches(workload) if workload.by == "launch" else _kernels(workload)
+    if by == "range":
+        columns, rows = _RANGES, launched_by.range_times(workload)
+    else:
+        columns, rows = _launches(workload) if by == "launch" else _kernels(workload)
     passes = _rows(workload, "passes", _BY_PASS)
     detail = WorkloadDetail(
         id=manifest.id,
@@ -141,8 +160,8 @@ def _one(workload: Workload, limit: int, offset: int) -> WorkloadsResult:
     )
     return WorkloadsResult(
         workload=detail,
-        table=table(columns, kernels, limit=limit, offset=offset),
-        notes=[w.text for w in manifest.warnings],
+        table=table(columns, rows, limit=limit, offset=offset),
+        notes=[*([_NESTED] if by == "range" else []), *(w.text for w in manifest.warnings)],
         next=_next(workload) if manifest.dispatches else [],
     )
 

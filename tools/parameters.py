@@ -80,10 +80,10 @@ Patterns = Annotated[list[Pattern], Field(max_length=PATTERNS)]
 Registers = Annotated[int, Field(ge=0, le=MOST_REGISTERS)]
 Bytes = Annotated[int, Field(ge=0, le=MOST_BYTES)]
 
-WorkloadName = Annotated[Reference, Field(description='id, unique id prefix, name or "latest"')]
+WorkloadName = Annotated[Reference, Field(description='id, start of one, name or "latest"')]
 KernelName = Annotated[
     Pattern | None,
-    Field(description="RE2 pattern for its name, or rank by time: #1, or #1,#3; #1.2: its 2nd launch configuration"),
+    Field(description="RE2 pattern, or rank by time: #1 or #1,#3; #1.2: its 2nd launch configuration"),
 ]
 By = Annotated[Literal["kernel", "launch"], Field(description="launch: launch configurations apart")]
 Dispatches = Annotated[
@@ -107,10 +107,10 @@ CeilingValues = Annotated[
     dict[Reference, Annotated[float, Field(ge=-LARGEST_RATE, le=LARGEST_RATE)]],
     Field(
         max_length=CEILING_NAMES,
-        description='ceilings stated by hand, before measured ones, GB/s or GFLOP/s: {"hbm.bw": 1390}',
+        description='by hand, before measured ones, GB/s or GFLOP/s: {"hbm.bw": 1390}',
     ),
 ]
-Detail = Annotated[Literal["summary", "full"], Field(description="full: everything, several times as long")]
+Detail = Annotated[Literal["summary", "full"], Field(description="full: everything, far longer")]
 Metrics = Annotated[
     SomeMetrics,
     Field(
@@ -124,13 +124,13 @@ WaitSeconds = Annotated[
     Field(
         ge=0,
         le=LONGEST_ASKED_S,
-        description="seconds to wait for its end; it goes on meanwhile",
+        description="seconds to wait for its end, at most 50",
     ),
 ]
 ProfilerName = Annotated[Reference, Field(description="auto, rocprofv3, rocprof, rocprofv2, ncu or perf")]
 Replay = Annotated[
     Literal["auto", "application", "kernel", "iteration"],
-    Field(description="how passes repeat; iteration: they take turns in one run (rocprofv3)"),
+    Field(description="how passes repeat; iteration: in turns in one run (rocprofv3)"),
 ]
 HypothesisText = Annotated[
     Sentence | None,

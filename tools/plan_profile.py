@@ -124,11 +124,12 @@ def plan_profile(
     kernel: Annotated[Pattern | None, Field(description="regular expression: count only these kernels")] = None,
     launches: Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
     max_passes: Annotated[MaxPasses | None, Field(description="at most so many passes")] = None,
+    range: Annotated[Reference | None, Field(description="count only in this range (NVTX): name or path")] = None,
     pid: Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")] = None,
     detail: Detail = "summary",
 ) -> PlanResult:
-    """Passes of counters that metrics take on a GPU, how often the program runs, and the exact profiler commands to
-    run by hand on another machine (detail="full": with input files). Runs nothing."""
+    """Passes of counters that metrics take on a GPU, how often the program runs, and the exact commands to run by hand
+    on another machine (detail="full": with input files)."""
     target, facts = _device(gpu)
     driver = drivers.chosen(profiler, targets.gpu(target).vendor)
     features = driver.features_of(profiler_version)
@@ -141,8 +142,11 @@ def plan_profile(
         replay=driver.REPLAY if replay == "auto" else replay,
         target=target,
         facts=facts,
+        range=range,
         pid=pid,
     )
+    if range is not None and not driver.RANGES:
+        raise _no_range(driver)
     steps = driver.steps(request, features, program=driver.NAME, out=OUT)
     lost = _lost(target, metrics, planned, driver.left_out(request, features))
     full = detail == "full"
@@ -189,6 +193,15 @@ def _device(gpu: str) -> tuple[str, dict[str, float]]:
         f"Unknown GPU {gpu!r}",
         near(gpu, [*targets.targets(), *known]),
         f"Targets: {', '.join(targets.targets())}; products: {', '.join(known)}",
+    )
+
+
+def _no_range(driver: Driver) -> BadArgument:
+    numbers = "; profile_command does it by the numbers of launches, which a run for times tells"
+    return BadArgument(
+        f"{driver.NAME} cannot be held to a range by its name",
+        f"it has no such option{numbers if drivers.sampler(driver.NAME) else ''}",
+        "Leave range out and select after the import: dispatches.range_id names the range of every launch",
     )
 
 

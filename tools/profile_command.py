@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Annotated, Any
@@ -23,6 +22,7 @@ from .machine.model import Roots
 from .machine.programs import ask
 from .parameters import (
     LONGEST_RUN_S,
+    MOST_ITEMS,
     VARIABLES,
     ChangeText,
     CommandWords,
@@ -46,11 +46,12 @@ from .profilers.choice import Choice, choose, facts
 from .profilers.counting import Asked, plan_counting
 from .profilers.drivers import Profiler as Driver
 from .profilers.request import Request
+from .profilers.subject import Subject, listens, subject
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import noted, plain_text
 from .runner import start as launch
 from .runner.job import CallStep, Job, Step
-from .runner.program import checked, inherited, redacted, secrets
+from .runner.program import inherited, redacted, secrets
 from .runner.state import OUT, ProfileRun, read_record, read_state
 from .runner.worker import Progress
 
@@ -58,12 +59,14 @@ _HELP_S = 20.0
 _NAMED = 8
 """Metrics named in a note; plan_profile names all."""
 _COMMAND = 2000
+_ATTACHED_S = 10.0
+"""How long a process is attached to where nobody says."""
 _LONGEST_S = 7 * 86_400.0
 
 
 def profile_command(
     store: Store,
-    command: Annotated[CommandWords, Field(description='argument list: ["./app", "-n", "8"]; no shell')],
+    command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
     metrics: Annotated[
         MetricNames | None, Field(description="as for compute_metrics; [] for times only; default: preset overview")
     ] = None,
@@ -87,7 +90,12 @@ def profile_command(
         float | None,
         Field(gt=0, le=LONGEST_RUN_S, description="seconds for everything, kept by counting less; default: up to 90"),
     ] = None,
-    range: Annotated[Reference | None, Field(description="count only in this range (ROCTX)")] = None,
+    range: Annotated[
+        Reference | None, Field(description="count only in this range (NVTX, ROCTX): name or path")
+    ] = None,
+    pid: Annotated[
+        int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to for budget_s (rocprofv3)")
+    ] = None,
     replay: Replay = "auto",
     repeats: Annotated[
         int, Field(ge=1, le=1000, description="runs of the program for times, beside those for counters")
@@ -98,20 +106,18 @@ def profile_command(
     change: ChangeText = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Run a program for its times, then count the launches that make up 95 % of them, and store it as a workload.
-    Answers within wait_s (at most 50), else with a run_id for get_run; the run goes on, also if this call is cancelled.
-    """
+    """Run a program for its times, then count the launches that make up 95 % of them; a workload in the store. What
+    takes longer than wait_s goes on, also if this call is cancelled: get_run tells."""
     label, tags = checked_labels(name, tags)
-    given = env or {}
-    environment = inherited(os.environ)
-    folder = checked(command, cwd, given, environment)
+    profiled = subject(command, pid, cwd, env or {}, inherited(os.environ))
     if timeout_s > _LONGEST_S:
         raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give less")
-    choice = choose(survey(Roots()), gpu, profiler, {**environment, **given})
+    choice = choose(survey(Roots()), gpu, profiler, {**inherited(os.environ), **profiled.given})
     planned = plan(choice.target, ["overview"] if metrics is None else metrics, max_passes=max_passes)
     driver = drivers.profiler(choice.profiler.name)
+    steering = _Steering(replay, launches, budget_s, metrics)
     request = Request(
-        command=tuple(command),
+        command=profiled.command,
         passes=planned.passes,
         kernel=kernel,
         launches=_range(launches),
@@ -120,51 +126,59 @@ def profile_command(
         target=choice.target,
         facts=facts(choice.device),
         range=range,
+        pid=pid,
+        attached_s=budget_s or _ATTACHED_S,
     )
-    hidden = secrets(os.environ, given)
-    title = os.path.basename(command[0]) or "profile"  # noqa: PTH119  a name, not a path of ours
     run_id, run_folder = launch.new_run(store)
-    run = ProfileRun(
+    try:
+        run = _record(run_id, profiled, choice, request)
+        run.name, run.tags, run.timeout_s = label or profiled.title or "profile", tags, timeout_s
+        run.hypothesis, run.change, run.warnings = noted(hypothesis), noted(change), _warnings(planned)
+        arranged = _arranged(driver, choice, request, planned, steering, _Place(run_id, str(run_folder / run.out)))
+        run.counters, run.notes = arranged.counters, arranged.notes
+        launch.start(store, _job(run, profiled, choice, arranged))
+    except Problem:
+        launch.discard(store, run_id)
+        raise
+    return run_result(store, run_folder, wait_s)
+
+
+def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) -> ProfileRun:
+    """What gets written down of a run, without secrets."""
+    hidden = secrets(os.environ, profiled.given)
+    # Formats that do not state the program are named after their folder.
+    folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", profiled.title)[:80].lstrip(".") or "profile"
+    return ProfileRun(
         run_id=run_id,
-        name=label or title,
-        # Formats that do not state the program are named after their folder.
-        out=f"{OUT}/{re.sub(r'[^A-Za-z0-9_.+-]', '_', title)[:80].lstrip('.') or 'profile'}",
-        timeout_s=timeout_s,
-        command=redacted(plain_text(shlex.join(command), _COMMAND), hidden),
-        cwd=redacted(folder, hidden),
-        variables=sorted(given),
+        name=profiled.title,
+        out=f"{OUT}/{folder}",
+        timeout_s=_LONGEST_S,
+        command=redacted(plain_text(profiled.line, _COMMAND), hidden),
+        cwd=redacted(profiled.folder, hidden),
+        variables=sorted(profiled.given),
         profiler=choice.profiler.name,
         profiler_version=choice.profiler.version,
         target=choice.target,
         device_uuid=choice.device.uuid if len(choice.locks) == 1 else None,
         host=os.uname().nodename,
-        kernel=kernel and redacted(kernel, hidden),
+        kernel=request.kernel and redacted(request.kernel, hidden),
         launches=request.launches,
         replay=request.replay,
-        tags=tags,
-        hypothesis=noted(hypothesis),
-        change=noted(change),
-        warnings=_warnings(planned),
     )
-    place = _Place(run_id, str(run_folder / run.out))
-    try:
-        arranged = _arranged(driver, choice, request, planned, _Steering(replay, launches, budget_s, metrics), place)
-        run.counters, run.notes = arranged.counters, arranged.notes
-        job = Job(
-            run=run,
-            steps=list(arranged.steps),
-            plan=arranged.planning,
-            program=command,
-            finish=CallStep.of("import", save, run_id=run_id),
-            cwd=folder,
-            variables={**choice.mask, **given},
-            devices=choice.locks,
-        )
-        launch.start(store, job)
-    except Problem:
-        launch.discard(store, run_id)
-        raise
-    return run_result(store, run_folder, wait_s)
+
+
+def _job(run: ProfileRun, profiled: Subject, choice: Choice, arranged: _Arranged) -> Job:
+    """What the supervisor is told."""
+    return Job(
+        run=run,
+        steps=list(arranged.steps),
+        plan=arranged.planning,
+        program=list(profiled.command),
+        finish=CallStep.of("import", save, run_id=run.run_id),
+        cwd=profiled.folder,
+        variables={**choice.mask, **profiled.given},
+        devices=choice.locks,
+    )
 
 
 @dataclass(frozen=True)
@@ -214,12 +228,17 @@ def _arranged(
     steps = driver.steps(request, features, program=choice.path, out=run.out)
     counters = {step.name: list(step.counters) for step in [*steps, *_turns(driver, request, features, asked)]}
     said = [note.text for note in driver.notes(request, features)]
-    sampler = drivers.sampler(driver.NAME) if request.launches is None else None
+    alone = request.launches is not None or request.pid is not None
+    sampler = None if alone else drivers.sampler(driver.NAME)
     _check_range(driver, request, sampled=sampler is not None)
+    if request.pid is not None:
+        return _Arranged(steps, None, counters, [*_attached_notes(request), *said, *choice.warnings])
     if sampler is None:
         return _Arranged(steps, None, counters, [*_notes(planned, steps, choice), *said])
     first = sampler.times(request, features, program=choice.path, out=run.out)
-    within = steering.budget_s / 2 if steering.budget_s is not None and request.passes else None
+    within = steering.budget_s
+    if within is not None and request.passes:
+        within /= 2
     planning = CallStep.of("planning", plan_counting, run_id=run.run_id, asked=asked.model_dump(mode="json"))
     return _Arranged(
         [replace(sampler.followed(first), within_s=within)],
@@ -230,12 +249,13 @@ def _arranged(
 
 
 def _check_range(driver: Driver, request: Request, *, sampled: bool) -> None:
-    """BadArgument where launches within a range cannot be told from others: by number, of the run for times."""
-    if request.range is None or (sampled and driver.REPLAY == request.replay == "application"):
+    """BadArgument where launches within a range cannot be told from others: by its name, or by number in a run for
+    times."""
+    if request.range is None or driver.RANGES or (sampled and driver.REPLAY == request.replay == "application"):
         return
     raise BadArgument(
         f"{driver.NAME} cannot hold counting to a range like this",
-        "it takes rocprofv3, a run for each pass, and no launches=[first, last]",
+        "it takes ncu, or rocprofv3 with a run for each pass and no launches=[first, last]",
         "Leave range out and select after the profile: dispatches.range_id names the range of every launch",
     )
 
@@ -260,6 +280,18 @@ def _features(driver: Driver, path: str) -> Any:
     """What the installed version of a profiler can do, as it tells itself."""
     texts = [ask([path, option], _HELP_S) for option in ("--help", "--version")]
     return driver.features(*(f"{answer.out}\n{answer.err}" for answer in texts))
+
+
+def _attached_notes(request: Request) -> list[str]:
+    """What happens to a process that is attached to."""
+    pid = request.pid or 0
+    notes = [f"rocprofv3 is attached to process {pid} for {request.attached_s:g} s; budget_s says how long."]
+    if not listens(pid):
+        notes.append(
+            f"Process {pid} has no thread rocp-bg-attach, by which newer versions listen: if nothing comes of this, it "
+            "was started without ROCP_TOOL_ATTACH=1."
+        )
+    return notes
 
 
 def _warnings(planned: PassPlan) -> list[str]:

@@ -21,7 +21,7 @@ def by_time(workload: Workload, figures: Iterable[Figure], view: View) -> list[t
     its maximum clock, so what a figure is of the time is at least that. Only where the cycles exceed the time.
     """
     clock = workload.facts.get("max_sclk")
-    if not clock or view.by_operator or _CYCLES not in catalog.terms(workload.arch):
+    if not clock or view.launched_by or _CYCLES not in catalog.terms(workload.arch):
         return []
     busy = set(catalog.counters_of(workload.arch, [_CYCLES]))
     percentages = [f for f in figures if f.unit == "%" and f.value and _divides_by(workload.arch, f, busy)]

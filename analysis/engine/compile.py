@@ -14,7 +14,7 @@ from ..database import sql_literal, sql_name
 from ..doubts import TIME
 from ..notes import Reason, together
 from ..workload import Selection, Workload
-from . import multiplexed, operators
+from . import launched_by, multiplexed
 
 ALL_CHANNELS = "[*]"
 
@@ -168,7 +168,7 @@ class Scope:
     def rows(self, picks: str, source: str, selection: Selection, groups: str | None = None) -> str:
         """The select items ``picks`` of the selected launches; with rows of means where launches stand for others.
 
-        ``groups`` is SQL for the operator of every launch, where ``picks`` name it as l.operator.
+        ``groups`` is SQL for the parts of the program of every launch, where ``picks`` name one as l.part.
         """
         if not self.multiplexed:
             named = f" JOIN ({groups}) l USING (dispatch_id)" if groups else ""
@@ -241,6 +241,14 @@ def pass_of(wanted_counters: Iterable[str], passes: Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
+class Parts:
+    """Parts of the program to group launches by."""
+
+    kind: launched_by.Part
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Grouping:
     """Over what a query aggregates: dispatches, together or by kernel; ``norm`` divides normalised metrics.
 
@@ -251,26 +259,26 @@ class Grouping:
     norm: str = "1"
     by_kernel: bool = False
     quartiles: bool = True
-    operators: tuple[str, ...] | None = None
-    """The operators to group by instead of the kernels, as operators.py names them."""
+    parts: Parts | None = None
+    """What to group by instead of the kernels; a launch can be of several."""
 
     @property
     def groups(self) -> list[str | None]:
-        """The kernels or operators, or None for all of them together."""
-        if self.operators is not None:
-            return list(self.operators)
+        """The kernels or parts of the program, or None for all launches together."""
+        if self.parts is not None:
+            return list(self.parts.names)
         return list(self.selection.kernels) if self.by_kernel else [None]
 
     @property
     def apart(self) -> bool:
         """Whether there are groups at all."""
-        return self.by_kernel or self.operators is not None
+        return self.by_kernel or self.parts is not None
 
     def place(self, workload: Workload) -> tuple[str, str | None]:
-        """What a row's group is called, as a select item, and SQL for the operators that it needs for that."""
-        if self.operators is None:
+        """What a row's group is called, as a select item, and SQL for the parts that it needs for that."""
+        if self.parts is None:
             return "w.kernel", None
-        return "l.operator AS kernel", operators.of_launches(workload)
+        return "l.part AS kernel", launched_by.of_launches(workload, self.parts.kind, self.parts.names)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from ..doubts import TIME, Doubts
 from ..notes import Reason
 from ..problems import BadArgument
 from ..workload import Selection, Workload
-from . import operators
-from .compile import Grouping, Query, channel_query, dispatch_query, pass_of, remeasured, replayed
+from . import launched_by
+from .compile import Grouping, Parts, Query, channel_query, dispatch_query, pass_of, remeasured, replayed
+from .launched_by import Part
 
 if TYPE_CHECKING:
     import duckdb
@@ -232,8 +233,8 @@ class View:
     normalization: Normalization = "per_kernel"
     aggregation: Aggregation = "sum_ratio"
     quartiles: bool = True
-    by_operator: bool = False
-    """Instead by the operator of the program that launched them (table ranges); ``Figure.kernel`` names it then."""
+    launched_by: Part | None = None
+    """Instead by the part of the program that launched them (table ranges); ``Figure.kernel`` names it then."""
 
 
 def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> list[Figure]:
@@ -254,8 +255,9 @@ def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> 
     chosen = catalog.select(workload.arch, wanted)
     selection = workload.select(view.kernel, view.dispatches)
     normal = _normal(workload.arch, view.normalization)
-    named = operators.named(workload, selection) if view.by_operator else None
-    grouping = Grouping(selection, normal.den, view.by_kernel, view.quartiles, named)
+    part = view.launched_by
+    parts = Parts(part, launched_by.named(workload, selection, part)) if part else None
+    grouping = Grouping(selection, normal.den, view.by_kernel, view.quartiles, parts)
     plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(workload.arch))
     evaluated = []
     for measured_in, together in _by_pass(workload, plain).items():
@@ -266,12 +268,12 @@ def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> 
         evaluated += _asked_channels(_evaluate(workload, query, normal.word, view.aggregation), wanted)
     order = {m.name: i for i, m in enumerate(chosen)}
     ranks = {k: i for i, k in enumerate(grouping.groups)}
-    every = selection.kernels if view.by_operator or not view.by_kernel else None
+    every = selection.kernels if parts or not view.by_kernel else None
     asked = [f for f in evaluated if f.metric.name in order]
     return sorted(
         (
             _doubted(f, workload.doubts, every or [f.kernel or ""])
-            for f in (asked if named else _not_counted(workload, selection, asked))
+            for f in (asked if parts else _not_counted(workload, selection, asked))
         ),
         key=lambda f: (ranks.get(f.kernel, -1), order[f.metric.name], _channel(f.id)),
     )

@@ -30,8 +30,8 @@ def is_multiplexed(workload: Workload) -> bool:
 def join(workload: Workload, selection: Selection, groups: str | None = None) -> str:
     """SQL that adds to rows ``w`` of counters what tells their configuration apart, and how often that was launched.
 
-    ``groups`` is SQL for the ``operator`` of every launch. A row is repeated for every operator that launches its
-    configuration then, as one that was counted stands for those launches too.
+    ``groups`` is SQL for the parts of the program (``part``) of every launch, which can be of several. A row is
+    repeated for every part that launches its configuration then, as one that was counted stands for those launches too.
     """
     own = (
         "SELECT d.dispatch_id, concat_ws('/', d.kernel, d.device_id, d.launch) AS cfg, "
@@ -40,10 +40,12 @@ def join(workload: Workload, selection: Selection, groups: str | None = None) ->
     )
     if groups is not None:
         own = (
-            f"WITH o AS (SELECT dispatch_id, cfg, operator FROM ({own}) JOIN ({groups}) USING (dispatch_id)), "
-            "n AS (SELECT cfg, operator, count(*) AS launches FROM o GROUP BY ALL) "
-            "SELECT o.dispatch_id, concat_ws('/', cfg, n.operator) AS cfg, n.operator, n.launches, "
-            f"CASE WHEN o.operator = n.operator THEN {OF_GROUP} ELSE {ELSEWHERE} END AS tier FROM o JOIN n USING (cfg)"
+            f"WITH every AS ({own}), "
+            f"o AS (SELECT dispatch_id, cfg, part FROM every JOIN ({groups}) USING (dispatch_id)), "
+            "n AS (SELECT cfg, part, count(*) AS launches FROM o GROUP BY ALL) "
+            "SELECT every.dispatch_id, concat_ws('/', cfg, n.part) AS cfg, n.part, n.launches, "
+            f"CASE WHEN o.part IS NULL THEN {ELSEWHERE} ELSE {OF_GROUP} END AS tier FROM every JOIN n USING (cfg) "
+            "LEFT JOIN o USING (dispatch_id, cfg, part)"
         )
     return f" JOIN ({own}) l USING (dispatch_id)"
 

@@ -117,6 +117,20 @@ def test_ncu_takes_one_run_and_replays_kernels(store: Store) -> None:
     assert "application" in again.commands[0].argv
 
 
+def test_a_range_becomes_filters_of_ncu_and_is_refused_where_there_are_none(store: Store) -> None:
+    found = plan_profile(store, "H200", ["hbm.bw_gbs"], range="step/forward", detail="full")
+    argv = found.commands[0].argv
+    told = [argv[i + 1] for i, word in enumerate(argv) if word == "--nvtx-include"]
+    assert told == ["step\\/forward/", "step\\/forward", "step/forward", "forward"]
+    assert shlex.split(found.commands[0].shell or "") == argv
+    assert any("held to the range" in note for note in found.notes)
+    with pytest.raises(BadArgument, match="backslash"):
+        plan_profile(store, "H200", range="a\\b")
+    for gpu, told_why in (("MI300X", "profile_command does it by the numbers"), ("cpu", "no such option")):
+        with pytest.raises(BadArgument, match=told_why):
+            plan_profile(store, gpu, range="step")
+
+
 def test_a_processor_is_counted_by_perf(store: Store) -> None:
     found = plan_profile(store, "cpu", ["*"])
     assert found.profiler == "perf"

@@ -13,7 +13,7 @@ import pydantic
 from ...analysis.database import sql_path
 from ...analysis.patterns import matching
 from ...analysis.planning.plan import plan
-from ...analysis.planning.sampling import Chosen, Configuration, choose
+from ...analysis.planning.sampling import USUAL, Chosen, Configuration, choose
 from ...analysis.problems import NotFound, Problem, near
 from ...analysis.scratch import scratch
 from ...analysis.store import Store
@@ -26,12 +26,14 @@ from .registry import reader_for
 from .request import Request, Sample
 from .sampling import chosen as numbers_of
 from .tables.files import WORK, database
-from .within import condition
+from .within import NoRanges, Within, condition, recorded
 
 _TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
 """Kernels that wait for those of other GPUs: replayed alone, as ncu does, they would wait for ever."""
 _AROUND_S = 4.0
 """What a run takes beside its steps: finding the device, planning, saving."""
+_MOST_EXPECTED = 50_000
+"""Launches of a range that are named one by one; more are matched by their order among all."""
 _LEAST_S, _TIMES, _MOST_S = 45.0, 3.0, 90.0
 """Without a budget: so many times the run for times, at least and at most so many seconds for everything."""
 
@@ -60,6 +62,10 @@ class Launches:
     """Kernel, configuration, and number among the launches of the kernel."""
     readable: dict[str, str]
     """Kernel as the profiler names it -> as a person reads it."""
+    groups: list[tuple[str, list[int]]]
+    """Kernel and dispatch ids of the launches of one configuration, process and device, in their order."""
+    within: Within | None = None
+    """The range that they are of, as the program names it."""
 
     def only(self, kernels: Iterable[str]) -> Launches:
         """Those of some kernels."""
@@ -68,6 +74,8 @@ class Launches:
             [c for c in self.configurations if c.kernel in wanted],
             [n for n in self.numbered if n[0] in wanted],
             {name: text for name, text in self.readable.items() if name in wanted},
+            [row for row in self.groups if row[0] in wanted],
+            self.within,
         )
 
 
@@ -84,7 +92,8 @@ def plan_counting(
     try:
         launches = timed_launches(store.run_folder(run_id) / record.out, wanted.request.range)
     except Problem as problem:
-        if wanted.request.range is not None:
+        unknown = driver.RANGES and isinstance(problem, NoRanges)
+        if wanted.request.range is not None and not unknown:
             raise
         return _without_times(driver, wanted, problem)
     launches, remarks = _countable(launches, wanted)
@@ -117,22 +126,25 @@ def timed_launches(path: Path, within: str | None = None) -> Launches:
             stated = {str(row[0]) for row in con.execute(f"DESCRIBE FROM {table}").fetchall()}
             number = "iteration" if "iteration" in stated else "ordinal"
             held = f"WHERE {condition(con, folder, within)} " if within is not None else ""
+            named = recorded(con, folder, within) if within is not None else None
             found = con.execute(
                 "SELECT kernel_raw, launch, any_value(kernel), count(*), coalesce(sum(duration_ns), 0)::DOUBLE, "
-                f"list({number} ORDER BY dispatch_id) FROM {table} {held}GROUP BY kernel_raw, launch, device_id, pid "
-                "ORDER BY min(dispatch_id)"
+                f"list({number} ORDER BY dispatch_id), list(dispatch_id ORDER BY dispatch_id) "
+                f"FROM {table} {held}GROUP BY kernel_raw, launch, device_id, pid ORDER BY min(dispatch_id)"
             ).fetchall()
     configurations: dict[tuple[str, int], Configuration] = {}
-    for kernel, launch, _, count, total, _ in found:
+    for kernel, launch, _, count, total, *_ in found:
         before = configurations.get((kernel, launch), Configuration(kernel, 0, 0.0))
         configurations[kernel, launch] = Configuration(kernel, before.launches + count, before.total_ns + total)
-    numbered = [(kernel, launch, number) for kernel, launch, _, _, _, numbers in found for number in numbers or []]
-    return Launches(list(configurations.values()), numbered, {row[0]: row[2] for row in found})
+    numbered = [(row[0], row[1], number) for row in found for number in row[5] or []]
+    readable = {row[0]: row[2] for row in found}
+    groups = [(row[0], row[6]) for row in found]
+    return Launches(list(configurations.values()), numbered, readable, groups, named)
 
 
 def _without_times(driver: Sampler, wanted: Asked, problem: Problem) -> dict[str, Any]:
     """Some launches of every configuration, where the run for times tells none."""
-    each = wanted.launches or 5
+    each = wanted.launches or USUAL
     request = replace(wanted.request, sample=Sample((), 0, each)) if driver.REPLAY == "kernel" else wanted.request
     remark = f"The run for times told no launches ({problem.what}): {each} launches of every configuration are counted."
     return {"steps": [asdict(step) for step in _steps(driver, request, wanted)], "remarks": [remark]}
@@ -192,8 +204,13 @@ def _sample(driver: Sampler, launches: Launches, chosen: Chosen, *, whole: bool)
     """The launches as the profiler is asked for them; None for all of them, where ``launches`` are all there are."""
     names = {c.kernel for c in launches.configurations}
     every = chosen.counted == sum(c.launches for c in launches.configurations) and names == set(launches.readable)
-    if driver.REPLAY == "kernel":
+    if driver.REPLAY == "kernel" and whole:
         return Sample(chosen.kernels, chosen.skip, chosen.launches)
+    if driver.REPLAY == "kernel":
+        # None is passed over: whether a profiler counts the launches outside the range among those is not documented.
+        each = chosen.launches
+        expected = sorted(i for kernel, ids in launches.only(chosen.kernels).groups for i in ids[:each])
+        return Sample(chosen.kernels, 0, each, within=launches.within, expected=tuple(expected[:_MOST_EXPECTED]))
     if whole and every and len(chosen.kernels) == len(names):
         return None
     mine = launches.only(chosen.kernels).numbered

@@ -24,6 +24,8 @@ class Profiler(Protocol):
     VENDOR: str
     REPLAY: Replay
     """How it collects several passes where the caller does not choose."""
+    RANGES: bool
+    """Whether it can hold counting to a range of the program by its name."""
     LOG: str | None
     """File in a step's folder that it writes its messages to instead of stderr: ncu, before its table."""
 

@@ -18,6 +18,7 @@ from ...analysis.catalogue.products import products
 from ...analysis.notes import Note
 from ...analysis.problems import BadArgument
 from ..runner.job import Step
+from .within import Within
 
 Replay = Literal["application", "kernel", "iteration"]
 
@@ -38,6 +39,10 @@ class Sample:
     iterations: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Kernel -> which of its launches those are, from 1, as the profiler numbers them (``dispatches.iteration``): for
     profilers that know no configurations."""
+    within: Within | None = None
+    """The range that they are of, for profilers that can be held to one by its name."""
+    expected: tuple[int, ...] = ()
+    """Their numbers in the run for times (dispatch_id), in order, where they are those of a range."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +144,10 @@ def refuse(request: Request, profiler: str, *fields: str) -> None:
         )
 
 
-def refuse_attaching(request: Request, profiler: str, why: str) -> None:
+def refuse_attaching(request: Request, profiler: str, why: str, fix: str = "Give the command to start instead") -> None:
     """BadArgument where the request names a running process, which this profiler (version) cannot attach to."""
     if request.pid is not None:
-        raise BadArgument(f"{profiler} cannot attach to a running process", why, "Give the command to start instead")
+        raise BadArgument(f"{profiler} cannot attach to a running process", why, fix)
 
 
 def refuse_replay(request: Request, profiler: str, *known: Replay) -> None:

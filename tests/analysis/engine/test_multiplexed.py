@@ -173,7 +173,7 @@ def test_counted_launches_stand_for_those_of_their_configuration_in_every_operat
     for store, manifest in ((full, whole), (some, part)):
         made = with_operators(store, manifest, operators)
         with Workload.open(store, made) as workload:
-            found = engine.figures(workload, METRICS, engine.View(by_operator=True))
+            found = engine.figures(workload, METRICS, engine.View(launched_by="operator"))
         values.append({(f.kernel, f.name): f.value for f in found})
     expected, known = values
     lost = {("third", name) for name in METRICS[:2]}

@@ -22,8 +22,8 @@ _START, _END = 1 << 1, 1 << 2
 _ANY = -1
 """Instead of a thread: the steps of the only thread that has a range."""
 _ROWS = 100_000
-_NAME, _PATH = 200, 1000
-"""Characters that are kept."""
+LONGEST_NAME, _PATH = 200, 1000
+"""Characters that are kept of a name and of a path."""
 
 
 @dataclass(eq=False)
@@ -34,6 +34,7 @@ class _Range:
     thread: int
     start_ns: int
     depth: int
+    domain: str
 
 
 @dataclass
@@ -49,19 +50,20 @@ class _Sweep:
     """By the id of their marks."""
     threads: dict[int, list[_Range]] = field(default_factory=dict)
     """Open ranges of each thread that has some, the innermost last."""
-    ranges: list[tuple[int, str, str, int, int, int, int]] = field(default_factory=list)
-    """range_id, name, path, thread, start, end, depth."""
+    ranges: list[tuple[int, str, str, int, int, int, int, str]] = field(default_factory=list)
+    """range_id, name, path, thread, start, end, depth, domain (empty: the default one)."""
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     """thread, time, range_id from then on; 0 where there is none."""
 
-    def mark(self, time_ns: int, mark: int, flags: int, name: int, thread: int) -> None:
+    def mark(self, time_ns: int, mark: int, flags: int, name: int, thread: int, domain: int = 0) -> None:
         """The next mark."""
         self.last_ns = max(self.last_ns, time_ns)
         if flags & _START and mark not in self.open:
             stack = self.threads.setdefault(thread, [])
             text = self.names.get(name, "(no name)")
             path = f"{stack[-1].path}/{text}"[:_PATH] if stack else text
-            begun = _Range(self.first + self.count, text, path, thread, time_ns, len(stack))
+            of = self.names.get(domain, "")
+            begun = _Range(self.first + self.count, text, path, thread, time_ns, len(stack), of)
             self.count += 1
             self.open[mark] = begun
             stack.append(begun)
@@ -91,7 +93,7 @@ class _Sweep:
             stack.remove(one)
         if not stack:
             del self.threads[one.thread]
-        self.ranges.append((one.number, one.name, one.path, one.thread, one.start_ns, end_ns, one.depth))
+        self.ranges.append((one.number, one.name, one.path, one.thread, one.start_ns, end_ns, one.depth, one.domain))
 
 
 def write_ranges(
@@ -104,7 +106,7 @@ def write_ranges(
     """
     if not stage.parts["MARK"]:
         return "", []
-    columns = ("range_id", "name", "path", "thread", "start_ns", "end_ns", "depth", "file")
+    columns = ("range_id", "name", "path", "thread", "start_ns", "end_ns", "depth", "domain", "file")
     ranges = _Rows(con, out / WORK, "ranges", columns)
     steps = _Rows(con, out / WORK, "steps", ("thread", "time_ns", "range_id", "file"))
     unfinished = _sweep(con, stage, ranges, steps)
@@ -114,7 +116,7 @@ def write_ranges(
     count = write_table(
         con,
         "SELECT range_id, name, path, NULL::VARCHAR AS call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS "
-        f"depth, 'nvtx' AS source, p.pid::BIGINT AS pid FROM {ranges.relation()} "
+        f"depth, 'nvtx' AS source, p.pid::BIGINT AS pid, nullif(domain, '') AS domain FROM {ranges.relation()} "
         f"JOIN (VALUES {processes}) p(file, pid) USING (file) ORDER BY start_ns, range_id",
         out / "ranges.parquet",
     )
@@ -185,16 +187,17 @@ def _names(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> dict[int,
     """The names of ranges, safe to show."""
     if not stage.parts["NAME"]:
         return {}
-    used = f"SELECT DISTINCT name FROM {stage.relation('MARK')} WHERE file = {file}"
+    marks = f"FROM {stage.relation('MARK')} WHERE file = {file}"
+    used = f"SELECT name {marks} UNION SELECT domain {marks}"
     rows = con.execute(f"SELECT id, text FROM {stage.relation('NAME')} WHERE file = {file} AND id IN ({used})")
-    return {number: shown for number, text in rows.fetchall() if (shown := plain_text(text, _NAME))}
+    return {number: shown for number, text in rows.fetchall() if (shown := plain_text(text, LONGEST_NAME))}
 
 
-def _marks(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Time, id, flags, name and thread of the marks of one process, in order; a cursor of its own reads them."""
+def _marks(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """Time, id, flags, name, thread and domain of the marks of one process, in order, read by a cursor of its own."""
     cursor = con.cursor()
     rows = cursor.execute(
-        f"SELECT time_ns, id, flags, name, thread FROM {stage.relation('MARK')} "
+        f"SELECT time_ns, id, flags, name, thread, domain FROM {stage.relation('MARK')} "
         f"WHERE file = {file} AND time_ns < {1 << 63} ORDER BY time_ns, row"
     )
     while batch := rows.fetchmany(10_000):

@@ -29,11 +29,14 @@ from ..request import (
 from ..sampling import exactly
 from ..tables.demangled import demangled
 from ..tables.sample import SAMPLE, Sampled
+from ..within import spelled
+from . import ranges
 
 NAME = "ncu"
 VENDOR = "nvidia"
 REPLAY: Replay = "kernel"
 LOG: str | None = "ncu.log"
+RANGES = True
 _PAGE = "raw.csv"
 _DURATION = "gpu__time_duration.sum"
 _MANGLED = ("--kernel-name-base", "mangled", "--print-kernel-base", "mangled")
@@ -43,6 +46,7 @@ _VERSION = re.compile(r"Version (\d{4})\.(\d+)")
 _NEEDED = {"--metrics", "--kernel-name", "--kernel-name-base", "--replay-mode", "--print-units", "--log-file"}
 _EXACTLY = "--disable-extra-suffixes"
 """Without it ncu writes the average, the least and the greatest of every sum that it is asked for too."""
+_SCOPE = "--nvtx-push-pop-scope"
 _EXACT_SINCE = (2025, 3)
 """Of a version known by number alone: the first whose help is known to name it."""
 _METRIC = re.compile(r"[\w.:]+")
@@ -55,6 +59,15 @@ _PROFILING = re.compile(
 """A launch that is being measured; releases before 2022 do not number them, and the total stands where it is known."""
 _PERCENT = re.compile(r"(?:\A ?|\.{4})(\d{1,3})%")
 _PASSES = re.compile(r" - (\d{1,6}) pass")
+_NO_ATTACHING = (
+    "ncu --mode=attach reaches only programs that were started with ncu --mode=launch, which holds them at their first "
+    "CUDA call and leaves out their child processes, such as the engines of vLLM and SGLang"
+)
+_INSTEAD = (
+    "Start it anew: profile_command(command=[a script that starts it and sends requests], budget_s=120) counts, "
+    "metrics=[] records times and ranges alone at next to no cost; at the end of budget_s it is ended, and what was "
+    "measured by then is kept. Or profile a script that runs the same model without a server"
+)
 _LONGEST = 100_000
 """Of one argument; Linux takes 131,072 bytes."""
 
@@ -66,6 +79,8 @@ class Features:
     version: tuple[int, int] | None = None
     exact: bool = False
     """Whether it can be told to write no more than it is asked for."""
+    whole_process: bool = False
+    """Whether it can be told that a range holds launches of every thread."""
 
 
 def features(help_text: str, version_text: str) -> Features:
@@ -77,8 +92,9 @@ def features(help_text: str, version_text: str) -> Features:
             "Install Nsight Compute 2021.1 or later",
         )
     stated = _VERSION.search(version_text)
-    exact = _EXACTLY in _OPTION.findall(help_text)
-    return Features((int(stated[1]), int(stated[2])) if stated else None, exact)
+    known = set(_OPTION.findall(help_text))
+    version = (int(stated[1]), int(stated[2])) if stated else None
+    return Features(version, _EXACTLY in known, _SCOPE in known)
 
 
 def features_of(version: str | None) -> Features:
@@ -105,7 +121,7 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     program anew, so the caches stay as the program has them.
     """
     refuse_replay(request, NAME, "kernel", "application")
-    refuse_attaching(request, NAME, "ncu --mode=attach reaches only programs that were started with ncu --mode=launch")
+    refuse_attaching(request, NAME, _NO_ATTACHING, _INSTEAD)
     refused = left_out(request, features)
     wanted = (c for counters in request.passes for c in counters if c not in refused)
     metrics = tuple(dict.fromkeys([_DURATION, *wanted]))
@@ -118,11 +134,11 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
         raise BadArgument(f"{len(metrics)} metrics do not fit into one command line", "", "Ask for fewer metrics")
     argv = [program, "--metrics", listed, *([_EXACTLY] if features.exact else []), "--replay-mode", request.replay]
     argv += ["--cache-control", "all" if request.replay == "kernel" else "none", "--clock-control", "none"]
-    argv += ["--target-processes", "all", *_filters(request)]
+    argv += ["--target-processes", "all", *_filters(request, features)]
     argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", f"{out}/pass_1/{_PAGE}"]
-    files = (
-        {f"pass_1/{SAMPLE}": Sampled(request.sample.skip).text()} if request.sample and request.sample.kernels else {}
-    )
+    sample = request.sample
+    told = Sampled(sample.skip, sample.expected) if sample and sample.kernels else None
+    files = {f"pass_1/{SAMPLE}": told.text()} if told else {}
     return [Step("pass_1", (*argv, *_guarded(request.command)), metrics, files, gentle=True)]
 
 
@@ -173,8 +189,17 @@ def cost(request: Request, took_s: float) -> Cost:
     return Cost(2.0 + 1.2 * took_s, 0.09 + 0.0034 * metrics, "measured on one H200 in a virtual machine")
 
 
-def _filters(request: Request) -> list[str]:
+def _filters(request: Request, features: Features) -> list[str]:
     """The launches to count: those of a sample, else those that the caller names."""
+    within = request.sample.within if request.sample else None
+    if within is None and request.range is not None:
+        within = spelled(request.range)
+    held = ranges.options(within, whole_process=features.whole_process) if within else []
+    return held + _launches(request)
+
+
+def _launches(request: Request) -> list[str]:
+    """The filters by kernel and number."""
     if sample := request.sample:
         each = ["--launch-skip", str(sample.skip)] * bool(sample.skip) + ["--launch-count", str(sample.launches)]
         names = ["--kernel-name", f"regex:{exactly(sample.kernels)}"] if sample.kernels else []
@@ -189,7 +214,7 @@ def _filters(request: Request) -> list[str]:
 
 def notes(request: Request, features: Features) -> list[Note]:
     """What is left out of the request, and how the figures come about."""
-    left = left_out_notes(left_out(request, features))
+    left = [*_range_notes(request, features), *left_out_notes(left_out(request, features))]
     if request.replay == "application":
         return [
             Note(
@@ -208,6 +233,17 @@ def notes(request: Request, features: Features) -> list[Note]:
         ),
         *left,
     ]
+
+
+def _range_notes(request: Request, features: Features) -> list[Note]:
+    """What holding ncu to a range leaves out."""
+    if request.range is None:
+        return []
+    text = "ncu is held to the range by its name (NVTX)"
+    if not features.whole_process:
+        text += f". This version is not known to have {_SCOPE}: launches of other threads, such as those of backward "
+        text += "passes in PyTorch, are outside of the range then"
+    return [Note("range", f"{text}.")]
 
 
 def left_out(request: Request, features: Features) -> dict[str, str]:

@@ -15,6 +15,7 @@ from ..request import Replay, Request, refuse, refuse_attaching, refuse_replay
 NAME = "perf"
 VENDOR = "cpu"
 REPLAY: Replay = "application"
+RANGES = False
 LOG: str | None = None
 _ELAPSED = "duration_time"
 _ALWAYS = (_ELAPSED, "task-clock")

@@ -43,6 +43,7 @@ class _Rocprof(ABC):
     NAME: str
     VENDOR = "amd"
     REPLAY: Replay = "application"
+    RANGES = False
     LOG: str | None = None
     _TIMING: str
     """Option of the step without counters."""

@@ -37,6 +37,7 @@ TURNS = "pass_0"
 NAME = "rocprofv3"
 VENDOR = "amd"
 REPLAY: Replay = "application"
+RANGES = False
 LOG: str | None = None
 _FILE_NAME = "%hostname%_%nid%_%pid%_rank%env{RANK}%"
 """Known to every version; without %pid% the processes of a program would overwrite each other's files. %nid% is the

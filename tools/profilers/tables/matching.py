@@ -10,7 +10,7 @@ from ....analysis.notes import Note
 from .contract import PassTable
 from .demangled import with_readable
 from .names import plain_kernel_name, plain_text, visible_name
-from .sample import sampled
+from .sample import Sampled, sampled
 
 if TYPE_CHECKING:
     import duckdb
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _LISTED = 4
 _LOOKED_AT, _SHIFT = 500, 10_000
 """Launches that the difference of ids between two runs is taken from, and the largest that is looked for."""
+_SAME = "process, device_id, kernel_id, grid, workgroup_size"
+"""What launches of one configuration have in common in all passes, and (below) the place of one among them."""
+_TURN = f"row_number() OVER (PARTITION BY {_SAME} ORDER BY dispatch_id NULLS LAST, row)"
 
 
 @dataclass
@@ -58,10 +61,7 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Matchi
     for index, table in enumerate(tables[1:], 1):
         pairing = _Pairing(con, result.names, result.keys[0], result.keys[index], f"pairs_{index}")
         sample = sampled(table.source)
-        if sample is None:
-            matched = pairing.matched(main, table)
-        else:
-            matched = pairing.located(table.rows) if sample.skip is None else pairing.sampled(sample.skip)
+        matched = pairing.matched(main, table) if sample is None else pairing.of_sample(sample, table.rows)
         result.pairs.append(pairing.pairs)
         result.matched.append(matched)
         result.sampled = result.sampled or sample is not None
@@ -130,30 +130,44 @@ class _Pairing:
         )
         return self._count(f"FROM {self.pairs}")
 
-    def located(self, rows: int) -> int:
-        """Pairs of a pass that counted some launches, found by their ids; one that is not pairs with another launch of
-        its configuration that has no pair, the first such."""
-        same = "process, device_id, kernel_id, grid, workgroup_size"
-        found = self._by_id(same, rows)
+    def of_sample(self, sample: Sampled, rows: int) -> int:
+        """Pairs of a pass that counted some launches of each configuration, however it tells which."""
+        if sample.expected:
+            return self._rest(self._expected(sample.expected), rows)
+        return self._rest(self._by_id(_SAME, rows), rows) if sample.skip is None else self._sampled(sample.skip)
+
+    def _rest(self, found: int, rows: int) -> int:
+        """What was found, and where that is not all, every other counted launch with one of its configuration that has
+        no pair, the first such."""
         if found < rows:
             left, free = (
-                f"SELECT row, {same}, duration_ns, row_number() OVER (PARTITION BY {same} ORDER BY dispatch_id, row) n "
+                f"SELECT row, {_SAME}, duration_ns, {_TURN} AS n "
                 f"FROM {table} WHERE row NOT IN (SELECT {column} FROM {self.pairs})"
                 for table, column in ((self.other, "row"), (self.main, "main_row"))
             )
             self.con.execute(
                 f"INSERT INTO {self.pairs} SELECT m.row, o.row, o.duration_ns FROM ({left}) o JOIN ({free}) m "
-                f"USING ({same}, n)"
+                f"USING ({_SAME}, n)"
             )
         return self._count(f"FROM {self.pairs}")
 
-    def sampled(self, skip: int) -> int:
-        """Pairs of a pass that counted some launches of each configuration, the first ``skip`` of each passed over.
+    def _expected(self, ids: tuple[int, ...]) -> int:
+        """Pairs of the counted launches of each configuration with those that were to be counted, both in order."""
+        wanted = f"FROM {self.main} WHERE dispatch_id IN (SELECT unnest(?::BIGINT[]))"
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns "
+            f"FROM (SELECT *, {_TURN} AS turn {wanted}) m JOIN (SELECT *, {_TURN} AS turn FROM {self.other}) o "
+            f"USING ({_SAME}, turn)",
+            [list(ids)],
+        )
+        return self._count(f"FROM {self.pairs}")
+
+    def _sampled(self, skip: int) -> int:
+        """Pairs of a pass that passed over the first ``skip`` launches of each configuration.
 
         Where the runs differ in their order, a counted launch pairs with any other of its configuration.
         """
-        same = "process, device_id, kernel_id, grid, workgroup_size"
-        turn = f"row_number() OVER (PARTITION BY {same} ORDER BY dispatch_id NULLS LAST, row)"
+        same, turn = _SAME, _TURN
         shifted = f"SELECT *, {turn} + {skip} AS turn FROM {self.other}"
         every = f"SELECT *, {turn} AS turn FROM {self.main}"
         counts = f"SELECT {same}, count(*) AS launches FROM {self.main} GROUP BY ALL"

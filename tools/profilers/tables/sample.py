@@ -9,7 +9,8 @@ from pathlib import Path
 SAMPLE = "sample.json"
 _LEVELS = 3
 """Folders of profilers (host, process) between that of the step and the files."""
-_MOST_BYTES, _MOST_SKIPPED = 4096, 2**31
+_MOST_BYTES, _MOST_SKIPPED = 1 << 20, 2**31
+_LARGEST = 2**63
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,13 @@ class Sampled:
     skip: int | None = None
     """Launches of each configuration that were passed over before the first counted one; None where the profiler
     names launches as in the run for times."""
+    expected: tuple[int, ...] = ()
+    """Numbers in the run for times of the launches that were to be counted, in order; empty where ``skip`` says all."""
 
     def text(self) -> str:
         """As it is written."""
-        return json.dumps({"skip": self.skip})
+        told = {"expected": list(self.expected)} if self.expected else {}
+        return json.dumps({"skip": self.skip, **told})
 
 
 def sampled(source: Path) -> Sampled | None:
@@ -31,9 +35,14 @@ def sampled(source: Path) -> Sampled | None:
         path = folder / SAMPLE
         if path.is_file() and path.stat().st_size < _MOST_BYTES:
             try:
-                skip = json.loads(path.read_bytes())["skip"]
-            except (ValueError, LookupError, TypeError, RecursionError):
+                told = json.loads(path.read_bytes())
+                skip, expected = told["skip"], tuple(told.get("expected", ()))
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 return None
             known = skip is None or (isinstance(skip, int) and 0 <= skip < _MOST_SKIPPED)
-            return Sampled(skip) if known else None
+            return Sampled(skip, expected) if known and all(map(_is_number, expected)) else None
     return None
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, int) and 0 <= given < _LARGEST

@@ -47,9 +47,9 @@ class Recording:
         self.content += chunk("LNCH", struct.pack("<2Q4I", host, host + 5, at, thread, 211, 0), 32)
         return self
 
-    def mark(self, time: int, mark: int, flags: int, name: str = "", thread: int = 1) -> Recording:
-        number = self.name(name) if name else 0
-        self.content += chunk("MARK", struct.pack("<Q8I", time, mark, flags, number, 0, 2, 100, thread, 0), 40)
+    def mark(self, time: int, mark: int, flags: int, name: str = "", thread: int = 1, domain: str = "") -> Recording:
+        number, of = (self.name(text) if text else 0 for text in (name, domain))
+        self.content += chunk("MARK", struct.pack("<Q8I", time, mark, flags, number, of, 2, 100, thread, 0), 40)
         return self
 
     def launch(self, host: int, thread: int = 1, name: str = "k") -> Recording:
