@@ -23,7 +23,7 @@ from ..tools.parameters import LONGEST_ASKED_S
 from ..tools.plot import PlotResult
 from ..tools.results import Result
 from ..tools.runner.state import FINAL
-from . import log, schemas
+from . import log, schemas, warm_up
 from .answers import protocol_result, size
 from .calls import Call, Calls, Reply, outcome
 from .names import refuse_unknown
@@ -56,9 +56,9 @@ def build(
 ) -> MCPServer[Any]:
     """An MCP server over one store; it runs programs only with ``allow_exec``, and ``read_only`` beats that.
 
-    ``forks`` is where its calls run; one is started with the first call otherwise.
+    ``forks`` is where its calls run; otherwise one that all servers of this process share, started with the first call.
     """
-    store, calls = Store(store.root, read_only=read_only), Calls(forks or ForkServer())
+    store, calls = Store(store.root, read_only=read_only), Calls(forks or warm_up.shared())
     offered = tools(read_only=read_only, allow_exec=allow_exec)
     mcp: MCPServer[Any] = MCPServer(
         "rooflens",

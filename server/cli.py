@@ -6,6 +6,7 @@ import argparse
 import gc
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -97,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     call = commands.add_parser(
         "call",
         parents=[store],
-        help="call one tool and print its result as JSON; waits for a run that it starts (Ctrl-C cancels it)",
+        help="call one tool and print its result as JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it",
     )
     call.add_argument("--full", action="store_true", help="lift the cap on the answer's size")
     call.add_argument("tool")
@@ -176,12 +177,17 @@ def _to_a_terminal(activity: str) -> None:
 
 
 def _finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
-    """A tool's answer; a run that it started is waited for, since nothing may outlive this process."""
+    """A tool's answer; a run that it started is waited for, since nothing may outlive this process.
+
+    SIGTERM cancels such a run as an interrupt does, which a shell has its background jobs ignore.
+    """
     from ..tools.get_run import LONGEST_WAIT_S, RunResult
     from ..tools.runner import start as launch
     from ..tools.runner.state import FINAL
-    from .toolbox import answer
+    from .toolbox import TOOLS, answer
 
+    if any(one.name == tool and one.executes for one in TOOLS):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with listening(_to_a_terminal):
             found = answer(store, tool, arguments)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..analysis import database
 from ..analysis.catalogue import files, formula, products, rules, targets, work
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.comparison import work as differences
 from ..analysis.schema import schema
+from ..tools.isolation.forks import ForkServer
 from ..tools.sql import sources, worker
 from . import arguments, toolbox
 
@@ -85,3 +88,9 @@ STEPS = (
     import_backends,
 )
 """In the order of need."""
+
+
+@cache
+def shared() -> ForkServer:
+    """The process that serves every server built inside another program: it starts with the first call of any."""
+    return ForkServer(STEPS)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.client import Client
@@ -23,6 +24,8 @@ from rooflens.analysis.store import Store
 from rooflens.server import access, app, http
 from rooflens.server.gate import Limits
 from rooflens.tests.server.malformed import MALFORMED, NOT_FOR_US
+from rooflens.tests.server.test_calls import below
+from rooflens.tests.waiting import END_S, until
 
 TOKEN = "sixteen-characters-or-more"
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -57,10 +60,12 @@ class Place:
     """A running server, spoken to in bytes."""
 
     port: int
+    gate: Any = None
+    """Where it is in this process."""
 
     def send(self, data: bytes) -> bytes:
         """What comes back until the server closes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as peer:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=END_S) as peer:
             peer.sendall(data)
             found = b""
             while part := peer.recv(1 << 16):
@@ -108,10 +113,8 @@ def _process(
     with log.open("wb") as errors:
         process = subprocess.Popen([*command, *options], env={**kept, **environment}, stderr=errors)
     try:
-        deadline = time.monotonic() + 30
-        while b"rooflens serves" not in log.read_bytes():
-            assert time.monotonic() < deadline and process.poll() is None, log.read_text()
-            time.sleep(0.05)
+        until(lambda: process.poll() is not None or b"rooflens serves" in log.read_bytes())
+        assert process.poll() is None, log.read_text()
         yield process, Place(port)
     finally:
         process.kill()
@@ -126,10 +129,10 @@ def _inside(store: Store, limits: Limits | None = None) -> Iterator[Place]:
     thread = threading.Thread(target=server.run, args=([access.listen(address)],))
     thread.start()
     try:
-        yield Place(address.port)
+        yield Place(address.port, server.config.app)
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(END_S)
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +285,7 @@ def test_a_request_that_cannot_be_served_gets_its_code_in_both_eras(
 def test_an_address_in_use_is_a_problem_and_no_traceback(samples: Store, place: Place) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "rooflens", "--store", str(samples.root), "serve", "--http", f"127.0.0.1:{place.port}"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=END_S,
     )  # fmt: skip
     assert done.returncode == 1
     assert "cannot be listened on" in done.stderr and "Traceback" not in done.stderr
@@ -313,7 +316,7 @@ def test_a_unix_socket_is_served_and_removed_at_the_end(samples: Store, tmp_path
             peer.sendall(head + INITIALIZE)
             assert peer.recv(100).startswith(b"HTTP/1.1 200")
         process.terminate()
-        assert process.wait(10) == 0 and not path.exists()
+        assert process.wait(END_S) == 0 and not path.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -322,7 +325,7 @@ def test_a_signal_ends_the_server_in_time_with_streams_and_calls_open(
 ) -> None:
     slow = "SELECT count(*) FROM range(1000000) a, range(1000000) b"
     call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call",
-            "params": {"name": "query_counters", "arguments": {"sql": slow, "timeout_s": 30}}}  # fmt: skip
+            "params": {"name": "query_counters", "arguments": {"sql": slow, "timeout_s": 60}}}  # fmt: skip
     with _process(samples, tmp_path / "log", ROOFLENS_TOKEN=TOKEN) as (process, place):
         session = place.session()
         body = json.dumps(call).encode()
@@ -335,11 +338,10 @@ def test_a_signal_ends_the_server_in_time_with_streams_and_calls_open(
         for peer, request in zip(peers, requests, strict=True):
             peer.sendall(request)
         assert peers[0].recv(4096).startswith(b"HTTP/1.1 200"), "the stream is open"
-        time.sleep(0.3)
-        began = time.monotonic()
+        until(lambda: len(below(process.pid)) >= 3)
         process.send_signal(number)
-        assert process.wait(10) == 0
-        assert time.monotonic() - began < 2.5
+        # The call alone would go on for longer, and the stream for ever.
+        assert process.wait(25) == 0
         assert "Traceback" not in (tmp_path / "log").read_text()
         with pytest.raises(ConnectionError):
             socket.create_connection(("127.0.0.1", place.port))
@@ -347,20 +349,20 @@ def test_a_signal_ends_the_server_in_time_with_streams_and_calls_open(
             peer.close()
 
 
-def _closed_after(peer: socket.socket, trickle: bytes) -> float:
-    """Seconds until the server closes a connection that sends one byte now and then."""
+def _closed(peer: socket.socket, trickle: bytes) -> bool:
+    """Whether the server closes a connection that sends one byte now and then."""
     began = time.monotonic()
     peer.settimeout(0.1)
-    while time.monotonic() - began < 5:
+    while time.monotonic() - began < END_S:
         try:
             peer.sendall(trickle)
             if not peer.recv(4096):
-                break
+                return True
         except TimeoutError:
             continue
         except ConnectionError:
-            break
-    return time.monotonic() - began
+            return True
+    return False
 
 
 @pytest.mark.parametrize(
@@ -377,7 +379,7 @@ def test_a_connection_that_does_not_finish_its_head_is_closed(
     monkeypatch.setattr(http, "KEEP_ALIVE_S", 1)
     with _inside(samples) as place, socket.create_connection(("127.0.0.1", place.port)) as peer:
         peer.sendall(start)
-        assert _closed_after(peer, trickle) < 2.5
+        assert _closed(peer, trickle)
 
 
 def test_a_body_that_stops_or_trickles_is_given_up(samples: Store) -> None:
@@ -385,7 +387,7 @@ def test_a_body_that_stops_or_trickles_is_given_up(samples: Store) -> None:
         for trickle in (b"", b" "):
             with socket.create_connection(("127.0.0.1", place.port)) as peer:
                 peer.sendall(place.head("POST /mcp", ["Content-Length: 1000"]))
-                assert _closed_after(peer, trickle) < 2
+                assert _closed(peer, trickle)
 
 
 def test_when_connections_run_out_the_idlest_gives_way(samples: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,7 +395,7 @@ def test_when_connections_run_out_the_idlest_gives_way(samples: Store, monkeypat
     with _inside(samples) as place:
         silent = [socket.create_connection(("127.0.0.1", place.port)) for _ in range(12)]
         assert place.session()
-        silent[0].settimeout(2)
+        silent[0].settimeout(END_S)
         with pytest.raises(ConnectionError):
             if not silent[0].recv(1):
                 raise ConnectionError
@@ -404,7 +406,7 @@ def test_when_connections_run_out_the_idlest_gives_way(samples: Store, monkeypat
 def _slow(ident: int) -> bytes:
     slow = "SELECT count(*) FROM range(1000000) a, range(1000000) b"
     return json.dumps({"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {
-        "name": "query_counters", "arguments": {"sql": slow, "timeout_s": 2}}}).encode()  # fmt: skip
+        "name": "query_counters", "arguments": {"sql": slow, "timeout_s": 60}}}).encode()  # fmt: skip
 
 
 def test_calls_of_one_client_are_limited_and_an_id_in_use_is_refused(samples: Store) -> None:
@@ -413,13 +415,13 @@ def test_calls_of_one_client_are_limited_and_an_id_in_use_is_refused(samples: St
         with socket.create_connection(("127.0.0.1", place.port)) as peer:
             body = _slow(1)
             peer.sendall(place.head("POST /mcp", [f"Content-Length: {len(body)}"], Mcp_Session_Id=session) + body)
-            time.sleep(0.3)
+            until(lambda: len(place.gate._unanswered) == 1)
             again = place.post(body, Mcp_Session_Id=session)
             assert (again.status, again.message["id"]) == (400, 1)
             with socket.create_connection(("127.0.0.1", place.port)) as other:
                 body = _slow(2)
                 other.sendall(place.head("POST /mcp", [f"Content-Length: {len(body)}"], Mcp_Session_Id=session) + body)
-                time.sleep(0.3)
+                until(lambda: len(place.gate._unanswered) == 2)
                 busy = place.post(_slow(3), Mcp_Session_Id=session)
                 assert (busy.status, busy.headers["retry-after"], busy.message["id"]) == (429, "1", 3)
                 cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'

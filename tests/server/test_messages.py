@@ -7,7 +7,14 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 from rooflens.server import messages
 from rooflens.tests.server.malformed import MALFORMED
 
@@ -35,9 +42,18 @@ def test_a_well_formed_message_passes(raw: bytes, kind: type) -> None:
     assert isinstance(messages.read(raw), kind)
 
 
+def _answered(found: object) -> None:
+    """What was read is a message, or is refused with the error of JSON-RPC that fits, which can be written."""
+    if not isinstance(found, messages.Refused):
+        assert isinstance(found, JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError)
+    elif found.answer:
+        said = json.loads(messages.encoded(found.answer))
+        assert said["error"]["code"] in (PARSE_ERROR, INVALID_REQUEST) and said["error"]["message"]
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(raw: bytes) -> None:
-    messages.read(raw)
+    _answered(messages.read(raw))
 
 
 @given(
@@ -51,5 +67,6 @@ def test_no_bytes_raise(raw: bytes) -> None:
 )
 def test_no_json_raises_and_every_answer_can_be_written(value: object) -> None:
     found = messages.read(json.dumps(value).encode())
-    if isinstance(found, messages.Refused) and found.answer:
-        json.loads(messages.encoded(found.answer))
+    _answered(found)
+    if not isinstance(value, dict) and not isinstance(value, list):
+        assert isinstance(found, messages.Refused) and found.answer

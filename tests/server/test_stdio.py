@@ -16,6 +16,7 @@ from mcp.client import Client
 from rooflens.analysis.store import Store
 from rooflens.server import stdio
 from rooflens.tests.server.malformed import MALFORMED, NOT_FOR_US
+from rooflens.tests.waiting import END_S
 
 HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "numpy")
 
@@ -78,7 +79,7 @@ def _serve(store: Store, messages: list[dict[str, object]]) -> subprocess.Comple
         process.stdin.flush()
         if "id" in message:
             lines.append(process.stdout.readline())
-    rest, errors = process.communicate(timeout=30)
+    rest, errors = process.communicate(timeout=END_S)
     return subprocess.CompletedProcess([], process.returncode, "".join(lines) + rest, errors)
 
 
@@ -105,14 +106,14 @@ class _Raw:
 
     def answer(self) -> dict[str, Any]:
         assert self.process.stdout
-        patience = threading.Timer(15, self.process.kill)
+        patience = threading.Timer(END_S, self.process.kill)
         patience.start()
         try:
             return dict(json.loads(self.process.stdout.readline().decode("utf-8")))
         finally:
             patience.cancel()
 
-    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def put(self, message: dict[str, Any]) -> None:
         if self.era != "2025-11-25" and "params" in message:
             envelope = {
                 "io.modelcontextprotocol/protocolVersion": self.era, "io.modelcontextprotocol/clientCapabilities": {},
@@ -120,6 +121,9 @@ class _Raw:
             }  # fmt: skip
             message = {**message, "params": {**message["params"], "_meta": envelope}}
         self.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        self.put(message)
         return self.answer()
 
 
@@ -190,15 +194,16 @@ def test_an_id_that_is_in_use_is_refused_and_both_are_answered(raw: _Raw) -> Non
         "sql": "SELECT count(*) FROM range(1000000) a, range(1000000) b", "timeout_s": 1}}  # fmt: skip
     answers = [raw.ask({"id": 7, "method": "tools/call", "params": slow})]
     assert "result" in answers[0], "the id is free again after its answer"
-    threading.Timer(0.2, raw.send, [b'{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}\n']).start()
-    answers = [raw.ask({"id": 7, "method": "tools/call", "params": slow}), raw.answer()]
+    raw.put({"id": 7, "method": "tools/call", "params": slow})
+    raw.send(b'{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}\n')
+    answers = [raw.answer(), raw.answer()]
     assert [a["id"] for a in answers] == [7, 7]
     assert answers[0]["error"]["code"] == -32600 and "result" in answers[1]
 
 
 def test_input_that_ends_within_a_message_is_answered_and_ends_the_server(samples: Store) -> None:
     server = _Raw(samples, "2025-11-25")
-    out, _ = server.process.communicate(b'{"jsonrpc":"2.0","id":3,"meth', timeout=20)
+    out, _ = server.process.communicate(b'{"jsonrpc":"2.0","id":3,"meth', timeout=END_S)
     assert json.loads(out)["error"]["code"] == -32700
     assert server.process.returncode == 0
 
@@ -207,7 +212,7 @@ def test_a_request_before_initialize_is_answered(samples: Store) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "rooflens", "--store", str(samples.root), "serve"],
         input=b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}\n' + b'{"jsonrpc":"2.0","id":4,"meth\n',
-        capture_output=True, timeout=30,
+        capture_output=True, timeout=END_S,
     )  # fmt: skip
     answers = {a["id"]: a["error"]["code"] for a in map(json.loads, process.stdout.splitlines())}
     assert set(answers) == {None, 3} and answers[None] == -32700 and process.returncode == 0
@@ -218,7 +223,7 @@ def test_a_client_that_goes_away_ends_the_server(samples: Store) -> None:
     assert server.process.stdin and server.process.stdout
     server.process.stdout.close()
     server.send(b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}\n')
-    assert server.process.wait(10) == 0
+    assert server.process.wait(END_S) == 0
     server.process.stdin.close()
 
 

@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -41,11 +42,13 @@ class ForkServer:
 
     ``start`` it while this process has a single thread; the first copy starts it otherwise, in a fresh interpreter.
     In its first seconds it does the steps of ``warm_up``, one now and then: each is short, as it may delay a call.
+    Copies see the variables that this process had at the start.
     """
 
     def __init__(self, warm_up: Sequence[Callable[[], None]] = ()) -> None:
         self._warm_up = warm_up
         self._control: socket.socket | None = None
+        self._starting = threading.Lock()
 
     def spawn(self, work: Work, limits: Limits) -> socket.socket:
         """A copy that does ``work``: its first message on the socket, an object, is the arguments.
@@ -57,12 +60,12 @@ class ForkServer:
         ours.setblocking(False)
         order = json.dumps({"work": name_of(work), "limits": asdict(limits)}).encode()
         with theirs:
+            control = self._running()
             try:
-                socket.send_fds(self._control or self.start(), [order], [theirs.fileno()])
+                socket.send_fds(control, [order], [theirs.fileno()])
             except (BrokenPipeError, ConnectionResetError):
                 # It was killed from outside.
-                self.close()
-                socket.send_fds(self.start(), [order], [theirs.fileno()])
+                socket.send_fds(self._running(instead_of=control), [order], [theirs.fileno()])
         return ours
 
     def close(self) -> None:
@@ -75,16 +78,28 @@ class ForkServer:
 
     def start(self) -> socket.socket:
         """Start it; returns the socket by which it is told what to do."""
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # No signal of the parent's death: its end of the socket tells, copies are to be ended first, and the signal
+        # would come with the end of the thread that starts it.
         with theirs:
             if may_fork():
-                # No signal of the parent's death: its end of the socket tells, and copies are to be ended first.
                 self.pid = fork(lambda: _Forks(theirs, self._warm_up).serve(), keep=(theirs.fileno(),), talkative=True)
             else:
-                steps = [name_of(step) for step in self._warm_up]
-                order = {"work": name_of(serve), "arguments": {"warm_up": steps}, "limits": asdict(_FOREVER)}
-                self.pid = start_fresh(theirs, order, None).pid
-        return self._control
+                self.pid = self._start_fresh(theirs)
+        self._control = ours
+        return ours
+
+    def _start_fresh(self, theirs: socket.socket) -> int:
+        steps = [name_of(step) for step in self._warm_up]
+        order = {"work": name_of(serve), "arguments": {"warm_up": steps}, "limits": asdict(_FOREVER), "parent": None}
+        return start_fresh(theirs, order, None).pid
+
+    def _running(self, instead_of: socket.socket | None = None) -> socket.socket:
+        """The socket of the one that runs; it is started where none does, or only one that was found to be gone."""
+        with self._starting:
+            if instead_of is not None and self._control is instead_of:
+                self.close()
+            return self._control or self.start()
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:

@@ -23,9 +23,10 @@ class Limits:
     file_bytes: int | None = None
     nice: int = 0
 
-    def apply(self, parent: int) -> None:
-        """Confine this process, and end it when ``parent`` ends."""
-        die_with(parent)
+    def apply(self, parent: int | None) -> None:
+        """Confine this process, and end it when ``parent`` ends, where that is given."""
+        if parent is not None:
+            die_with(parent)
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_CPU, self.cpu_s)
         if self.file_bytes is not None:

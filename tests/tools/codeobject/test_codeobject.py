@@ -297,10 +297,10 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_end_quickly_in_a_clear_error(name: str, tmp_path: Path) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises((BadInput, LimitExceeded)):
         names(BOMBS[name], tmp_path)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_programs_within_programs_are_not_followed(tmp_path: Path) -> None:

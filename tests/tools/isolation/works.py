@@ -58,11 +58,11 @@ def write_file(channel: Channel, arguments: dict[str, Any]) -> None:
 
 def leave_children(channel: Channel, arguments: dict[str, Any]) -> None:
     """Start a program that moves to a session of its own, and wait."""
-    code = "import time; time.sleep(60)"
+    code = "import time; time.sleep(600)"
     other = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     channel.send({"pids": [os.getpid(), other.pid]})
     if arguments.get("wait"):
-        time.sleep(60)
+        time.sleep(600)
 
 
 def flood(channel: Channel, arguments: dict[str, Any]) -> None:

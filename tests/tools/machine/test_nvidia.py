@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rooflens.tests.waiting import END_S
 from rooflens.tools.machine import nvidia, nvidia_child
 from rooflens.tools.machine.programs import Answer
 
@@ -154,20 +155,19 @@ def test_one_lost_gpu_among_good_ones(machine: Any, nvml: Nvml) -> None:
     assert len(gpus.devices) == 1 and "GPU 1: GPU is lost" in gpus.notes[0]
 
 
-@pytest.mark.parametrize("wait", ["time.sleep(60)", "signal.signal(15, signal.SIG_IGN); time.sleep(60)"])
+@pytest.mark.parametrize("wait", ["time.sleep(600)", "signal.signal(15, signal.SIG_IGN); time.sleep(600)"])
 def test_silence_ends_after_the_time_limit(machine: Any, nvml: Nvml, wait: str) -> None:
     nvml(code=f"import signal, time\n{wait}")
     start = time.monotonic()
     gpus = nvidia.devices(machine.roots, timeout_s=0.5)
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < END_S
     assert gpus.devices == [] and "did not answer within 0.5 s" in gpus.notes[0]
 
 
 def test_endless_output_is_cut_off(machine: Any, nvml: Nvml) -> None:
     nvml(code="while True: print('a line of garbage')")
-    start = time.monotonic()
-    gpus = nvidia.devices(machine.roots)
-    assert time.monotonic() - start < 10 and "more than it should" in gpus.notes[0]
+    gpus = nvidia.devices(machine.roots, timeout_s=END_S)
+    assert "more than it should" in gpus.notes[0]
 
 
 def test_absent(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.tests.waiting import END_S, LONG_S
 from rooflens.tools.machine.model import Roots
 from rooflens.tools.machine.programs import ask, find
 
@@ -58,15 +59,15 @@ def test_status_and_both_streams(machine: Any) -> None:
 
 def test_a_program_that_closes_its_output_and_stays_is_ended(machine: Any) -> None:
     start = time.monotonic()
-    answer = ask([str(machine.program("stays", "exec >&- 2>&-; sleep 60"))], 0.4)
-    assert answer.code is None and "did not answer" in answer.failure and time.monotonic() - start < 3
+    answer = ask([str(machine.program("stays", f"exec >&- 2>&-; sleep {LONG_S}"))], 0.4)
+    assert answer.code is None and "did not answer" in answer.failure and time.monotonic() - start < END_S
 
 
 def test_a_grandchild_that_keeps_the_pipe_does_not_hold_us(machine: Any) -> None:
     start = time.monotonic()
     marker = machine.base / "grandchild"
-    answer = ask([str(machine.program("forks", f"(sleep 60; touch {marker}) & echo done"))], 20)
-    assert (answer.code, answer.out) == (0, "done\n") and time.monotonic() - start < 5
+    answer = ask([str(machine.program("forks", f"(sleep {LONG_S}; touch {marker}) & echo done"))], LONG_S)
+    assert (answer.code, answer.out) == (0, "done\n") and time.monotonic() - start < END_S
 
 
 def test_much_output_within_the_limit_is_whole(machine: Any) -> None:

@@ -9,7 +9,6 @@ import os
 import socket
 import sqlite3
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,9 +25,9 @@ RUN = run(*repeated(3, Launch("k(int)"), X_A=[1.0, 2.0, 3.0]))
 @pytest.fixture
 def soon():
     """The test takes no more than the ten seconds of work that a small file may cost, however busy the machine is."""
-    began, worked = time.monotonic(), time.process_time()
+    worked = time.process_time()
     yield
-    assert time.process_time() - worked < 10 and time.monotonic() - began < 60
+    assert time.process_time() - worked < 10
 
 
 def wide_page(file, rows, columns=3000):
@@ -359,8 +358,12 @@ def test_a_details_page_whose_headers_stand_elsewhere_is_read_or_refused_in_word
         swapped = [{name: other, other: name}.get(h, h) for h in header]
         with (bench.folder / "details.csv").open("w", newline="") as file:
             csv.writer(file, quoting=csv.QUOTE_ALL).writerows([swapped, *rows[:60]])
-        with suppress(BadInput):
-            bench.load(bench.folder / "details.csv", format="ncu")
+        try:
+            done = bench.load(bench.folder / "details.csv", format="ncu")
+        except BadInput as problem:
+            assert problem.why or problem.fix
+        else:
+            assert done.kernels and done.dispatches
 
 
 @pytest.mark.parametrize("file", ["/proc/kmsg", "/proc/self/mem", "/dev/zero", "/dev/null", "/dev/stdin"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +10,15 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.store import Store
+from rooflens.tests.waiting import END_S
+from rooflens.tests.waiting import until as seen
 from rooflens.tools.runner import start as launch
 from rooflens.tools.runner import state as runs
 from rooflens.tools.runner.job import CallStep, Job, Limits, Step
 from rooflens.tools.runner.state import ProfileRun, RunState
 
-LONG_S = 20.0
-"""No run of these tests takes longer on a loaded machine."""
+LONG_S = END_S
+"""No run of these tests takes longer on a loaded machine; programs that hold would take far longer."""
 
 
 class Bench:
@@ -60,10 +61,7 @@ class Bench:
 
     def until(self, found: Callable[[], object], within_s: float = LONG_S) -> None:
         """Wait until something is so."""
-        deadline = time.monotonic() + within_s
-        while not found():
-            assert time.monotonic() < deadline, "did not happen in time"
-            time.sleep(0.02)
+        seen(found, within_s)
 
     def log(self, run_id: str, name: str) -> str:
         return (self.folder(run_id) / "logs" / name).read_text(encoding="utf-8")

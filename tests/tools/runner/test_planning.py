@@ -71,14 +71,14 @@ def test_a_program_that_fails_is_counted_all_the_same_and_its_failure_told(plann
 
 
 def test_a_step_is_ended_at_its_budget_and_the_run_goes_on(planned: Bench) -> None:
-    run = begin(planned, step(planned, "time.sleep(60)", within_s=1.0), "exit 3")
+    run = begin(planned, step(planned, "time.sleep(600)", within_s=1.0), "exit 3")
     state = planned.end(run)
     assert state.cut == ["timing"] and "timing was ended after 1 s" in state.remarks[0]
     assert state.problem and "pass_1" in state.problem.what
 
 
 def test_a_step_that_left_nothing_by_its_budget_fails_the_run(planned: Bench) -> None:
-    first = planned.step("timing", "import time; time.sleep(60)", durable=True, within_s=0.5)
+    first = planned.step("timing", "import time; time.sleep(600)", durable=True, within_s=0.5)
     state = planned.end(begin(planned, first, "true"))
     assert state.state == "failed" and state.problem and "budget" in state.problem.what
     assert state.steps == []

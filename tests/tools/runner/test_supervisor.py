@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,15 @@ from rooflens.tools.runner import start as launch
 from rooflens.tools.runner import state as runs
 from rooflens.tools.runner.job import CallStep
 
-from .conftest import Bench, gone
+from .conftest import LONG_S, Bench, gone
 
 WRITE = "import os; open(os.environ['OUT'] + '/data', 'w').write('x')"
-HOLD = "import time; time.sleep(60)"
+HOLD = "import time; time.sleep(600)"
 FAMILY = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 pids = [os.getpid()]
-sleeper = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+sleeper = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 pids.append(subprocess.Popen([sys.executable, "-c", sleeper]).pid)
 pids.append(subprocess.Popen([sys.executable, "-c", sleeper], start_new_session=True).pid)
 read, write = os.pipe()
@@ -36,7 +35,7 @@ pids.append(int(os.read(read, 20)))
 draft = os.environ["OUT"] + "/draft"
 open(draft, "w").write(" ".join(map(str, pids)))
 os.rename(draft, os.environ["OUT"] + "/pids")
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -119,19 +118,22 @@ def test_a_flood_of_output_fills_neither_disk_nor_memory_and_its_end_is_kept(ben
 
 
 def test_a_time_limit_ends_a_run_and_everything_it_started(bench: Bench) -> None:
-    run = bench.begin(bench.step("app", FAMILY), timeout_s=1.5)
-    pids = _family(bench, run)
-    state = bench.end(run)
-    assert state.state == "failed" and state.problem and state.problem.kind == "LimitExceeded"
-    assert "longer than 1.5 s" in state.problem.what
-    assert all(gone(p) for p in pids)
+    for timeout_s in (1.5, 6, 24, 96):
+        run = bench.begin(bench.step("app", FAMILY), timeout_s=timeout_s)
+        state = bench.end(run, within_s=2 * LONG_S)
+        assert state.state == "failed" and state.problem and state.problem.kind == "LimitExceeded"
+        assert f"longer than {timeout_s:g} s" in state.problem.what
+        if (told := bench.folder(run) / "unfinished" / "app" / "pids").exists():
+            break  # it had the time to start them all
+    pids = [int(p) for p in told.read_text().split()]
+    assert len(pids) == 4 and all(gone(p) for p in pids)
 
 
 def test_cancelling_ends_children_that_ignore_sigterm_and_daemons(bench: Bench) -> None:
     run = bench.begin(bench.step("app", FAMILY))
     pids = _family(bench, run)
     runs.cancel(bench.store, bench.folder(run))
-    state = bench.end(run, within_s=8)
+    state = bench.end(run)
     assert (state.state, state.fault) == ("cancelled", "app")
     assert all(gone(p) for p in pids)
 
@@ -145,8 +147,8 @@ def test_what_a_program_leaves_running_is_ended_and_told(bench: Bench) -> None:
 
 
 def test_many_processes_are_all_ended(bench: Bench) -> None:
-    forks = "import os, time\nfor _ in range(150):\n if os.fork() == 0:\n  os.setsid(); time.sleep(60); os._exit(0)\n"
-    code = f"{forks}{WRITE}\ntime.sleep(60)"
+    forks = "import os, time\nfor _ in range(150):\n if os.fork() == 0:\n  os.setsid(); time.sleep(600); os._exit(0)\n"
+    code = f"{forks}{WRITE}\ntime.sleep(600)"
     run = bench.begin(bench.step("one", code))
     bench.until((bench.folder(run) / "out" / "one" / "data").exists)
     runs.cancel(bench.store, bench.folder(run))
@@ -156,7 +158,7 @@ def test_many_processes_are_all_ended(bench: Bench) -> None:
 
 def test_a_program_that_forks_without_end_is_stopped(bench: Bench) -> None:
     bench.limits["processes"] = 40
-    bomb = "import os, time\nfor _ in range(100):\n if os.fork() == 0:\n  time.sleep(60)\ntime.sleep(60)"
+    bomb = "import os, time\nfor _ in range(100):\n if os.fork() == 0:\n  time.sleep(600)\ntime.sleep(600)"
     run = bench.begin(bench.step("one", bomb))
     state = bench.end(run)
     assert state.problem and "more than 40 processes" in state.problem.what
@@ -181,7 +183,9 @@ def test_a_supervisor_that_cannot_write_its_state_ends_everything(bench: Bench) 
     pids = _family(bench, run)
     folder = bench.folder(run)
     folder.rename(folder.with_name("elsewhere"))  # as if the disk were gone
-    bench.until(lambda: all(gone(p) for p in pids), within_s=6)
+    bench.until(lambda: all(gone(p) for p in pids))
+    bench.until(lambda: not launch.started())
+    assert not folder.exists(), "nothing is written where the run was"
 
 
 def test_a_second_run_on_the_same_device_waits_for_the_first(bench: Bench) -> None:
@@ -215,9 +219,9 @@ def test_a_killed_supervisor_leaves_nothing_running_and_a_failed_run(bench: Benc
     supervisor = bench.state(run).supervisor
     assert supervisor
     os.kill(supervisor.pid, signal.SIGKILL)
-    state = bench.end(run, within_s=5)
+    state = bench.end(run)
     assert state.state == "failed" and state.problem and "supervisor died" in state.problem.what
-    bench.until(lambda: all(gone(p) for p in pids), within_s=3)
+    bench.until(lambda: all(gone(p) for p in pids))
 
 
 def test_a_reader_cleans_up_where_supervisor_and_starter_are_dead(
@@ -232,7 +236,7 @@ def test_a_reader_cleans_up_where_supervisor_and_starter_are_dead(
     os.kill(supervisor.pid, signal.SIGKILL)
     process.wait()
     assert bench.state(run).state == "failed"
-    bench.until(lambda: all(gone(p) for p in pids), within_s=3)
+    bench.until(lambda: all(gone(p) for p in pids))
 
 
 def test_a_supervisor_told_to_stop_ends_its_run(bench: Bench) -> None:
@@ -241,7 +245,7 @@ def test_a_supervisor_told_to_stop_ends_its_run(bench: Bench) -> None:
     supervisor = bench.state(run).supervisor
     assert supervisor
     os.kill(supervisor.pid, signal.SIGTERM)
-    state = bench.end(run, within_s=8)
+    state = bench.end(run)
     assert state.state == "failed" and state.problem and "was stopped" in state.problem.what
     assert all(gone(p) for p in pids)
 
@@ -252,9 +256,7 @@ def test_stopping_everything_ends_queued_and_running_runs_at_once(bench: Bench) 
     pids = _family(bench, first)
     second = bench.begin(bench.step("app", WRITE), devices=device)
     bench.until(lambda: "waiting" in bench.state(second).activity)
-    start = time.monotonic()
     launch.stop_all()
-    assert time.monotonic() - start < 3
     assert all(gone(p) for p in pids)
     assert [bench.state(r).state for r in (first, second)] == ["failed", "failed"]
 
