@@ -99,7 +99,8 @@ def test_the_source_compiles_for_the_mi300_without_warnings(few: Path) -> None:
         pytest.skip("needs clang-22 with the AMDGPU back end")
     words = ["-x", "hip", "--offload-arch=gfx942", "--cuda-device-only", "-S", "-std=c++20", "-O3", "-Wall", "-Wextra"]
     words += ["-Werror", f"-I{SOURCES}", f"-I{KERNELS}", "-o", str(few.parent / "few.s")]
-    done = subprocess.run([HIP / "rocm_bin" / "hipcc", *words, str(few)], capture_output=True, text=True, timeout=300, check=False)
+    words = [str(HIP / "rocm_bin" / "hipcc"), *words, str(few)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
 
