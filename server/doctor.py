@@ -24,7 +24,8 @@ _WITHOUT_GPU = (
 
 def doctor(store: Store, *, roots: Roots | None = None) -> list[Check]:
     """Every check; each ends within its time limit, and none of them writes."""
-    machine = survey(roots or Roots())
+    roots = roots or Roots()
+    machine = survey(roots)
     vendors = {d.vendor for d in machine.gpus}
     return [
         software.python(),
@@ -35,7 +36,8 @@ def doctor(store: Store, *, roots: Roots | None = None) -> list[Check]:
         *(_profiler(p, machine) for p in machine.profilers),
         *(Check(name="note", state="warning", found=note) for note in machine.notes),
         software.hip("amd" in vendors),
-        *(software.cuda_extras() if "nvidia" in vendors else []),
+        *([*software.cuda_extras(), software.nvcc(roots)] if "nvidia" in vendors else []),
+        *(software.kernels(gpu) for gpu in {gpu.arch: gpu for gpu in reversed(machine.gpus)}.values() if gpu.supported),
         Check(name="without a GPU", state="ok", found=_WITHOUT_GPU),
     ]
 
@@ -76,7 +78,7 @@ def _gpu(device: Device) -> Check:
         device.name,
         device.arch,
         f"{device.compute_units} {unit}" if device.compute_units else None,
-        f"{device.memory_bytes / 1e9:.0f} GB" if device.memory_bytes else None,
+        f"{device.memory_bytes / 1e9:.0f} GB ({device.memory_bytes / 2**30:.0f} GiB)" if device.memory_bytes else None,
         device.partition,
         device.driver,
     ]

@@ -90,7 +90,7 @@ def survey(roots: Roots) -> Machine:
     devices = [d.model_copy(update={"supported": d.arch in known}) for d in (*amd, *green.devices, host)]
     return Machine(
         devices,
-        profilers.judged(installed, verdicts),
+        profilers.judged(installed, verdicts, profilers.rocm(roots)),
         verdicts,
         notes=[*kfd.notes(roots, topology, amd), *green.notes],
         broken=frozenset(p.name for p in installed if p.usable is False),
@@ -125,6 +125,13 @@ def _notes(machine: Machine) -> list[str]:
     notes = []
     if not machine.gpus:
         notes.append("No GPU is visible here. Profiles taken elsewhere can be imported and analysed in full.")
+    # An installed profiler says itself what the machine does not permit.
+    told = {p.vendor for p in machine.profilers if p.path}
+    notes += [
+        f"{verdict.why}. {verdict.fix or ''}".strip()
+        for vendor, verdict in machine.verdicts.items()
+        if verdict.usable is False and verdict.why and vendor not in {*told, "cpu"}
+    ]
     if unknown := sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
         notes.append(f"rooflens has no metrics for {', '.join(unknown)}; it knows {', '.join(catalog.with_metrics())}.")
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):

@@ -60,7 +60,7 @@ def measure(
             **about, **versions, "run_id": run_id, "mode": mode, "host": os.uname().nodename,
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         }  # fmt: skip
-        peaks.save(store, [{**common, **r} for r in kept])
+        peaks.save(store, [{**common, **r, "compiler": r["compiler"] or common["compiler"]} for r in kept])
     return {"ceilings": measured, "stored": len(kept) if mode != "functional" else 0}
 
 
@@ -106,7 +106,7 @@ def _versions(device: str, known: bool) -> dict[str, Any]:
     }  # fmt: skip
     return {
         **({} if known else identity),
-        "compiler": ", ".join(word for word in (gpu.compiler, gpu.runtime) if word) or None,
+        "compiler": run.made_by(gpu) or None,
         "kernel_version": table.version(),
         "compute_units": gpu.compute_units,
     }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "gpu.h"
-#if !defined(__HIP_PLATFORM_AMD__)
+#if !ON_AMD
 #include <mma.h>
 #endif
 
@@ -140,7 +140,7 @@ __device__ inline void take_one(std::integer_sequence<int, P...>, unsigned path,
 
 // Products of 16 x 16 x 16 that add 1 to every element of their sums.
 template <int Chains> struct Products {
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
 #if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__)
   typedef _Float16 Half4 __attribute__((ext_vector_type(4)));
   typedef float Float4 __attribute__((ext_vector_type(4)));

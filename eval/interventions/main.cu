@@ -97,7 +97,7 @@ private:
 };
 
 static void allow_lds(const Case &one) {
-#if !defined(__HIP_PLATFORM_AMD__)
+#if !ON_AMD
   if (one.lds_bytes > 48 * 1024)
     CHECK(cudaFuncSetAttribute(reinterpret_cast<const void *>(one.function),
                                cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(one.lds_bytes)));

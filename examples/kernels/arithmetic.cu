@@ -39,7 +39,7 @@ __global__ void fp16_fma(float *out, size_t n, float one, float unit) {
   float sum = 0;
 #pragma unroll
   for (int k = 0; k < CHAINS; ++k) {
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
     sum += static_cast<float>(chain[k][0]) + static_cast<float>(chain[k][1]);
 #else
     sum += __low2float(chain[k]) + __high2float(chain[k]);

@@ -12,7 +12,7 @@ static const char NEEDS[] = "needs cp.async: CUDA, compute capability 8.0 or mor
 template <int BYTES> struct Piece;
 template <> struct Piece<4> { using Type = float; };
 
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
 typedef float Float4 __attribute__((vector_size(16)));
 template <> struct Piece<16> { using Type = Float4; };
 
@@ -79,7 +79,7 @@ template <int BYTES, bool BYPASS, unsigned SPREAD> static Run prepare(size_t n) 
   };
 }
 
-#if !defined(__HIP_PLATFORM_AMD__)
+#if !ON_AMD
 // A float of `few` through registers and four floats of `many` by cp.async: two ways in one kernel, five floats out.
 __global__ void copy_two_ways(const float *few, const float *many, float *few_out, float *many_out, size_t n) {
   __shared__ float4 stage[BLOCK];

@@ -4,7 +4,7 @@
 constexpr unsigned EDGE = 64, FLOATS = EDGE * EDGE; // of a piece, which is a tile where a tensor map describes it
 static const char NEEDS[] = "needs bulk copies (TMA): CUDA, compute capability 9.0 or more";
 
-#if !defined(__HIP_PLATFORM_AMD__)
+#if !ON_AMD
 constexpr unsigned PIECE = 4 * FLOATS, BLOCK = 128, BLOCKS = 2;
 
 // In and out by bulk copies: no thread touches the data.

@@ -4,7 +4,7 @@
 constexpr unsigned RING = 1024, TURNS = 256, BLOCKS = 2;
 static const char NEEDS[] = "needs clusters of blocks: CUDA, compute capability 9.0 or more";
 
-#if !defined(__HIP_PLATFORM_AMD__)
+#if !ON_AMD
 // A thread adds up what it finds in the other block, each time one place further.
 __global__ void __cluster_dims__(BLOCKS, 1, 1) cluster_read(const float *in, float *out) {
 #if __CUDA_ARCH__ >= 900

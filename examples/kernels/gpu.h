@@ -7,7 +7,9 @@
 #include <memory>
 #include <vector>
 
-#if defined(__HIP_PLATFORM_AMD__)
+// Compilers set __HIP__; __HIP_PLATFORM_AMD__ is set by HIP's own headers, or by who compiles without such a compiler.
+#if defined(__HIP__) || defined(__HIP_PLATFORM_AMD__)
+#define ON_AMD 1
 #include <hip/hip_runtime.h>
 #define GPU(name) hip##name // GPU(Malloc) is hipMalloc
 #define LAUNCH hipLaunchKernelGGL
@@ -15,6 +17,7 @@ using DeviceProperties = hipDeviceProp_t;
 using Half = _Float16;
 typedef _Float16 Half2 __attribute__((vector_size(4)));
 #else
+#define ON_AMD 0
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #define GPU(name) cuda##name // GPU(Malloc) is cudaMalloc
@@ -54,7 +57,7 @@ inline unsigned blocks_for(size_t items, unsigned block) { return static_cast<un
 inline unsigned filling_grid() {
   int device = 0, multiprocessors = 0;
   CHECK(GPU(GetDevice)(&device));
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
   CHECK(hipDeviceGetAttribute(&multiprocessors, hipDeviceAttributeMultiprocessorCount, device));
 #else
   CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
@@ -70,7 +73,7 @@ __device__ inline size_t thread_count() { return static_cast<size_t>(gridDim.x) 
 __device__ inline float multiply_add(float x, float y, float z) { return fmaf(x, y, z); }
 __device__ inline double multiply_add(double x, double y, double z) { return fma(x, y, z); }
 __device__ inline Half2 multiply_add(Half2 x, Half2 y, Half2 z) {
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
   return x * y + z; // contracted to v_pk_fma_f16
 #else
   return __hfma2(x, y, z);

@@ -6,7 +6,7 @@ constexpr unsigned TILE = 64; // of the product of matrices, in all three direct
 static const char NEEDS_LOADS[] = "needs ldmatrix and mma: CUDA, compute capability 8.0 or more";
 static const char NEEDS_GROUPS[] = "needs wgmma: CUDA, compute capability 9.0, built for 90a";
 
-#if !defined(__HIP_PLATFORM_AMD__)
+#if !ON_AMD
 constexpr unsigned LANES = 32, BLOCK = 128;
 constexpr unsigned PITCH = EDGE + 8; // halves: eight rows of 16 bytes then lie in different banks
 

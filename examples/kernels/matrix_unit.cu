@@ -2,14 +2,14 @@
 #include <cstring>
 
 #include "kernels.h"
-#if !defined(__HIP_PLATFORM_AMD__)
+#if !ON_AMD
 #include <mma.h>
 #endif
 
 constexpr int EDGE = 16, TILES = 4, STEPS = 512, BLOCK = 256;
 
 // Each warp computes out = sum over k < TILES of (k + STEPS a b): four independent chains, so that the unit stays busy.
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
 __global__ void tensor_f16(const Half *a, const Half *b, float *out, size_t warps) {
 #if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__)
   typedef _Float16 Half4 __attribute__((ext_vector_type(4)));
@@ -58,7 +58,7 @@ static Run prepare(size_t n) {
   auto out = Buffer<float>(n * EDGE * EDGE);
   int device = 0, lanes = 0;
   CHECK(GPU(GetDevice)(&device));
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
   CHECK(hipDeviceGetAttribute(&lanes, hipDeviceAttributeWarpSize, device));
 #else
   CHECK(cudaDeviceGetAttribute(&lanes, cudaDevAttrWarpSize, device));
@@ -81,7 +81,7 @@ static Run prepare(size_t n) {
 
 // Why this device cannot run it, or nullptr.
 static const char *unavailable() {
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
   DeviceProperties device;
   CHECK(hipGetDeviceProperties(&device, 0));
   for (const char *arch : {"gfx908", "gfx90a", "gfx942", "gfx950"})

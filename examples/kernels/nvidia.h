@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-#if !defined(__HIP_PLATFORM_AMD__)
+#if !ON_AMD
 #include <cstdint>
 #include <cuda.h>
 

@@ -58,7 +58,7 @@ static Run prepare_conflict(size_t n) {
 static size_t most_shared() {
   int device = 0, most = 0;
   CHECK(GPU(GetDevice)(&device));
-#if defined(__HIP_PLATFORM_AMD__)
+#if ON_AMD
   CHECK(hipDeviceGetAttribute(&most, hipDeviceAttributeMaxSharedMemoryPerBlock, device));
 #else
   CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));

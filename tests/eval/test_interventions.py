@@ -95,14 +95,12 @@ def test_every_fix_counts_what_its_kernel_counts_on_an_emulated_device(few: Path
 
 
 def test_the_source_compiles_for_the_mi300_without_warnings(few: Path) -> None:
-    compiler = shutil.which("clang-22")
-    if compiler is None:
+    if shutil.which("clang++-22") is None:
         pytest.skip("needs clang-22 with the AMDGPU back end")
     words = ["-x", "hip", "--offload-arch=gfx942", "--cuda-device-only", "-S", "-std=c++20", "-O3", "-Wall", "-Wextra"]
-    words += ["-Werror", "-D__HIP_PLATFORM_AMD__", "-nogpuinc", "-nogpulib"]
-    words += ["-include", "__clang_hip_runtime_wrapper.h", "-o", str(few.parent / "few.s")]
-    words += [f"-I{folder}" for folder in (SOURCES, KERNELS, HIP / "declared_hip")]
-    done = subprocess.run([compiler, *words, str(few)], capture_output=True, text=True, timeout=300, check=False)
+    words += ["-Werror", f"-I{SOURCES}", f"-I{KERNELS}", "-o", str(few.parent / "few.s")]
+    words = [str(HIP / "rocm_bin" / "hipcc"), *words, str(few)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from importlib import metadata
 from pathlib import Path
 
@@ -76,7 +78,7 @@ def test_packages_against_the_bounds_of_the_project(
 @pytest.mark.parametrize(
     ("answer", "needed", "state", "found"),
     [
-        (Answer(0, "imported\n60342\n"), True, "ok", "HIP runtime 60342"),
+        (Answer(0, "imported\n50221153\n"), True, "ok", "HIP runtime 5.2.21153"),
         (Answer(1, "imported\n", "RuntimeError: could not dlopen"), True, "missing", "libamdhip64"),
         (Answer(1, "imported\n", "RuntimeError: could not dlopen"), False, "ok", "libamdhip64"),
         (Answer(1, "", "ModuleNotFoundError: No module named 'hip'"), True, "missing", "No module named"),
@@ -92,6 +94,69 @@ def test_hip_python_is_tried_in_a_child(
     assert check.state == state and found in check.found and bool(check.fix) == (state == "missing")
 
 
+GPU = Device(vendor="amd", index=0, name="AMD Instinct MI300X", arch="gfx942", supported=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "found"),
+    [
+        ({"compiler": "hiprtc 6.3", "launched": True}, "ok", "compiled by hiprtc 6.3, and launched"),
+        ({"compiler": "clang", "launched": None, "why": "0 GPUs"}, "warning", "could not be tried (0 GPUs)"),
+        ({"compiler": "clang", "launched": False, "why": "(303)"}, "warning", "launching one failed ((303))"),
+        ({"compiler": None, "launched": None, "why": "no clang"}, "missing", "cannot be compiled (no clang)"),
+    ],
+)
+def test_doctor_tells_what_compiling_and_launching_gave(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, object], state: str, found: str
+) -> None:
+    told = json.dumps({"why": "", "fix": "mend", **answer})
+    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: Answer(0, f"a library's banner\n{told}\n"))
+    check = software.kernels(GPU)
+    assert (check.name, check.state, check.fix) == ("kernels for gfx942", state, "" if state == "ok" else "mend")
+    assert found in check.found
+
+
+def test_a_runtime_that_crashes_at_the_trial_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: Answer(-11))
+    check = software.kernels(GPU)
+    assert check.state == "warning" and "ended with status -11" in check.found
+
+
+def test_kernels_are_compiled_where_no_gpu_is_and_launching_is_said_not_to_be_tried() -> None:
+    if shutil.which("clang-22") is None:
+        pytest.skip("needs a clang for gfx942: apt-get install clang-22 lld-22")
+    check = software.kernels(GPU)
+    assert "compiled by" in check.found and "launching could not be tried" in check.found
+    unknown = software.kernels(GPU.model_copy(update={"arch": "gfx9999"}))
+    assert unknown.state == "missing" and "gfx9999" in unknown.found and unknown.fix
+
+
+def test_nvcc_is_found_with_its_version_or_missing(tmp_path: Path) -> None:
+    roots = Roots(base=tmp_path, search="", site=None)
+    assert software.nvcc(roots).state == "missing"
+    program = tmp_path / "usr/local/cuda-13.0/bin/nvcc"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n# stand-in written by a test, not the real nvcc\necho 'release 13.0, V13.0.48'\n")
+    program.chmod(0o755)
+    assert (software.nvcc(roots).state, software.nvcc(roots).found) == ("ok", f"13.0, {program}")
+
+
+def test_one_missing_thing_has_one_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with the driver's sysfs but without its device, and without ROCm."""
+    base = tmp_path / "machine"
+    node = base / "sys/class/kfd/kfd/topology/nodes/1"
+    node.mkdir(parents=True)
+    (node / "properties").write_text("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\ndevice_id 29711\n")
+    monkeypatch.setattr(software, "kernels", lambda gpu: Check(name="kernels", state="ok", found=""))
+    checks = module.doctor(Store(tmp_path / "store"), roots=Roots(base=base, search="", site=None))
+    assert "AMD Instinct MI210" in named(checks)["GPU 0 (AMD)"].found
+    about = [check for check in checks if "/dev/kfd" in f"{check.found} {check.fix}"]
+    assert [check.name for check in about] == ["counters (AMD)"]
+    assert "none was found here" in named(checks)["rocprofv3"].fix
+    said = " ".join(f"{check.found} {check.fix}" for check in checks)
+    assert not [word for word in ("nvidia", "NVIDIA", "CUDA", "ncu ") if word in said]
+
+
 def test_gpus_counters_and_profilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Device(
         vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", memory_bytes=150_754_820_096, compute_units=132
@@ -103,7 +168,7 @@ def test_gpus_counters_and_profilers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     machine = Machine([gpu], [ncu], {"nvidia": refused}, ["a note"])
     monkeypatch.setattr(module, "survey", lambda roots: machine)
     checks = named(module.doctor(Store(tmp_path)))
-    assert "132 SMs" in checks["GPU 0 (NVIDIA)"].found and "151 GB" in checks["GPU 0 (NVIDIA)"].found
+    assert "132 SMs" in checks["GPU 0 (NVIDIA)"].found and "151 GB (140 GiB)" in checks["GPU 0 (NVIDIA)"].found
     assert (checks["counters (NVIDIA)"].state, checks["counters (NVIDIA)"].fix) == ("warning", "run as root")
     assert checks["ncu"].state == "warning" and checks["ncu"].found.endswith("see counters (NVIDIA)")
     assert checks["note"].found == "a note" and "cuda-bindings" in checks

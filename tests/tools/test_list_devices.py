@@ -67,6 +67,21 @@ def test_a_whole_amd_node_of_stand_ins(tmp_path: Path) -> None:
     assert (found.profilers[0].version, found.profilers[0].usable) == ("1.0.0", True)
 
 
+def test_what_the_machine_forbids_is_told_once_whether_or_not_a_profiler_is_there(tmp_path: Path) -> None:
+    node = tmp_path / "sys/class/kfd/kfd/topology/nodes/1"
+    node.mkdir(parents=True)
+    (node / "properties").write_text("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n")
+    roots = Roots(base=tmp_path, search="", site=None)
+    found = answer(Store(tmp_path / "store"), survey(roots))
+    assert len(found.devices) == 2 and sum("--device /dev/kfd" in note for note in found.notes) == 1
+    tool = tmp_path / "opt/rocm/bin/rocprofv3"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\n# stand-in written by a test, not the real rocprofv3\necho 'version: 1.0.0'\n")
+    tool.chmod(0o755)
+    found = answer(Store(tmp_path / "store"), survey(roots))
+    assert "--device /dev/kfd" in str(found.profilers[0].fix) and not any("/dev/kfd" in note for note in found.notes)
+
+
 def test_next_calls_name_the_target_and_only_closed_sets(tmp_path: Path) -> None:
     calls = answer(Store(tmp_path), machine(mi300x(), mi300x(1))).next
     assert [c.tool for c in calls] == ["run_peak_benchmarks", "plan_profile"]

@@ -17,11 +17,8 @@ from .runtime import DeviceFailure, OpenGpu
 _FIX = 'Install the extra: pip install "rooflens[cuda]"'
 
 
-def bindings() -> tuple[Any, Any]:
-    """The modules driver and nvrtc of cuda-bindings, under the name of either generation.
-
-    Raises MissingTool without them or without a driver.
-    """
+def modules() -> tuple[Any, Any]:
+    """The modules driver and nvrtc of cuda-bindings, under the name of either generation. MissingTool without them."""
     try:
         driver, nvrtc = (importlib.import_module(f"cuda.bindings.{name}") for name in ("driver", "nvrtc"))
     except ImportError:
@@ -29,6 +26,12 @@ def bindings() -> tuple[Any, Any]:
             driver, nvrtc = (importlib.import_module(f"cuda.{name}") for name in ("cuda", "nvrtc"))
         except ImportError as error:
             raise MissingTool("NVIDIA GPUs cannot be measured", f"cuda-bindings is missing ({error})", _FIX) from error
+    return driver, nvrtc
+
+
+def bindings() -> tuple[Any, Any]:
+    """The modules driver and nvrtc, with the driver begun. Raises MissingTool without them or without a driver."""
+    driver, nvrtc = modules()
     try:
         (status,) = driver.cuInit(0)
     except RuntimeError as error:
@@ -50,6 +53,32 @@ def count() -> int:
     return int(_checked("cuDeviceGetCount", driver.cuDeviceGetCount()))
 
 
+def compile_for(nvrtc: Any, arch: str, source: str, defines: Mapping[str, str]) -> bytes:
+    """Machine code for a target such as sm_90; needs neither a device nor a driver.
+
+    Raises MissingTool without NVRTC's library, DeviceFailure with its log where it refuses the source.
+    """
+    try:
+        program = _checked("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
+    except RuntimeError as error:
+        raise MissingTool("Kernels cannot be compiled", f"NVRTC cannot be loaded ({error})", _FIX) from error
+    known = described(arch)
+    target = (known and known.compile_as) or arch
+    options = [f"--gpu-architecture={target}", "--disable-warnings", *(f"-D{k}={v}" for k, v in defines.items())]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+    if int(status):
+        size = _checked("nvrtcGetProgramLogSize", nvrtc.nvrtcGetProgramLogSize(program))
+        log = b" " * size
+        nvrtc.nvrtcGetProgramLog(program, log)
+        words = log.decode(errors="replace").strip("\0 \n")
+        raise DeviceFailure(f"NVRTC refuses a kernel for {target}", words[:600])
+    size = _checked("nvrtcGetCUBINSize", nvrtc.nvrtcGetCUBINSize(program))
+    code: bytes = b" " * size
+    _checked("nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN(program, code))
+    nvrtc.nvrtcDestroyProgram(program)
+    return code
+
+
 class Cuda:
     """One NVIDIA GPU with its primary context, current in the thread that opened it."""
 
@@ -65,26 +94,7 @@ class Cuda:
         self.device = self._describe(index, handle)
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
-        nvrtc = self._nvrtc
-        try:
-            program = _checked("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
-        except RuntimeError as error:
-            raise MissingTool("Kernels cannot be compiled", f"NVRTC cannot be loaded ({error})", _FIX) from error
-        known = described(self.device.arch)
-        target = (known and known.compile_as) or self.device.arch
-        options = [f"--gpu-architecture={target}", "--disable-warnings", *(f"-D{k}={v}" for k, v in defines.items())]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
-        if int(status):
-            size = _checked("nvrtcGetProgramLogSize", nvrtc.nvrtcGetProgramLogSize(program))
-            log = b" " * size
-            nvrtc.nvrtcGetProgramLog(program, log)
-            words = log.decode(errors="replace").strip("\0 \n")
-            raise DeviceFailure(f"NVRTC refuses a kernel for {target}", words[:600])
-        size = _checked("nvrtcGetCUBINSize", nvrtc.nvrtcGetCUBINSize(program))
-        code: bytes = b" " * size
-        _checked("nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN(program, code))
-        nvrtc.nvrtcDestroyProgram(program)
-        return code
+        return compile_for(self._nvrtc, self.device.arch, source, defines)
 
     def load(self, code: bytes) -> Any:
         return _checked("cuModuleLoadData", self._cu.cuModuleLoadData(code))

@@ -16,39 +16,45 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...analysis.catalogue.products import identify
 from ...analysis.problems import MissingTool, NotFound
 from ..machine import amd as kfd
 from ..machine.model import Device, Roots
+from ..machine.software import readable_version
 from .runtime import DeviceFailure, OpenGpu
 
 _LIMIT_S = 120.0
 _OPTIONS = ("-O3", "-fno-slp-vectorize")
 """Without the second, clang packs scalar FP32 multiply-adds where it can, which is another ceiling."""
-_CLANG = (
-    "-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-mcode-object-version=5",
-)  # fmt: skip
-"""Older runtimes refuse code objects of version 6, which new clangs make unasked."""
+_CLANG = ("-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output")
+_VERSIONS = (5, 4)
+"""Of code objects, in the order in which they are tried: older runtimes refuse 6, which new clangs make unasked, and
+those before ROCm 5.3 also 5. What hiprtc makes fits its runtime."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """A code object and what made it."""
+    """A code object and what made it; ``version`` is None where the compiler chose the code object's."""
 
     image: bytes
     compiler: str
+    version: int | None = None
 
 
-def compile_for(arch: str, source: str, defines: Mapping[str, str]) -> Code:
+def compile_for(arch: str, source: str, defines: Mapping[str, str], version: int = _VERSIONS[0]) -> Code:
     """Compile for a target such as gfx942; a hiprtc that is missing, aborts or refuses is no error if clang can.
 
-    Raises MissingTool with the refusal of each compiler when none can.
+    ``version`` of code objects is that of clang's. Raises MissingTool with the refusal of each compiler when none can.
     """
     refusals = []
-    for compiler in (by_hiprtc, by_clang):
-        try:
-            return compiler(arch, source, defines)
-        except MissingTool as problem:
-            refusals.append(problem.why)
+    try:
+        return by_hiprtc(arch, source, defines)
+    except MissingTool as problem:
+        refusals.append(problem.why)
+    try:
+        return by_clang(arch, source, defines, version)
+    except MissingTool as problem:
+        refusals.append(problem.why)
     raise MissingTool(
         f"Kernels cannot be compiled for {arch}",
         "; ".join(refusals),
@@ -82,9 +88,9 @@ def by_hiprtc(arch: str, source: str, defines: Mapping[str, str]) -> Code:
     return Code(base64.b64decode(answer["code"]), answer["version"])
 
 
-def by_clang(arch: str, source: str, defines: Mapping[str, str]) -> Code:
+def by_clang(arch: str, source: str, defines: Mapping[str, str], version: int = _VERSIONS[0]) -> Code:
     """Compile and link with the first clang that can; our kernels need no headers and no device library."""
-    options = [*_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())]
+    options = [*_OPTIONS, f"-mcode-object-version={version}", *(f"-D{k}={v}" for k, v in defines.items())]
     failures = []
     for program in clangs():
         with tempfile.TemporaryDirectory(prefix="rooflens_") as folder:
@@ -97,7 +103,8 @@ def by_clang(arch: str, source: str, defines: Mapping[str, str]) -> Code:
                 failures.append(f"{program}: {error}")
                 continue
             if done.returncode == 0 and out.is_file():
-                return Code(out.read_bytes(), f"clang ({program})")
+                made_by = f"clang ({program}), code objects of version {version}"
+                return Code(out.read_bytes(), made_by, version)
             failures.append(f"{program}: {_last(done.stderr)}")
     raise MissingTool("No clang can compile", "; ".join(failures) or "no clang was found")
 
@@ -121,6 +128,8 @@ def _last(text: str) -> str:
 
 
 _NO_DEVICE, _NOT_READY = 100, 600
+_REFUSED_CODE = (200, 209, 303)
+"""hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorSharedObjectInitFailed: code that this HIP cannot read."""
 _TO_DEVICE, _TO_HOST = 1, 2
 
 
@@ -163,16 +172,40 @@ class Hip:
             )
         _checked("hipSetDevice", self._hip.hipSetDevice(index))
         self._kept: list[Any] = []
+        self._made: dict[bytes, tuple[str, Mapping[str, str], Code]] = {}
+        self._version = _VERSIONS[0]
         self.device = self._describe(index)
 
     def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
-        code = compile_for(self.device.arch, source, defines)
-        self.device = replace(self.device, compiler=code.compiler)
-        return code.image
+        return self._compiled(source, defines).image
 
     def load(self, code: bytes) -> Any:
-        self._kept.append(code)
-        return _checked("hipModuleLoadData", self._hip.hipModuleLoadData(code))
+        """Code that this HIP refuses is compiled anew with an older version of code objects, here and from then on."""
+        source, defines, made = self._made.get(code, ("", {}, None))
+        if made and made.version and made.version != self._version:
+            made = self._compiled(source, defines)
+        image = made.image if made else code
+        status, *module = self._hip.hipModuleLoadData(image)
+        while int(status) in _REFUSED_CODE and made and made.version in _VERSIONS[:-1]:
+            self._version = _VERSIONS[_VERSIONS.index(made.version) + 1]
+            made = self._compiled(source, defines)
+            image = made.image
+            status, *module = self._hip.hipModuleLoadData(image)
+        if int(status) in _REFUSED_CODE and made:
+            raise DeviceFailure(
+                f"{self.device.runtime} refuses the kernels that were compiled for it",
+                f"hipModuleLoadData says {getattr(status, 'name', status)} ({int(status)}); made by {made.compiler}",
+                "The compiler is too new for this HIP or knows another target: install its own hiprtc, or name the "
+                "ROCm that the driver belongs to (ROCM_PATH)",
+            )
+        self._kept.append(image)
+        return _checked("hipModuleLoadData", (status, *module))
+
+    def _compiled(self, source: str, defines: Mapping[str, str]) -> Code:
+        code = compile_for(self.device.arch, source, defines, self._version)
+        self._made[code.image] = source, defines, code
+        self.device = replace(self.device, compiler=code.compiler)
+        return code
 
     def kernel(self, module: Any, name: str, shared_bytes: int) -> Any:
         return _checked(f"hipModuleGetFunction({name})", self._hip.hipModuleGetFunction(module, name.encode()))
@@ -231,8 +264,10 @@ class Hip:
 
         place = _text(hip.hipDeviceGetPCIBusId, index)
         listed = _listed(place, index)
-        name = _text(hip.hipDeviceGetName, index) or (listed.name if listed else None) or "AMD GPU"
         arch = self._arch(index) or (listed.arch if listed else None)
+        # HIP says "AMD Radeon Graphics" where it lacks libdrm's list of names (amdgpu.ids).
+        called = [n for n in (listed and listed.name, _text(hip.hipDeviceGetName, index)) if n]
+        name = next((n for n in called if identify(n, arch, {})), called[0] if called else "AMD GPU")
         if arch is None:
             raise DeviceFailure(
                 f"The target of {name} is unknown", "this HIP has no hipGetDeviceProperties and /sys does not tell it"
@@ -254,8 +289,9 @@ class Hip:
             memory_clock_mhz=attribute("MemoryClockRate") / 1000 or None,
             memory_bus_bits=attribute("MemoryBusWidth") or None,
             partition=listed.partition if listed else None,
+            dies=listed.xccs if listed else None,
             driver=listed.driver if listed else None,
-            runtime=f"HIP {version // 10_000_000}.{version // 100_000 % 100}",
+            runtime=f"HIP {readable_version(version)}",
             pci=place,
         )
 

@@ -48,6 +48,8 @@ class Outcome:
     work_per_launch: float = 0
     """Bytes, operations or wave instructions."""
     method: str = ""
+    compiler: str = ""
+    """Of the kernel, and the runtime that took it."""
     check: str = ""
 
 
@@ -68,7 +70,7 @@ class Theory:
 
 def theory(device: OpenGpu, clock_mhz: float | None = None) -> Theory:
     """What the facts of the target and the product allow; with ``clock_mhz``, at that clock of the compute units."""
-    facts = device.facts
+    facts = _channels(device) | device.facts
     if clock_mhz is not None:
         facts |= {"max_sclk": clock_mhz, "max_sclk_matrix": clock_mhz}
     manifest = Manifest(name="", format="", vendor=device.vendor, arch=device.arch, device=device.name, facts=facts)
@@ -76,6 +78,17 @@ def theory(device: OpenGpu, clock_mhz: float | None = None) -> Theory:
         known = theoretical(workload).known
     formulas = family(targets.gpu(device.arch).family, device.arch)
     return Theory({n: c.value for n, c in known.items()}, {o.name: o.dual for o in formulas.operation})
+
+
+def _channels(device: OpenGpu) -> dict[str, float]:
+    """Channels of memory and of L2 as the target has them; those of a known product's data sheet count before them."""
+    target = targets.gpu(device.arch)
+    width = target.facts.get("hbm_channel_bits")
+    known = {"num_hbm_channels": device.memory_bus_bits / width.value} if width and device.memory_bus_bits else {}
+    dies = device.dies or (None if target.chiplets else 1)
+    if dies and (channels := target.l2_channels(dies)):
+        known["total_l2_chan"] = channels
+    return known
 
 
 def judged(outcome: Outcome, spec: Spec, boost: Theory, sampled: Theory | None) -> Outcome:

@@ -34,7 +34,8 @@ def ceilings(rows: Sequence[Row]) -> Table:
 def notes(rows: Sequence[Row], mode: str) -> list[str]:
     """What the table does not say: sweeps, methods, what was wrong, and why theory may be missing."""
     sentences = []
-    if mode == "functional":
+    # A run that failed before its first kernel says so itself.
+    if mode == "functional" and rows:
         right = sum(row.get("status") == "ok" for row in rows)
         sentences.append(f"{right} of {len(rows)} kernels gave the right result; nothing was timed or stored.")
     for name in dict.fromkeys(row["ceiling"] for row in rows if row.get("intensity") is not None):
@@ -54,6 +55,8 @@ def notes(rows: Sequence[Row], mode: str) -> list[str]:
             "reads and writes (STREAM's count); the units per core and the clock are not known, so there is no "
             "theoretical figure to compare with."
         )
+    if made := list(dict.fromkeys(str(row["compiler"]) for row in rows if row.get("compiler"))):
+        sentences.append(f"Kernels of {'; '.join(made[:_METHODS])}.")
     if mode != "functional":
         methods = list(dict.fromkeys(str(row["method"]) for row in rows if row.get("method") and row.get("value")))
         if 0 < len(methods) <= _METHODS:

@@ -86,6 +86,7 @@ class Session:
         """One micro-benchmark: the results of all variants checked, then the best one's rate measured and judged."""
         try:
             ready = [self._ready(variant, point) for variant in variants(spec)]
+            blank = replace(blank, compiler=made_by(self._runtime.device))
             for variant in ready:
                 if wrong := checks.wrong_results(variant, variant.grid(spec.groups[0])):
                     return replace(blank, status="failed", check=wrong, reason=f"its results are wrong: {wrong}")
@@ -155,6 +156,11 @@ class Session:
         if self._scale.effort is not None:
             size = max(size, _CACHES * (device.l2_bytes or 0))
         return max(1 << 20, min(size, device.free_bytes // _MEMORY_SHARE) >> 20 << 20)
+
+
+def made_by(gpu: OpenGpu) -> str:
+    """What compiled the kernels and what runs them, in words."""
+    return ", ".join(word for word in (gpu.compiler, gpu.runtime) if word)
 
 
 def _blank(name: str, spec: Spec, point: int) -> Outcome:

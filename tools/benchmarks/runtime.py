@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from ...analysis.problems import LimitExceeded, Problem
 
+MONITORS = {"amd": "amd-smi or rocm-smi", "nvidia": "nvidia-smi"}
+"""What shows who uses a GPU, by vendor."""
 MARGIN_S = 20.0
 """Seconds a launch may take beyond what it is expected to: a shared GPU lets others run first."""
 
@@ -35,6 +37,8 @@ class OpenGpu:
     memory_clock_mhz: float | None = None
     memory_bus_bits: int | None = None
     partition: str | None = None
+    dies: int | None = None
+    """AMD: compute dies (XCC) of the device."""
     driver: str | None = None
     runtime: str | None = None
     compiler: str | None = None
@@ -118,7 +122,7 @@ def wait(runtime: Runtime, event: Any, expected_s: float = 0.0, *, eagerly: bool
             raise LimitExceeded(
                 f"{runtime.device.name} did not finish a launch within {expected_s + MARGIN_S:.0f} s",
                 "the GPU hangs, or something else keeps it busy",
-                "Look at nvidia-smi or rocm-smi, and measure again when it is idle",
+                f"Look at {MONITORS[runtime.device.vendor]}, and measure again when it is idle",
             )
         if not eagerly:
             time.sleep(pause)

@@ -57,11 +57,6 @@ def notes(roots: Roots, tree: Topology, listed: list[Device]) -> list[str]:
         sentences.append(
             f"{tree.hidden} KFD nodes have empty files: a device cgroup (container, batch job) hides their GPUs here."
         )
-    if listed and not there(roots.at("dev/kfd")):
-        sentences.append(
-            "/dev/kfd is missing although the driver lists AMD GPUs, as in a container started without it: nothing can "
-            "run on or be profiled on them from here. Start the container with --device /dev/kfd --device /dev/dri."
-        )
     if tree.present and not listed and not tree.hidden and (bus := pci.on_bus(roots, "amd")):
         sentences.append(f"AMD GPUs on the PCI bus that the driver does not list: {', '.join(bus[:8])}. See dmesg.")
     if not tree.present and (bus := pci.on_bus(roots, "amd")):

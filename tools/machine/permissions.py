@@ -35,7 +35,7 @@ def amd(roots: Roots, render_minors: list[int]) -> Verdict:
     if not there(kfd):
         return Verdict(
             False,
-            "/dev/kfd is missing: no program can use an AMD GPU here",
+            "/dev/kfd is missing, as in a container started without it: no program can use an AMD GPU here",
             "In a container: --device /dev/kfd --device /dev/dri --group-add video --group-add render. "
             "On the machine itself: load the amdgpu driver",
         )

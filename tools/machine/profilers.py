@@ -10,7 +10,7 @@ from pathlib import Path
 from .files import clean, read
 from .model import Profiler, Roots, Vendor
 from .permissions import Verdict
-from .programs import ask, find
+from .programs import ask, find, natural
 
 _TIMEOUT_S = 10.0
 _ROCM = ("opt/rocm/bin", "opt/rocm-*/bin")
@@ -36,7 +36,7 @@ class Program:
 
 
 PROGRAMS = (
-    Program("rocprofv3", "amd", _ROCM, r"^\s*version:\s*([\d.]+)", "Install rocprofiler-sdk of your ROCm release"),
+    Program("rocprofv3", "amd", _ROCM, r"^\s*version:\s*([\d.]+)", "Install rocprofiler-sdk"),
     Program("rocprof-compute", "amd", _ROCM, r"version:?\s+v?(\d[\w.]*)", must_answer=True),
     Program("rocprofv2", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
     Program("rocprof", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
@@ -80,18 +80,30 @@ def installed(roots: Roots, timeout_s: float = _TIMEOUT_S) -> list[Profiler]:
         return [p for p in pool.map(lambda program: detect(program, roots, timeout_s), PROGRAMS) if p]
 
 
-def judged(profilers: list[Profiler], verdicts: dict[Vendor, Verdict]) -> list[Profiler]:
+def rocm(roots: Roots) -> str | None:
+    """The newest ROCm installed here, as "ROCm 6.3.0 (/opt/rocm-6.3.0)", or None."""
+    folders = [path for place in _ROCM for path in roots.base.glob(place.removesuffix("/bin")) if path.is_dir()]
+    if not folders:
+        return None
+    newest = max(folders, key=lambda path: natural(path.name))
+    return f"{_release(newest / 'bin' / 'any') or 'ROCm'} ({newest})"
+
+
+def judged(
+    profilers: list[Profiler], verdicts: dict[Vendor, Verdict], installed_rocm: str | None = None
+) -> list[Profiler]:
     """The profilers with what this machine permits; those that lack but matter here are listed as missing.
 
-    ``verdicts`` holds the vendors of which there is a device.
+    ``verdicts`` holds the vendors of which there is a device; ``installed_rocm`` is what they could be added to.
     """
+    release = next((p.release for p in profilers if p.release), installed_rocm)
     missing = [
         Profiler(
             name=p.name,
             vendor=p.vendor,
             usable=False,
             why="not installed: not on PATH nor in the usual places",
-            fix=p.install,
+            fix=_advice(p, release),
         )
         for p in PROGRAMS
         if p.install and p.vendor in verdicts and p.name not in {other.name for other in profilers}
@@ -99,6 +111,15 @@ def judged(profilers: list[Profiler], verdicts: dict[Vendor, Verdict]) -> list[P
     order = [p.name for p in PROGRAMS]
     permitted = [_judged(p, verdicts.get(p.vendor)) for p in profilers]
     return sorted([*permitted, *missing], key=lambda p: order.index(p.name))
+
+
+def _advice(program: Program, rocm_here: str | None) -> str | None:
+    """How to get a profiler; AMD's is part of ROCm, which may lack as a whole."""
+    if program.vendor != "amd":
+        return program.install
+    if rocm_here is None:
+        return "Install ROCm, whose rocprofiler-sdk holds rocprofv3; none was found here"
+    return f"{program.install} of {rocm_here}"
 
 
 def _judged(profiler: Profiler, verdict: Verdict | None) -> Profiler:

@@ -49,7 +49,7 @@ def find(name: str, roots: Roots, places: tuple[str, ...] = ()) -> list[Path]:
     # A relative entry would run a program out of whatever folder the server was started in.
     folders = [Path(entry) for entry in search.split(os.pathsep) if entry.startswith("/")]
     for place in places:
-        folders += sorted(roots.base.glob(place), key=lambda p: _natural(str(p)), reverse=True)
+        folders += sorted(roots.base.glob(place), key=lambda p: natural(str(p)), reverse=True)
     if roots.site is not None:
         folders.append(roots.site / "_rocm_sdk_core" / "bin")
     copies: dict[Path, Path] = {}
@@ -136,6 +136,6 @@ def _ended(pid: int) -> bool:
         return True
 
 
-def _natural(text: str) -> list[tuple[int, str]]:
+def natural(text: str) -> list[tuple[int, str]]:
     """A sort key that orders rocm-6.10 after rocm-6.9."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]

@@ -35,16 +35,26 @@ def objdump() -> Path:
     pytest.skip("needs llvm-objdump and clang: apt-get install clang-22 lld-22 llvm-22")
 
 
-def hot_loop(code: Path, arch: str, kernel: str, payload: str) -> Loop:
-    """The backward branch of a kernel whose body holds the payload most often."""
+def _disassembled(code: Path, arch: str, kernel: str) -> list[tuple[str, str, str]]:
+    """Instruction, address and offset of the branch target of every line of a kernel."""
     text = subprocess.run(
         [str(objdump()), "-d", f"--mcpu={arch}", str(code)], capture_output=True, text=True, check=True
     ).stdout
     body = re.search(rf"^[0-9a-f]+ <{kernel}>:\n(.*?)(?=^[0-9a-f]+ <|\Z)", text, re.MULTILINE | re.DOTALL)
     assert body, f"there is no kernel {kernel}"
-    lines = re.findall(
+    return re.findall(
         r"^\s+(\S.*?)\s*// ([0-9A-F]{12}):[^<\n]*(?:<[^>+]*(?:\+0x([0-9a-f]+))?>)?", body[1], re.MULTILINE
     )
+
+
+def instructions(code: Path, arch: str, kernel: str) -> list[str]:
+    """The instructions of a kernel in their order."""
+    return [instruction for instruction, _, _ in _disassembled(code, arch, kernel)]
+
+
+def hot_loop(code: Path, arch: str, kernel: str, payload: str) -> Loop:
+    """The backward branch of a kernel whose body holds the payload most often."""
+    lines = _disassembled(code, arch, kernel)
     start = int(lines[0][1], 16)
     best = Loop((), 0)
     for instruction, address, target in lines:

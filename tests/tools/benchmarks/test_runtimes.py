@@ -10,11 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rooflens.analysis.problems import MissingTool
-from rooflens.tools.benchmarks import clocks, cuda, hip, run, table
+from rooflens.analysis.problems import LimitExceeded, MissingTool
+from rooflens.tools.benchmarks import clocks, cuda, hip, judge, run, runtime, table
 from rooflens.tools.benchmarks.runtime import DeviceFailure
+from rooflens.tools.machine.model import Device
 
-from .stand_in import DEVICE
+from .stand_in import DEVICE, StandIn
 
 
 def _child(code: str) -> str:
@@ -131,13 +132,13 @@ def test_an_amd_gpu_is_described_with_its_target_without_feature_flags(monkeypat
     monkeypatch.setattr(hip, "bindings", lambda: _OldHip(SimpleNamespace(gcnArchName=b"gfx90a:sramecc+:xnack-\0")))
     found = hip.Hip(0).device
     assert (found.arch, found.name, found.compute_units, found.runtime) == (
-        "gfx90a", "AMD Instinct MI250X", 110, "HIP 5.2",
+        "gfx90a", "AMD Instinct MI250X", 110, "HIP 5.2.21153",
     )  # fmt: skip
     assert found.facts == {"cu_per_gpu": 110, "max_sclk": 1700, "max_mclk": 1600, "memory_bus_bits": 4096}
 
 
 def test_a_hip_without_the_symbol_takes_the_target_from_the_kernel_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = SimpleNamespace(name=None, arch="gfx90a", uuid="GPU-1", partition="SPX/NPS1", driver="6.8")
+    listed = Device(vendor="amd", index=0, arch="gfx90a", uuid="GPU-1", partition="SPX/NPS1", driver="6.8")
     monkeypatch.setattr(hip, "bindings", lambda: _OldHip(None))
     monkeypatch.setattr(hip, "_listed", lambda place, index: listed)
     found = hip.Hip(0).device
@@ -145,6 +146,85 @@ def test_a_hip_without_the_symbol_takes_the_target_from_the_kernel_driver(monkey
     monkeypatch.setattr(hip, "_listed", lambda place, index: None)
     with pytest.raises(DeviceFailure, match="target of AMD Instinct MI250X is unknown"):
         hip.Hip(0)
+
+
+def test_the_listed_name_stands_before_the_one_of_a_hip_without_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without libdrm's amdgpu.ids HIP calls every card AMD Radeon Graphics, which has no data sheet."""
+    old = _OldHip(SimpleNamespace(gcnArchName=b"gfx90a"))
+    monkeypatch.setattr(old, "hipDeviceGetName", lambda size, index: (0, b"AMD Radeon Graphics\0"), raising=False)
+    monkeypatch.setattr(hip, "bindings", lambda: old)
+    listed = Device(vendor="amd", index=0, name="AMD Instinct MI210", arch="gfx90a", xccs=1)
+    monkeypatch.setattr(hip, "_listed", lambda place, index: listed)
+    assert hip.Hip(0).device.name == "AMD Instinct MI210"
+    monkeypatch.setattr(hip, "_listed", lambda place, index: listed.model_copy(update={"name": "0x0c34"}))
+    monkeypatch.setattr(old, "hipDeviceGetName", lambda size, index: (0, b"AMD Instinct MI210\0"))
+    assert hip.Hip(0).device.name == "AMD Instinct MI210"
+
+
+@pytest.mark.parametrize(
+    ("arch", "bus", "mclk", "units", "dies", "hbm", "l2"),
+    [("gfx90a", 4096, 1600, 104, None, 1638.4, 6963.2 / 2), ("gfx942", 8192, 1300, 304, 8, 5324.8, 34406.4)],
+)
+def test_a_card_without_a_known_name_keeps_the_theory_of_its_bus_and_dies(
+    arch: str, bus: int, mclk: float, units: int, dies: int | None, hbm: float, l2: float
+) -> None:
+    named = {"gfx90a": "AMD Instinct MI210", "gfx942": "AMD Instinct MI300X"}[arch]
+    card = replace(
+        DEVICE, name="AMD Radeon Graphics", arch=arch, compute_units=units, dies=dies, memory_bus_bits=bus,
+        memory_clock_mhz=mclk, clock_max_mhz={"gfx90a": 1700.0, "gfx942": 2100.0}[arch],
+    )  # fmt: skip
+    found = judge.theory(card).values
+    sheet = judge.theory(replace(card, name=named)).values
+    assert found["hbm.bw"] == pytest.approx(hbm) == sheet["hbm.bw"]
+    assert found["l2.bw"] == pytest.approx(sheet["l2.bw"])
+
+
+class _Refusing(_OldHip):
+    """A HIP that reads code objects of one version only."""
+
+    def __init__(self, reads: int | None) -> None:
+        super().__init__(SimpleNamespace(gcnArchName=b"gfx942"))
+        self._reads = reads
+
+    def hipModuleLoadData(self, image: bytes) -> tuple[int, object]:
+        return (0, image) if int(image) == self._reads else (303, None)
+
+
+def _by_clang(arch: str, source: str, defines: object, version: int) -> hip.Code:
+    return hip.Code(str(version).encode(), f"clang, code objects of version {version}", version)
+
+
+def test_code_objects_are_made_in_the_version_that_this_hip_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hip, "compile_for", _by_clang)
+    for reads in (5, 4):
+        monkeypatch.setattr(hip, "bindings", lambda reads=reads: _Refusing(reads))
+        gpu = hip.Hip(0)
+        first, second = gpu.compile("a", {}), gpu.compile("b", {})
+        assert int(gpu.load(first)) == int(gpu.load(second)) == reads
+        assert gpu.device.compiler == f"clang, code objects of version {reads}"
+
+
+def test_a_hip_that_reads_no_version_is_told_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hip, "compile_for", _by_clang)
+    monkeypatch.setattr(hip, "bindings", lambda: _Refusing(None))
+    gpu = hip.Hip(0)
+    with pytest.raises(DeviceFailure, match=r"refuses the kernels.*\(303\).*version 4.*ROCM_PATH"):
+        gpu.load(gpu.compile("a", {}))
+
+
+def test_clang_makes_the_version_asked_for(tmp_path: Path) -> None:
+    if not hip.clangs():
+        pytest.skip("needs clang: apt-get install clang-22 lld-22")
+    abi = {hip.by_clang("gfx90a", table.text("launch.cu"), {}, version).image[8] for version in (4, 5)}
+    assert abi == {2, 3}  # ELFABIVERSION_AMDGPU_HSA_V4 and _V5
+
+
+def test_who_keeps_a_gpu_busy_is_asked_of_a_program_of_its_vendor() -> None:
+    for vendor, told, other in (("amd", "amd-smi", "nvidia-smi"), ("nvidia", "nvidia-smi", "rocm-smi")):
+        gpu = StandIn(device=replace(DEVICE, vendor=vendor), stuck=True)
+        with pytest.raises(LimitExceeded) as refused:
+            runtime.wait(gpu, gpu.event(), -runtime.MARGIN_S - 1)
+        assert told in refused.value.fix and other not in refused.value.fix
 
 
 def test_a_status_code_becomes_a_failure_with_its_name() -> None:

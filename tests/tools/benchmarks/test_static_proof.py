@@ -11,7 +11,7 @@ from rooflens.tools.benchmarks import hip, table
 from rooflens.tools.benchmarks.measure import kernel_name
 from rooflens.tools.benchmarks.table import Spec, build_of, ceilings
 
-from .proof import complaints, hot_loop, objdump
+from .proof import complaints, hot_loop, instructions, objdump
 
 ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")
 
@@ -58,6 +58,21 @@ def test_work_of_a_matrix_instruction_is_that_of_the_shape_in_its_name(arch: str
             m, n, k = map(int, re.search(r"_(\d+)x(\d+)x(\d+)", spec.instruction).groups())  # type: ignore[union-attr]
             assert spec.per_instruction == 2 * m * n * k
             assert spec.work_of(3, 5) == 3 * 5 * 4 * 16 * 2 * m * n * k
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("options", [(), ("-mllvm", "-amdgpu-kernarg-preload-count=16")], ids=["plain", "preload"])
+def test_writes_to_lds_are_waited_for_before_the_barrier(
+    arch: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A barrier waits for waves, not for their writes; loads of preloaded arguments need no wait that would hide it."""
+    monkeypatch.setattr(hip, "_OPTIONS", (*hip._OPTIONS, *options))
+    source, defines = build_of(_spec(arch, "lds.bw"))
+    lines = instructions(_compiled(arch, table.text(source), dict(defines), tmp_path), arch, "lds_read")
+    barrier = lines.index("s_barrier")
+    written = max(i for i in range(barrier) if lines[i].startswith("ds_write"))
+    waits = [line for line in lines[written:barrier] if line.startswith("s_waitcnt") and "lgkmcnt(0)" in line]
+    assert waits, lines[written : barrier + 1]
 
 
 _STORE_SUM = "if (keep == 1) out[(u64)GROUP * THREADS + LANE] = sum;"

@@ -136,14 +136,6 @@ def test_each_partition_is_a_device_of_its_own_on_the_same_card(machine: Any, pa
     assert len(devices) == 8 and any("0000:c1:00.0 (8)" in note for note in notes)
 
 
-def test_no_dev_kfd_is_told_but_the_gpu_is_listed(machine: Any) -> None:
-    machine.gpu(1)
-    devices, notes = listed(machine)
-    assert len(devices) == 1 and any("/dev/kfd is missing" in note and "--device /dev/kfd" in note for note in notes)
-    machine.write("dev/kfd", "")
-    assert not listed(machine)[1]
-
-
 def test_a_gpu_on_the_bus_without_its_driver_is_told(machine: Any) -> None:
     machine.write("sys/bus/pci/devices/0000:03:00.0/vendor", "0x1002\n")
     machine.write("sys/bus/pci/devices/0000:03:00.0/class", "0x120000\n")

@@ -13,7 +13,13 @@ typedef unsigned long long u64;
 #define SHARED __attribute__((shared))
 #define LANE __builtin_amdgcn_workitem_id_x()
 #define GROUP __builtin_amdgcn_workgroup_id_x()
-#define BARRIER() __builtin_amdgcn_s_barrier()
+// Without the fences nothing makes a wave wait for its own LDS writes before it meets the others.
+#define BARRIER() \
+  do { \
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); \
+    __builtin_amdgcn_s_barrier(); \
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"); \
+  } while (0)
 typedef u32 vec4 __attribute__((ext_vector_type(4)));
 #define MEMORY(T) __attribute__((address_space(1))) T*
 #else

@@ -53,6 +53,9 @@ template <typename T> __device__ T atomicAdd(T *address, T value) {
   return __hip_atomic_fetch_add(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
+// Of the device library, which only ROCm has.
+extern "C" __device__ inline float __ocml_rsqrt_f32(float x) { return __builtin_amdgcn_rsqf(x); }
+
 enum hipError_t { hipSuccess };
 enum hipMemcpyKind { hipMemcpyDeviceToHost };
 enum hipDeviceAttribute_t {
