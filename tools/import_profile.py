@@ -15,7 +15,7 @@ from ..analysis.catalogue import targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
 from .parameters import FilePath, Reference, Tags
-from .profilers.registry import reader_for
+from .profilers.registry import FORMATS, reader_for
 from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.merge import Merged
@@ -46,16 +46,14 @@ class ImportResult(Result):
 def import_profile(
     store: Store,
     path: Annotated[FilePath, Field(description="folder or file that the profiler wrote")],
-    format: Annotated[
-        Reference, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu, cupti or perf")
-    ] = "auto",
+    format: Annotated[Reference, Field(description="auto, " + ", ".join(FORMATS))] = "auto",
     name: Annotated[
         Reference | None, Field(description="name of the workload; default: as the profile is called")
     ] = None,
     tags: Tags | None = None,
     gpu: Annotated[Reference | None, Field(description="target (gfx90a) where the profile does not state it")] = None,
 ) -> ImportResult:
-    """Read a profile taken elsewhere (rocprof-compute, omniperf, rocprof, rocprofv3, ncu, perf stat) into the store."""
+    """Read a profile or trace taken elsewhere (rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf) into the store."""
     if gpu is not None and gpu not in targets.targets():
         raise BadArgument(
             f"Unknown GPU target {gpu!r}", near(gpu, targets.targets()), f"Known: {', '.join(targets.targets())}"
@@ -107,7 +105,7 @@ def imported(
             merged.warnings += [one.note for one in found]
         shutil.rmtree(work)
         manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
-        manifest.dispatches, manifest.kernels = merged.dispatches, merged.kernels
+        manifest.dispatches, manifest.kernels, manifest.events = merged.dispatches, merged.kernels, merged.events
         manifest.counters, manifest.warnings = merged.counters, merged.warnings
         return store.publish(folder, manifest), merged
 

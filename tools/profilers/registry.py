@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class Profiler:
     """One profiler that rooflens reads or runs. Its modules are imported when they are needed.
 
-    A reader has ``detect(path)``, whether a file or folder looks like its format, and ``read(con, path, out)``, which
-    writes the tables of the profile into the folder ``out``. What a runner has is said in drivers.py.
+    A reader has ``detect(path)``, or what it is called after a colon, whether a file or folder looks like its format,
+    and ``read(con, path, out)``, which writes the tables of the profile into the folder ``out``. What a runner has is
+    said in drivers.py.
     """
 
     name: str
@@ -40,11 +41,12 @@ class Profiler:
 
     def detect(self, path: Path) -> bool:
         """Whether ``path`` looks like its format."""
-        return bool(self._module(self.reader).detect(path))
+        module, _, name = self.reader.partition(":")
+        return bool(getattr(self._module(module), name or "detect")(path))
 
     def read(self, con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
         """Write the tables of the profile at ``path`` into ``out``; BadInput names the file at fault."""
-        manifest, merged = self._module(self.reader).read(con, path, out)
+        manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out)
         return manifest, merged
 
     @property
@@ -61,6 +63,14 @@ PROFILERS = (  # in the order in which format="auto" tries them
     Profiler(
         "rocprof-compute", "amd",
         "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)", "rocprof_compute.read",
+    ),
+    Profiler(
+        "torch", "nvidia", "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)",
+        "chrome.read:detect_torch", program=False,
+    ),
+    Profiler(
+        "rocprof-trace", "amd", "trace of rocprof v1 --hip-trace or --sys-trace (results.json)",
+        "chrome.read:detect_rocprof", program=False,
     ),
     Profiler(
         "rocprof", "amd", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read",
@@ -85,6 +95,7 @@ PROFILERS = (  # in the order in which format="auto" tries them
         "cupti", "nvidia", "folder or file of our recorder of kernel times (HOST_PID.record)", "cupti.read",
         program=False,
     ),
+    Profiler("chrome", "cpu", "any other trace in Chrome's format (*.json)", "chrome.read", program=False),
     Profiler("perf", "cpu", "output of perf stat (text, -x, or -j)", "perf.read", "perf.run"),
 )  # fmt: skip
 FORMATS = tuple(p.name for p in PROFILERS if p.reader)
@@ -94,7 +105,7 @@ _SUFFIXES = {  # end of a file's name -> what it is, where it cannot be read yet
     ".pftrace": "a Perfetto trace",
     ".otf2": "an OTF2 trace",
     ".db.gz": "a compressed database: unpack it and import that",
-    ".json.gz": "a compressed JSON file: unpack it and import that",
+    ".json.gz": "a compressed JSON file, but no trace in Chrome's format",
     ".zip": "an archive: unpack it and import what it holds",
     ".tar": "an archive: unpack it and import what it holds",
     ".tar.gz": "an archive: unpack it and import what it holds",

@@ -27,6 +27,10 @@ _MOST_CUS_PER_ENGINE = 16
 _CUS_PER_SQC = 2
 
 
+_GPU = "GPU"
+"""Type of an agent in a database, where rocprof-sys describes it by nothing else than its name."""
+
+
 @dataclass(frozen=True)
 class Agent:
     """One GPU: its numbers in the run, its target, name and numeric facts (names of analysis/catalogue/gpus)."""
@@ -58,7 +62,8 @@ def agent_of(fields: Mapping[str, Any]) -> Agent | None:
     """
     number = {name: _number(fields.get(name)) for name in FIELDS}
     arch = arch_of(fields.get("name"), number["gfx_target_version"])
-    if arch is None or number["simd_count"] == 0:
+    described_by_numbers = number["simd_count"] > 0
+    if arch is None or not (described_by_numbers or fields.get("type") == _GPU):
         return None
     target = described(arch)
     simds = number["simd_per_cu"]
@@ -86,7 +91,7 @@ def agent_of(fields: Mapping[str, Any]) -> Agent | None:
         (_index(fields, "logical_node_id"), _index(fields, "node_id")),
         arch,
         next((t for t in texts if t.casefold() not in _UNNAMED), None),
-        {name: float(value) for name, value in facts.items() if value > 0},
+        {name: float(value) for name, value in facts.items() if value > 0 and described_by_numbers},
     )
 
 

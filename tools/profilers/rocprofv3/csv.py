@@ -15,8 +15,8 @@ from ..tables.csvfile import stage, stage_columns
 from ..tables.files import is_gzip, open_regular
 from ..tables.sheet import Column, Sheet
 from .agents import read_agents
-from .outputs import Output, rank_of
-from .recording import LAUNCH, SPAN, Recording, describe
+from .outputs import ACTIVE, Output, rank_of
+from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,6 +49,8 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
         if (file := output.files.get(kind))
     }
     pid = _pid_of_name(con, output.stem, list(sheets.values()))
+    if not sheets:
+        return _without_launches(con, output, pid, work)
     selects = [_launches(sheet, kind, pid) for kind, sheet in sheets.items()]
     con.execute(f"CREATE OR REPLACE TABLE found AS {_numbered(selects)}")
     launches = work.with_name(f"{work.name}_launches.parquet")
@@ -75,25 +77,88 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
         recordings.append(item)
     describe(con, recordings)
     warnings = [warning for sheet in sheets.values() for warning in sheet.warnings]
-    return recordings, warnings + _add_spans(con, output, recordings, work)
+    warnings += _add_ranges(con, output, recordings, work)
+    return recordings, warnings + _add_activity(con, output, recordings, pid, work)
 
 
-def _add_spans(con: duckdb.DuckDBPyConnection, output: Output, recordings: list[Recording], work: Path) -> list[Note]:
-    """Say where the ranges of each process are, and the calls that launch kernels; a damaged file is left out."""
-    for kind, keep in (("ranges", f"Domain LIKE 'MARKER_CORE%' AND {_IS_RANGE}"), ("calls", _IS_LAUNCHING)):
-        file = output.files.get(kind)
-        if file is None or (kind == "calls" and not recordings[0].ranges):
+_ACTIVITY = {  # kind of file -> what it tells, and SQL over its columns by column of that
+    "calls": ("calls", {"name": "Function"}),
+    "hsa": ("calls", {"name": "Function"}),
+    "rccl": ("calls", {"name": "Function", "category": "'rccl'"}),
+    "copies": ("copies", {"name": "Direction", "stream": "Stream_Id", "bytes": "Size", "source": "Source_Agent_Id",
+                          "target": "Destination_Agent_Id"}),
+    "allocations": ("allocations", {"name": "Operation", "bytes": "Allocation_Size", "device": "Agent_Id"}),
+    "scratch": ("allocations", {"name": "Operation", "device": "Agent_Id"}),
+}  # fmt: skip
+_OPTIONAL = ("Process_Id", "Thread_Id", "Correlation_Id", "Stream_Id", "Size", "Agent_Id")
+
+
+def _add_activity(
+    con: duckdb.DuckDBPyConnection, output: Output, recordings: list[Recording], pid: int | None, work: Path
+) -> list[Note]:
+    """Say where calls, copies and allocations of each process are; a damaged file is left out."""
+    notes = []
+    found: dict[str, list[str]] = {}
+    gpus = [a.numbers[0] for a in recordings[0].agents]
+    for kind, (what, columns) in _ACTIVITY.items():
+        if (file := output.files.get(kind)) is None:
             continue
-        staged = work.with_name(f"{work.name}_{kind}.parquet")
+        staged = work.with_name(f"{work.name}_of_{kind}.parquet")
+        named = {*_SPAN, *columns.values()} - {"Function", "Domain", "'rccl'"} | {columns["name"]}
+        optional = [c for c in _OPTIONAL if c in named]
         try:
-            stage_columns(con, file, list(_SPAN), staged)
+            stage_columns(con, file, sorted(named - set(optional)), staged, optional)
         except BadInput as problem:
-            return [Note("left_out", f"{problem.text} It was left out.")]
-        numbers = ", ".join(f"TRY_CAST({header} AS BIGINT) AS {name}" for header, name in _SPAN.items() if name in SPAN)
-        spans = f"SELECT NULL::BIGINT AS session, {numbers}, Function AS name FROM {parquet([staged])} WHERE {keep}"
-        for item in recordings:
-            own = "" if len(recordings) == 1 or item.pid is None else f" WHERE pid = {item.pid}"
-            setattr(item, kind, f"SELECT * FROM ({spans}){own}")
+            notes.append(Note("left_out", f"{problem.text} It was left out."))
+            continue
+        own = {name: header for header, name in _SPAN.items() if name} | columns
+        own["pid"] = f"coalesce(TRY_CAST(Process_Id AS BIGINT), {'NULL' if pid is None else pid})"
+        for side in ("source", "target", "device"):
+            if side in own:
+                own[side] = _gpu(own[side], gpus)
+        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {t}) AS {c}" for c, t in ACTIVITY[what].items())
+        found.setdefault(what, []).append(f"SELECT {picks} FROM {parquet([staged])}")
+    for item in recordings:
+        own_process = "" if len(recordings) == 1 or item.pid is None else f" WHERE pid = {item.pid}"
+        item.activity = {what: f"SELECT * FROM ({' UNION ALL '.join(s)}){own_process}" for what, s in found.items()}
+    return notes
+
+
+def _gpu(header: str, gpus: list[int | None]) -> str:
+    """SQL: the number of an agent such as "Agent 1" where it is a GPU; NULL for the host."""
+    number = f"TRY_CAST(regexp_extract({header}, '(\\d+)', 1) AS BIGINT)"
+    listed = ", ".join(str(g) for g in gpus if g is not None)
+    return f"CASE WHEN {number} IN ({listed}) THEN {number} END" if listed else f"nullif({number}, 0)"
+
+
+def _without_launches(
+    con: duckdb.DuckDBPyConnection, output: Output, pid: int | None, work: Path
+) -> tuple[list[Recording], list[Note]]:
+    """One recording of files that hold calls, copies or ranges, but no launch."""
+    source = next(output.files[kind] for kind in ACTIVE if kind in output.files)
+    item = Recording(source, "csv", output.label, output.above, work, (0, -1), 0, pid=pid)
+    item.agents = read_agents(output.files["agents"]) if "agents" in output.files else []
+    item.host = _host(output)
+    item.rank = rank_of(output, item.host, pid)
+    warnings = _add_ranges(con, output, [item], work) + _add_activity(con, output, [item], pid, work)
+    return [item], warnings
+
+
+def _add_ranges(con: duckdb.DuckDBPyConnection, output: Output, recordings: list[Recording], work: Path) -> list[Note]:
+    """Say where the ranges of each process are; a damaged file is left out."""
+    if (file := output.files.get("ranges")) is None:
+        return []
+    staged = work.with_name(f"{work.name}_ranges.parquet")
+    try:
+        stage_columns(con, file, list(_SPAN), staged)
+    except BadInput as problem:
+        return [Note("left_out", f"{problem.text} It was left out.")]
+    numbers = ", ".join(f"TRY_CAST({header} AS BIGINT) AS {name}" for header, name in _SPAN.items() if name in SPAN)
+    spans = f"SELECT NULL::BIGINT AS session, {numbers}, Function AS name FROM {parquet([staged])} "
+    spans += f"WHERE Domain LIKE 'MARKER_CORE%' AND {_IS_RANGE}"
+    for item in recordings:
+        own = "" if len(recordings) == 1 or item.pid is None else f" WHERE pid = {item.pid}"
+        item.ranges = f"SELECT * FROM ({spans}){own}"
     return []
 
 
@@ -102,7 +167,6 @@ _SPAN = {
     "End_Timestamp": "end_ns", "Function": "", "Domain": "",
 }  # fmt: skip
 _IS_RANGE = "Start_Timestamp != End_Timestamp"
-_IS_LAUNCHING = "contains(Function, 'aunch')"
 
 
 def classify(headers: list[str], *, traced: bool = True) -> list[Column]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,104 +15,15 @@ from ... import progress
 from ..tables import limits
 from ..tables.contract import parquet
 from ..tables.files import open_regular
+from ..tables.jsonstream import ENTERED, JsonCut, elements
 from ..tables.names import bounded_name, plain_text
+from ..tables.spool import Spool
 from .agents import Agent, agent_of
 from .outputs import Output, rank_of
-from .recording import LAUNCH, SPAN, Recording, Spool, describe
+from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
 
 if TYPE_CHECKING:
     import duckdb
-
-
-_BLOCK = 1 << 20
-_VALUE_LIMIT = 64 << 20
-_SPACE = " \t\n\r"
-ENTERED = "{"
-
-KeyPath = tuple[str, ...]
-"""Names of the objects' members on the way to a value."""
-
-
-class JsonCut(ValueError):
-    """The text ends within a value, or is no JSON."""
-
-
-def elements(file: BufferedIOBase, opened: Callable[[KeyPath], bool]) -> Iterator[tuple[KeyPath, Any]]:
-    """Paths and values of a JSON text, in its order.
-
-    Objects whose path ``opened`` accepts are entered, all arrays in them too; what is not entered is one value.
-    An element of an array has the array's path; that an object was entered is told as ``path + (ENTERED,)``.
-    Raises JsonCut.
-    """
-    yield from _Reader(file).value((), opened)
-
-
-class _Reader:
-    """A window on the text, which moves on as values are taken."""
-
-    def __init__(self, file: BufferedIOBase) -> None:
-        import codecs
-
-        self.file, self.text, self.at = file, "", 0
-        self.decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
-        self.parse = json.JSONDecoder().raw_decode
-
-    def value(self, path: KeyPath, opened: Callable[[KeyPath], bool]) -> Iterator[tuple[KeyPath, Any]]:
-        """The value that begins here, whole or by its parts."""
-        first = self.peek()
-        if first == "[":
-            yield from self._inside("]", path, opened)
-        elif first == "{" and opened(path):
-            yield (*path, ENTERED), None
-            yield from self._inside("}", path, opened)
-        else:
-            yield path, self.take()
-
-    def _inside(self, end: str, path: KeyPath, opened: Callable[[KeyPath], bool]) -> Iterator[tuple[KeyPath, Any]]:
-        self.at += 1
-        while (found := self.peek()) != end:
-            if found == ",":
-                self.at += 1
-            elif end == "]":
-                # An object in an array is an element, entered only where its path is opened.
-                yield from self.value(path, opened) if found == "{" else [(path, self.take())]
-            else:
-                key = self.take()
-                if not isinstance(key, str) or self.peek() != ":":
-                    raise JsonCut("an object has no names")
-                self.at += 1
-                yield from self.value((*path, key), opened)
-        self.at += 1
-
-    def peek(self) -> str:
-        """The next character that is no space."""
-        while True:
-            while self.at < len(self.text):
-                if (found := self.text[self.at]) not in _SPACE:
-                    return found
-                self.at += 1
-            if not self._more():
-                raise JsonCut("the text ends early")
-
-    def take(self) -> Any:
-        """The whole value that begins here."""
-        self.peek()
-        while True:
-            try:
-                found, end = self.parse(self.text, self.at)
-            except (ValueError, RecursionError) as error:  # also a number of thousands of digits
-                if isinstance(error, RecursionError) or len(self.text) - self.at > _VALUE_LIMIT or not self._more():
-                    raise JsonCut("the text is cut or no JSON") from error
-                continue
-            if end == len(self.text) and self._more():  # a number may go on
-                continue
-            self.at = end
-            return found
-
-    def _more(self) -> bool:
-        block = self.file.read(max(_BLOCK, len(self.text) - self.at))
-        self.text, self.at = self.text[self.at :] + self.decode(block, not block), 0
-        return bool(block)
 
 
 _TOOL = "rocprofiler-sdk-tool"
@@ -131,7 +40,19 @@ _SYMBOL = [("run", "BIGINT"), ("symbol", "BIGINT"), ("kernel", "VARCHAR"), ("agp
 _COUNTER = [("run", "BIGINT"), ("handle", "BIGINT"), ("counter", "VARCHAR")]
 _RANGE = [("session", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("correlation", "BIGINT"),
           ("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("name", "VARCHAR")]  # fmt: skip
-COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER, "range": _RANGE}
+_CALL, _COPY, _ALLOCATION = range(3)
+_DONE: dict[tuple[str, ...], int] = {  # path of records -> what they are
+    **{("buffer_records", f"{n}_api"): _CALL for n in ("hip", "hsa", "rccl", "rocdecode", "rocjpeg", "ompt")},
+    ("buffer_records", "memory_copy"): _COPY,
+    ("buffer_records", "memory_allocation"): _ALLOCATION,
+    ("buffer_records", "scratch_memory"): _ALLOCATION,
+}
+_ACT = [(c, "BIGINT") for c in ("run", "what", "kind", "operation", "thread", "correlation", "start_ns", "end_ns",
+                                "source", "agent", "bytes", "stream")]  # fmt: skip
+_OPERATION = [("run", "BIGINT"), ("kind", "BIGINT"), ("operation", "BIGINT"), ("domain", "VARCHAR"),
+              ("name", "VARCHAR")]  # fmt: skip
+COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER, "range": _RANGE, "act": _ACT,
+           "operation": _OPERATION}  # fmt: skip
 """What is spooled of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
 UNKNOWN_AGENT = -1
@@ -148,6 +69,8 @@ class JsonRun:
     command: str | None = None
     span: tuple[int, int] | None = None
     agents: list[Agent] = field(default_factory=list)
+    active: set[int] = field(default_factory=set)
+    """Calls, copies, allocations: what it has records of."""
     messages: dict[int, str] = field(default_factory=dict)
     """Correlation -> the name that the program gave to a range."""
 
@@ -220,6 +143,12 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], Str
                     keep("symbol", (number, _whole(value.get("kernel_id")), _text(name), *registers))
                 elif path[1:] == ("strings",):
                     run.messages = _messages(value.get("marker_api"))
+                    for meaning in _operations(value.get("buffer_records")):
+                        keep("operation", (number, *meaning))
+                elif (did := _DONE.get(path[1:])) is not None:
+                    run.active.add(did)
+                    agents = (nodes.get((number, _handle(value.get(a)))) for a in _AGENTS[did])
+                    keep("act", (number, did, *_act(value), *agents, *_amount(value)))
                 elif path[1:] == _MARKED:
                     if (known := _range(run, value)) is not None:
                         keep("range", (number, *known))
@@ -243,8 +172,8 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], Str
             raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
     if not runs:
         raise BadInput(f"{file.name} is no output of rocprofv3", f"it has no object {_TOOL}")
-    for name, rows in held.items():
-        spools[name].add(rows)
+    for name, waiting in held.items():
+        spools[name].add(waiting)
     return runs, strange
 
 
@@ -273,6 +202,38 @@ def _launch(value: Mapping[str, Any], data: Mapping[str, Any], info: Mapping[str
         _whole(value.get("sgpr_count")),
         _whole(_part(data, "correlation_id").get("internal")),
     )
+
+
+_AGENTS = {
+    _CALL: ("src_agent_id", "agent_id"), _COPY: ("src_agent_id", "dst_agent_id"),
+    _ALLOCATION: ("src_agent_id", "agent_id"),
+}  # fmt: skip
+
+
+def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
+    """What the numbers of a record mean: kind, operation, name of the kind, name of the operation."""
+    for kind, one in enumerate(kinds if isinstance(kinds, list) else ()):
+        names = one.get("operations") if isinstance(one, Mapping) else None
+        for operation, name in enumerate(names if isinstance(names, list) else ()):
+            yield kind, operation, _text(one.get("kind")), _text(name)
+
+
+def _act(value: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Kind, operation, thread, correlation and times of a record."""
+    return (
+        _whole(value.get("kind")),
+        _whole(value.get("operation")),
+        _whole(value.get("thread_id")),
+        _whole(_part(value, "correlation_id").get("internal")),
+        _whole(value.get("start_timestamp")),
+        _whole(value.get("end_timestamp")),
+    )
+
+
+def _amount(value: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Bytes and stream of a record."""
+    size = value.get("bytes", value.get("allocation_size"))
+    return _whole(size), _whole(_handle(value.get("stream_id")))
 
 
 def _messages(pairs: Any) -> dict[int, str]:
@@ -326,7 +287,7 @@ def read_json(
     """
     spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
     runs, strange = collect(file, spools)
-    launch, value, symbol, counter, marked = (parquet(spool.close()) for spool in spools.values())
+    launch, value, symbol, counter, marked, *acts = (parquet(spool.close()) for spool in spools.values())
     typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c not in ("key", "kernel"))
     con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY run, dispatch_id) - 1 AS key, run, "
@@ -353,7 +314,7 @@ def read_json(
     }
     con.execute("DROP TABLE found")
     found = []
-    for number in sorted(keys) or [0]:  # processes without launches say nothing
+    for number in [n for n, run in enumerate(runs) if n in keys or run.active] or [0]:  # others say nothing
         run, (low, high, rows) = runs[number], keys.get(number, (0, -1, 0))
         item = Recording(
             file, "json", output.label, output.above, launches, (low, high), rows, [values], host=run.host, pid=run.pid,
@@ -362,9 +323,30 @@ def read_json(
         item.rank = rank_of(output, run.host, run.pid)
         if run.messages:
             item.ranges = f"SELECT {', '.join(SPAN)} FROM {marked} WHERE session = {number}"
+        item.activity = _activity(runs, number, *acts)
         found.append(item)
     describe(con, found)
     return found, strange.notes(file)
+
+
+def _activity(runs: list[JsonRun], number: int, acts: str, operations: str) -> dict[str, str]:
+    """SQL for what a process did beside its kernels."""
+    run = runs[number]
+    named = f"(SELECT DISTINCT ON (run, kind, operation) * FROM {operations} WHERE run = {number})"
+    rows = (
+        f"SELECT a.*, coalesce(o.name, '') AS name, {'NULL' if run.pid is None else run.pid}::BIGINT AS pid, "
+        "CASE WHEN starts_with(o.domain, 'RCCL') THEN 'rccl' END AS category, s.device AS source_gpu, t.device AS gpu "
+        f"FROM {acts} a LEFT JOIN {named} o USING (run, kind, operation) "
+        f"LEFT JOIN {_devices(runs)} s ON s.run = a.run AND s.agent = a.source "
+        f"LEFT JOIN {_devices(runs)} t ON t.run = a.run AND t.agent = a.agent WHERE a.run = {number}"
+    )
+    of = {"source": "source_gpu", "target": "gpu", "device": "gpu"}
+    found = {}
+    for what, name in ((_CALL, "calls"), (_COPY, "copies"), (_ALLOCATION, "allocations")):
+        if what in run.active:
+            picks = ", ".join(f"{of.get(c, c)} AS {c}" for c in ACTIVITY[name])
+            found[name] = f"SELECT {picks} FROM ({rows}) WHERE what = {what}"
+    return found
 
 
 def _devices(runs: list[JsonRun]) -> str:

@@ -26,14 +26,23 @@ _KINDS = {
     "kernel_stats": "stats",
     "marker_api_trace": "ranges",
     "hip_api_trace": "calls",
+    "hsa_api_trace": "hsa",
+    "rccl_api_trace": "rccl",
+    "memory_copy_trace": "copies",
+    "memory_allocation_trace": "allocations",
+    "scratch_memory_trace": "scratch",
     "db": "rocpd",
     "json": "json",
 }
 _JSON_MARK = b'"rocprofiler-sdk-tool"'
+_TRACE_MARK = b'"traceEvents"'
 _STEP = re.compile(r"timing|(pass|pmc|pmc_perf|replay|step)_?\d+")
 _MOST_FILES, _MOST_LEVELS = 20_000, 7
 LAUNCHES = ("rocpd", "json", "counters", "trace")
 """Kinds of files that hold single launches."""
+ACTIVE = ("calls", "hsa", "rccl", "copies", "allocations", "scratch", "ranges")
+"""Kinds of files that hold what a process did beside its launches."""
+CSV = ("counters", "trace", *ACTIVE)
 
 
 @dataclass
@@ -93,7 +102,7 @@ def kind_of(file: Path) -> str | None:
     if match := _CSV.fullmatch(file.name):
         return _KINDS.get(match["kind"], "other")
     if match := _NAMED.fullmatch(file.name):
-        return _KINDS[match["kind"]]
+        return None if match["kind"] == "json" and _is_trace(file) else _KINDS[match["kind"]]
     if file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd", ".json"):
         return None
     try:
@@ -103,6 +112,15 @@ def kind_of(file: Path) -> str | None:
     if file.suffix == ".json":
         return "json" if _JSON_MARK in start else None
     return "rocpd" if start.startswith(MAGIC) and _may_be_rocpd(file) else None
+
+
+def _is_trace(file: Path) -> bool:
+    """Whether a JSON file is a trace in Chrome's format, as rocprof v1 writes it under the same name."""
+    try:
+        start = head(file, 4096)
+    except Problem:
+        return False
+    return _TRACE_MARK in start and _JSON_MARK not in start
 
 
 def rank_of(output: Output, host: str | None, pid: int | None) -> int | None:

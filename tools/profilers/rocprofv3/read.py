@@ -17,16 +17,17 @@ from ..tables import limits
 from ..tables.contract import LAUNCH, RESERVED, PassTable, Values
 from ..tables.csvfile import usable_names
 from ..tables.files import WORK
-from ..tables.merge import ACCUMULATE, Merged, as_replays, write_tables
+from ..tables.merge import ACCUMULATE, Merged, as_replays, without_launches, write_tables
 from ..tables.names import plain_text
 from ..tables.sheet import Column
 from ..tables.turns import held, taken, turns
 from ..tables.xcd import channels_per_xcd
+from .activity import is_active, write_activity
 from .agents import Agent, profiled, read_agents
 from .csv import cut_ends, read_csv
 from .json import read_json
 from .launching import write_launching
-from .outputs import LAUNCHES, Output, find_outputs, holds_output
+from .outputs import ACTIVE, CSV, LAUNCHES, Output, find_outputs, holds_output
 from .recording import Recording
 from .rocpd import read_rocpd
 
@@ -57,7 +58,7 @@ def collect(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -
     unread: Counter[str] = Counter()
     idle: list[str] = []
     for number, output in enumerate(outputs):
-        kinds = list(dict.fromkeys("csv" if k in ("counters", "trace") else k for k in LAUNCHES if k in output.files))
+        kinds = list(dict.fromkeys("csv" if k in CSV else k for k in (*LAUNCHES, *ACTIVE) if k in output.files))
         for place, kind in enumerate(kinds):
             try:
                 if kind == "csv":
@@ -69,7 +70,7 @@ def collect(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -
             recordings += items
             warnings += doubts
             unread.update(kinds[place + 1 :])
-            if not any(i.rows for i in items):
+            if not any(i.rows or i.activity for i in items):
                 idle.append(items[0].source.name)
             break
     recordings, copies = _once(recordings)
@@ -203,7 +204,7 @@ def nothing(path: Path, outputs: list[Output], warnings: list[Note]) -> BadInput
         f"{path.name} holds no kernel launches",
         f"found are {', '.join(kinds[:6])}{' ...' if len(kinds) > 6 else ''}: traces of API calls, or a program "
         "that launched no kernel",
-        "Profile with --kernel-trace or with counters",
+        "Profile with --kernel-trace, --sys-trace or with counters",
     )
 
 
@@ -349,28 +350,34 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     outputs, warnings = find_outputs(path)
     collected = collect(con, outputs, out / WORK)
     warnings += collected.warnings
-    if not any(r.rows for r in collected.recordings):
+    idle = [r for r in collected.recordings if not r.rows and (r.activity or r.ranges)]
+    if not any(r.rows for r in collected.recordings) and not idle:
         statistics = [o.files["stats"] for o in outputs if "stats" in o.files]
         if not statistics:
             raise nothing(path, outputs, warnings)
         return _statistics(con, path, outputs, statistics, out, warnings)
-    groups, doubts = by_pass(collected.recordings)
-    names = _main_first(groups)
-    main = groups[names[0]]
+    groups, doubts = by_pass([r for r in collected.recordings if r.rows])
+    names = _main_first(groups) if groups else []
+    main = groups[names[0]] if groups else []
     numbers = {name: assign(main, groups[name]) if name != names[0] else list(range(len(main))) for name in names}
     tables = [as_pass(name, groups[name], numbers[name]) for name in names]
-    used = [r for name in names for r in groups[name]]
+    used = [r for name in names for r in groups[name]] or idle
     agent, other_agents = _agent(used)
     warnings += [*doubts, *other_agents]
     facts, arch = (dict(agent.facts), agent.arch) if agent else ({}, None)
-    instances = [n for t in tables for _, n in t.instances.values()]
-    per_xcd = channels_per_xcd(facts, arch, instances)
-    merged = write_tables(con, as_replays(tables), out, instances_per_xcd=per_xcd)
+    if tables:
+        instances = [n for t in tables for _, n in t.instances.values()]
+        per_xcd = channels_per_xcd(facts, arch, instances)
+        merged = write_tables(con, as_replays(tables), out, instances_per_xcd=per_xcd)
+        write_launching(con, out, main)
+    else:
+        merged = without_launches(con, idle[0].source, out)
     merged.warnings[:0] = warnings
     merged.notes[:0] = collected.notes
     merged.notes += remarks(main, used, merged, facts)
-    merged.notes += write_launching(con, out, main)
-    in_turns = taken(con, out)
+    if is_active([*main, *idle]):
+        write_activity(con, out, main, idle, merged)
+    in_turns = bool(tables) and taken(con, out)
     if in_turns:
         merged.warnings += turns(con, out)
         merged.notes += held(con, out)
@@ -381,8 +388,8 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         vendor="amd",
         arch=arch,
         device=agent.device if agent else None,
-        command=next((r.command for r in main if r.command), None),
-        tool="rocprofv3",
+        command=next((r.command for r in used if r.command), None),
+        tool=used[0].tool,
         host=hosts.pop() if len(hosts) == 1 else None,
         rank=ranks.pop() if len(ranks) == 1 else None,
         multiplexed=_IN_TURNS if in_turns else None,

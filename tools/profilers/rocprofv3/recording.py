@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....analysis.problems import BadInput
-from ....analysis.store import write_table
 from ..tables import limits
 from ..tables.contract import parquet
 from .agents import Agent
@@ -28,8 +27,20 @@ SPAN = {  # column of staged ranges and calls -> SQL type
     "session": "BIGINT", "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR",
     "start_ns": "BIGINT", "end_ns": "BIGINT",
 }  # fmt: skip
-_SPOOLED = 8_000_000
-_TEXT_PER_CELL = 8
+
+
+_TIMED = {
+    "pid": "BIGINT", "thread": "BIGINT", "correlation": "BIGINT", "name": "VARCHAR", "start_ns": "BIGINT",
+    "end_ns": "BIGINT",
+}  # fmt: skip
+ACTIVITY = {  # what a process did beside its kernels -> columns of the SQL for that, and their types
+    "calls": {**_TIMED, "category": "VARCHAR"},
+    "copies": {**_TIMED, "stream": "BIGINT", "bytes": "BIGINT", "source": "BIGINT", "target": "BIGINT"},
+    "allocations": {**_TIMED, "bytes": "BIGINT", "device": "BIGINT"},
+    "samples": {**_TIMED, "value": "DOUBLE", "unit": "VARCHAR", "device": "BIGINT"},
+    "regions": SPAN | {"source": "VARCHAR"},
+}
+"""``source`` and ``target`` of a copy are numbers of GPUs, NULL for the host; regions are ranges of other kinds."""
 
 
 @dataclass
@@ -65,10 +76,11 @@ class Recording:
     devices: tuple[int, ...] = ()
     """Numbers of the agents that its launches name."""
     lds_is_static: bool = False
+    tool: str = "rocprofv3"
     ranges: str = ""
     """SQL for the ranges (ROCTX) of this process, in the columns SPAN; empty without any."""
-    calls: str = ""
-    """SQL for its calls that launch kernels, which tell when and where each was launched; empty where not traced."""
+    activity: dict[str, str] = field(default_factory=dict)
+    """What else it did (ACTIVITY) -> SQL for that; empty where nothing but kernels and ranges was traced."""
 
     def select(self, columns: str = "*") -> str:
         """SQL for the launches of this process."""
@@ -114,67 +126,3 @@ def describe(con: duckdb.DuckDBPyConnection, recordings: Sequence[Recording]) ->
             f"SELECT number, list(DISTINCT counter ORDER BY counter) FROM {parquet(values)} {of} GROUP BY number"
         ).fetchall():
             recordings[number].counters = tuple(c for c in counters if c is not None)
-
-
-class Spool:
-    """Rows from a Python source into numbered Parquet files, a bounded number of them in memory."""
-
-    def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path, columns: Sequence[tuple[str, str]]) -> None:
-        self.con, self.stem, self.columns = con, stem, columns
-        self.files: list[Path] = []
-        self._held: list[list[Any]] = []
-        self._cells = 0
-
-    def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Take a batch of rows, one value a column; None is NULL."""
-        if not rows:
-            return
-        columns = zip(*rows, strict=True)
-        self._held.append([_array(kind, column) for (_, kind), column in zip(self.columns, columns, strict=True)])
-        self._cells += len(rows) * len(self.columns) + self._held_text()
-        if self._cells >= _SPOOLED:
-            self._flush()
-
-    def _held_text(self) -> int:
-        """How many numbers the texts of the last batch weigh as much as."""
-        texts = (part for (_, kind), part in zip(self.columns, self._held[-1], strict=True) if kind == "VARCHAR")
-        return sum(len(text) for part in texts for text in part if text) // _TEXT_PER_CELL
-
-    def close(self) -> list[Path]:
-        """The files written; there is at least one, perhaps without rows."""
-        if self._held or not self.files:
-            self._flush()
-        return self.files
-
-    def _flush(self) -> None:
-        """Write what is held; the database takes whole columns, which is far faster than single rows."""
-        held = self._held or [[_array(kind, ()) for _, kind in self.columns]]
-        arrays = {name: _joined(parts) for (name, _), parts in zip(self.columns, zip(*held, strict=True), strict=True)}
-        file = self.stem.with_name(f"{self.stem.name}_{len(self.files)}.parquet")
-        picks = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in self.columns)
-        with self.con.cursor() as con:  # its own, since a result of the other may not have been read to its end
-            con.register("spooled", arrays)
-            write_table(con, f"SELECT {picks} FROM spooled", file)
-        self.files.append(file)
-        self._held, self._cells = [], 0
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    import numpy
-
-    masked: Any = numpy.ma
-    return masked.concatenate(parts) if any(masked.is_masked(p) for p in parts) else numpy.concatenate(parts)
-
-
-def _array(kind: str, column: Sequence[Any]) -> Any:
-    """The values of a column as numpy takes them fastest; only a column with a None is looked at one by one."""
-    import numpy
-
-    if kind == "VARCHAR":
-        return numpy.array(column, dtype=object)
-    number = numpy.float64 if kind == "DOUBLE" else numpy.int64
-    try:
-        return numpy.array(column, dtype=number)
-    except TypeError:
-        empty = [v is None for v in column]
-        return numpy.ma.masked_array(numpy.array([v or 0 for v in column], dtype=number), mask=empty)

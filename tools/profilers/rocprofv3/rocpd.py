@@ -16,10 +16,11 @@ from ... import progress
 from ..tables import limits
 from ..tables.contract import parquet
 from ..tables.names import bounded_name, plain_text
+from ..tables.spool import Spool
 from .agents import FIELDS, Agent, agent_of
 from .database import Database, open_database
 from .outputs import Output, rank_of
-from .recording import LAUNCH, SPAN, Recording, Spool, describe
+from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,10 +64,25 @@ _REGION = {
     "event_id": "event_id",
 }  # fmt: skip
 _STRING = {"session": "guid", "string_id": "id", "text": "string"}
+_COPY = {
+    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "name_id": "name_id",
+    "event_id": "event_id", "source": "src_agent_id", "target": "dst_agent_id", "bytes": "size", "stream": "stream_id",
+}  # fmt: skip
+_ALLOCATION = {
+    "session": "guid", "pid": "pid", "thread": "tid", "start_ns": '"start"', "end_ns": '"end"', "event_id": "event_id",
+    "kind": "type", "device": "agent_id", "bytes": "size",
+}  # fmt: skip
+_DEVICE = "CASE WHEN type = 'GPU' THEN coalesce(logical_index, absolute_index) END"
 _RANGES = ("MARKER_CORE_API", "MARKER_CORE_RANGE_API")
-_CALLS = ("HIP_RUNTIME_API", "HIP_RUNTIME_API_EXT")
+"""Categories of regions that are ranges of the program."""
+_MARKERS = (*_RANGES, "MARKER_CONTROL_API", "MARKER_NAME_API")
+_OWN = ("rocm_marker_api", "host", "user", "python", "causal")
+"""Those of rocprof-sys: markers, and functions of the program."""
+_SYSTEM, _KERNELS_OF_SYSTEM = "rocprof-sys", "rocm_kernel_dispatch"
 _SMALL = 1000
-_TYPE = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR"}
+_DISPATCHES = "rocpd_kernel_dispatch"
+_TYPE = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR",
+         "kind": "VARCHAR", "unit": "VARCHAR"}  # fmt: skip
 _PROCESS = (
     "id", "CAST(pid AS INTEGER)", "nid", _cut("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
     'CAST(coalesce(fini, "end") AS INTEGER)',
@@ -93,10 +109,10 @@ def read_rocpd(
     missing or laid out in another way, the views are read instead.
     """
     with open_database(file) as db:
-        spans: dict[str, str] = {}
+        spans: Spans | None = None
         if db.parts("rocpd_kernel_dispatch"):
             spans = _spans(con, db, work)
-            values = _from_tables(con, db, work, spans.get("launches", ""))
+            values = _from_tables(con, db, work, spans.launches if spans else "")
         elif db.parts("kernels"):
             values = _from_views(con, db, work)
         else:
@@ -109,53 +125,142 @@ def read_rocpd(
         for path in counted:
             write_table(con, values, path)
         con.execute("DROP TABLE found")
-        rows = _processes(con, db, launches)
+        rows = _processes(con, db, launches, spans.processes() if spans else [])
         agents: dict[int, list[Agent]] = {}
         found = [_recording(db, output, launches, counted, agents, *row) for row in rows]
         describe(con, found)
         for item, (session, process, *_) in zip(found, rows, strict=True):
-            own = f"WHERE session = {session} AND pid IS NOT DISTINCT FROM {'NULL' if process is None else process}"
-            for kind in ("ranges", "calls"):
-                if spans:
-                    setattr(item, kind, f"SELECT * FROM ({spans[kind]}) {own}")
+            if spans:
+                spans.into(item, session, process)
+                item.tool = _SYSTEM if spans.is_system else item.tool
         return found, _strange(con, file, counted)
 
 
-def _spans(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> dict[str, str]:
-    """SQL for the ranges and for the calls that launch kernels, in the columns SPAN, and for the correlation of every
-    event of a launch; nothing where the database has no range."""
-    if not all(db.parts(f"rocpd_{name}") for name in ("string", "event", "region")):
-        return {}
-    wanted = ", ".join(map(sql_literal, (*_RANGES, *_CALLS)))
-    named = [(int(i), str(t)) for i, t in _all(db, "rocpd_string", ("id", "string"), f"WHERE string IN ({wanted})")]
-    if not any(text in _RANGES for _, text in named):
-        return {}
-    strings = parquet(_spool(con, db, work, "string", "rocpd_string", _STRING))
-    events = parquet(_spool(con, db, work, "span_event", "rocpd_event", _EVENT))
-    inside = ", ".join(str(i) for i, _ in named)
-    only = f"WHERE event_id IN (SELECT id FROM rocpd_event WHERE category_id IN ({inside}))"
-    whole = db.parts("rocpd_event") != ["rocpd_event"]
-    regions = parquet(_spool(con, db, work, "region", "rocpd_region", _REGION, "" if whole else only))
-    known = f"(SELECT DISTINCT ON (session, string_id) * FROM {strings})"
-    spans = (
-        "SELECT r.session, r.pid, r.thread, e.correlation, r.start_ns, r.end_ns, c.text AS category, "
-        # The name is that of the call and the message beside it, or, in newer versions, the other way round.
-        "CASE WHEN starts_with(n.text, 'roctx') THEN coalesce(e.message, n.text) ELSE n.text END AS name "
-        f"FROM {regions} r JOIN {events} e USING (session, event_id) "
-        f"JOIN {known} n ON n.session = r.session AND n.string_id = r.name_id "
-        f"JOIN {known} c ON c.session = e.session AND c.string_id = e.category"
-    )
-    columns = ", ".join(SPAN)
-    ranges, calls = (", ".join(map(sql_literal, names)) for names in (_RANGES, _CALLS))
-    return {
-        "ranges": f"SELECT {columns} FROM ({spans}) WHERE category IN ({ranges}) AND start_ns < end_ns",
-        "calls": f"SELECT {columns} FROM ({spans}) WHERE category IN ({calls}) AND contains(name, 'aunch')",
-        "launches": f"SELECT session, event_id, correlation FROM {events}",
-    }
+def _spans(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> Spans | None:
+    """What the database holds beside launches; None where it has no regions, copies or allocations."""
+    parts = [t for t in ("region", "memory_copy", "memory_allocate") if _has_rows(db, f"rocpd_{t}")]
+    if not (parts and all(db.parts(f"rocpd_{name}") for name in ("string", "event"))):
+        return None
+    return Spans(con, db, work, parts)
 
 
-def _all(db: Database, table: str, picks: Sequence[str], where: str) -> list[tuple[Any, ...]]:
-    return [row for batch in db.read(table, picks, where) for row in batch]
+def _has_rows(db: Database, table: str) -> bool:
+    return bool(db.parts(table)) and any(batch for batch in db.read(table, ["1"], "LIMIT 1"))
+
+
+class Spans:
+    """Regions, copies, allocations and samples of a database, staged; ``by`` is SQL for each kind of ACTIVITY, with
+    the columns session and process."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, db: Database, work: Path, parts: Sequence[str]) -> None:
+        self.con, self.db, self.work = con, db, work
+        self.by: dict[str, str] = {}
+        self.ranges = ""
+        strings = self._staged("string", "rocpd_string", _STRING)
+        self.events = self._staged("span_event", "rocpd_event", _EVENT)
+        self.strings = f"(SELECT DISTINCT ON (session, string_id) * FROM {strings})"
+        self.agents = self._once("rocpd_info_agent", "agent", {"device": _DEVICE})
+        self.launches = f"SELECT session, event_id, correlation FROM {self.events}"
+        if "region" in parts:
+            self._regions()
+        if "memory_copy" in parts:
+            self._copies()
+        if "memory_allocate" in parts:
+            self._allocations()
+        if db.parts("rocpd_pmc_event") and db.parts("rocpd_info_pmc") and _has_rows(db, "rocpd_sample"):
+            self._samples()
+        self.is_system = bool(
+            con.execute(f"SELECT 1 FROM {self.strings} WHERE text = '{_KERNELS_OF_SYSTEM}' LIMIT 1").fetchone()
+        )
+
+    def processes(self) -> list[tuple[int, int]]:
+        """Session and process of all that did something."""
+        did = " UNION ".join(f"SELECT session, process FROM ({sql})" for sql in (*self.by.values(), self.ranges) if sql)
+        rows = self.con.execute(f"SELECT DISTINCT session, process FROM ({did}) WHERE process IS NOT NULL ORDER BY ALL")
+        return [(int(session), int(process)) for session, process in rows.fetchmany(_SMALL)] if did else []
+
+    def into(self, item: Recording, session: int, process: int | None) -> None:
+        """Say where ranges and activity of one process are."""
+        same = f"session = {session} AND process IS NOT DISTINCT FROM {'NULL' if process is None else process}"
+        pid = "NULL" if item.pid is None else str(item.pid)
+        if self.ranges:
+            item.ranges = f"SELECT * REPLACE ({pid}::BIGINT AS pid) FROM ({self.ranges}) WHERE {same}"
+        for what, sql in self.by.items():
+            picks = ", ".join(f"{pid}::BIGINT AS pid" if c == "pid" else c for c in ACTIVITY[what])
+            item.activity[what] = f"SELECT {picks} FROM ({sql}) WHERE {same}"
+
+    def _staged(self, name: str, table: str, picks: dict[str, str]) -> str:
+        return parquet(_spool(self.con, self.db, self.work, name, table, picks))
+
+    def _once(self, table: str, key: str, picks: dict[str, str]) -> str:
+        """A FROM item: the rows of a small table by their id, called ``key``."""
+        rows = self._staged(f"span_{key}", table, {"session": "guid", key: "id", **picks})
+        return f"(SELECT DISTINCT ON (session, {key}) * FROM {rows})"
+
+    def _threads(self) -> str:
+        return self._once("rocpd_info_thread", "thread", {"tid": "tid"}) if self.db.parts("rocpd_info_thread") else (
+            "(SELECT -1 AS session, -1 AS thread, NULL::BIGINT AS tid)"
+        )  # fmt: skip
+
+    def _regions(self) -> None:
+        self.threads = self._threads()
+        rows = (
+            "SELECT r.session, r.pid AS process, r.pid, coalesce(t.tid, r.thread) AS thread, "
+            "nullif(e.correlation, 0) AS correlation, r.start_ns, r.end_ns, c.text AS kind, "
+            # The name is that of the call and the message beside it, or, in newer versions, the other way round.
+            "CASE WHEN starts_with(n.text, 'roctx') THEN coalesce(e.message, n.text) ELSE n.text END AS name "
+            f"FROM {self._staged('region', 'rocpd_region', _REGION)} r JOIN {self.events} e USING (session, event_id) "
+            f"LEFT JOIN {self.threads} t ON t.session = r.session AND t.thread = r.thread "
+            f"JOIN {self.strings} n ON n.session = r.session AND n.string_id = r.name_id "
+            f"JOIN {self.strings} c ON c.session = e.session AND c.string_id = e.category"
+        )
+        markers, own = (", ".join(map(sql_literal, names)) for names in (_MARKERS, _OWN))
+        ranges = ", ".join(map(sql_literal, _RANGES))
+        kinds = {str(kind) for (kind,) in self.con.execute(f"SELECT DISTINCT kind FROM ({rows})").fetchmany(_SMALL)}
+        if kinds & set(_RANGES):
+            columns = ", ".join(SPAN)
+            self.ranges = f"SELECT process, {columns} FROM ({rows}) WHERE kind IN ({ranges}) AND start_ns < end_ns"
+        if kinds & set(_OWN):
+            self.by["regions"] = f"SELECT *, '{_SYSTEM}' AS source FROM ({rows}) WHERE kind IN ({own})"
+        if kinds - {*_MARKERS, *_OWN}:
+            rccl = "CASE WHEN contains(lower(kind), 'rccl') THEN 'rccl' END AS category"
+            self.by["calls"] = f"SELECT *, {rccl} FROM ({rows}) WHERE kind NOT IN ({markers}, {own})"
+
+    def _copies(self) -> None:
+        side = f"LEFT JOIN {self.agents} {{0}} ON {{0}}.session = m.session AND {{0}}.agent = m.{{1}}"
+        self.by["copies"] = (
+            "SELECT m.* REPLACE (s.device AS source, t.device AS target), m.pid AS process, n.text AS name, "
+            "nullif(e.correlation, 0) AS correlation "
+            f"FROM {self._staged('copy', 'rocpd_memory_copy', _COPY)} m LEFT JOIN {self.events} e "
+            f"USING (session, event_id) {side.format('s', 'source')} {side.format('t', 'target')} "
+            f"LEFT JOIN {self.strings} n ON n.session = m.session AND n.string_id = m.name_id"
+        )
+
+    def _allocations(self) -> None:
+        self.by["allocations"] = (
+            "SELECT m.* REPLACE (a.device AS device), m.pid AS process, nullif(e.correlation, 0) AS correlation, "
+            "'memory_' || lower(kind) AS name "
+            f"FROM {self._staged('allocation', 'rocpd_memory_allocate', _ALLOCATION)} m LEFT JOIN {self.events} e "
+            f"USING (session, event_id) LEFT JOIN {self.agents} a ON a.session = m.session AND a.agent = m.device"
+        )
+
+    def _samples(self) -> None:
+        """Values that were read at some time, of devices or of the process."""
+        sampled = self._staged(
+            "sample", "rocpd_sample", {"session": "guid", "event_id": "event_id", "time": "timestamp"}
+        )
+        values = self._staged("sampled", "rocpd_pmc_event", _VALUE)
+        counters = self._once(
+            "rocpd_info_pmc", "pmc", {"process": "pid", "counter": "name", "unit": "units", "agent": "agent_id"}
+        )
+        # A sample names its event, and that has a value for every track.
+        times = f"SELECT session, event_id, min(time) AS start_ns FROM {sampled} GROUP BY ALL"
+        self.by["samples"] = (
+            "SELECT v.session, c.process, NULL AS thread, NULL AS correlation, counter AS name, start_ns, "
+            "start_ns AS end_ns, CASE WHEN isfinite(value) THEN value END AS value, unit, a.device "
+            f"FROM {values} v JOIN ({times}) USING (session, event_id) JOIN {counters} c USING (session, pmc) "
+            f"LEFT JOIN {self.agents} a ON a.session = c.session AND a.agent = c.agent"
+        )
 
 
 def _from_tables(con: duckdb.DuckDBPyConnection, db: Database, work: Path, correlated: str) -> str:
@@ -237,8 +342,13 @@ def _spool(
 def _sessions(db: Database) -> list[str]:
     """The identities of the runs in the database: one, unless databases were merged."""
     if db.sessions is None:
-        table = "rocpd_kernel_dispatch" if db.parts("rocpd_kernel_dispatch") else "kernels"
-        found = {str(guid) for batch in db.read(table, ["DISTINCT substr(guid, 1, 200)"]) for (guid,) in batch}
+        tables = (
+            ("rocpd_kernel_dispatch", "rocpd_region", "rocpd_memory_copy") if db.parts(_DISPATCHES) else ("kernels",)
+        )
+        found: set[str] = set()
+        for table in tables:
+            if not found and db.parts(table):
+                found = {str(guid) for batch in db.read(table, ["DISTINCT substr(guid, 1, 200)"]) for (guid,) in batch}
         if len(found) > limits.MOST_PROCESSES:
             why = f"{limits.MOST_PROCESSES} are read at most"
             raise BadInput(f"{db.path.name} holds {len(found)} runs", why, "Import the single databases")
@@ -246,14 +356,19 @@ def _sessions(db: Database) -> list[str]:
     return db.sessions
 
 
-def _processes(con: duckdb.DuckDBPyConnection, db: Database, launches: Path) -> list[tuple[Any, ...]]:
-    """Session, process, its id, first and last key and number of launches; one row for a run without launches."""
+def _processes(
+    con: duckdb.DuckDBPyConnection, db: Database, launches: Path, active: Sequence[tuple[int, int]]
+) -> list[tuple[Any, ...]]:
+    """Session, process, its id, first and last key and number of launches; ``active`` are those that did anything.
+    One row for a run without either."""
     found = con.execute(
         f"SELECT session, process, any_value(pid), min(key), max(key), count(*) FROM {parquet([launches])} "
         "GROUP BY session, process ORDER BY min(key)"
     ).fetchall()
     if len(found) > limits.MOST_PROCESSES:
         raise BadInput(f"{db.path.name} holds launches of {len(found)} processes", "that is more than are read")
+    launched = {(session, process) for session, process, *_ in found}
+    found += [(*one, None, 0, -1, 0) for one in active if one not in launched]
     return found or [(-1, None, None, 0, -1, 0)]
 
 
@@ -299,11 +414,18 @@ def _agents(db: Database, where: str) -> list[Agent]:
     valid = "CASE WHEN json_valid(extdata) THEN extdata ELSE '{}' END"
     numbers = [f"json_extract({valid}, '$.{name}')" for name in FIELDS]
     texts = [_cut(c) for c in ("name", "product_name", "model_name")]
-    picks = ["absolute_index", "logical_index", *texts, _cut(f"json_extract({valid}, '$.mem_banks')"), *numbers]
+    picks = [
+        "absolute_index",
+        "logical_index",
+        _cut("type"),
+        *texts,
+        _cut(f"json_extract({valid}, '$.mem_banks')"),
+        *numbers,
+    ]
     found = []
-    for absolute, logical, name, product, model, banks, *values in _small(db, "rocpd_info_agent", picks, where):
+    for absolute, logical, kind, name, product, model, banks, *values in _small(db, "rocpd_info_agent", picks, where):
         fields: dict[str, Any] = dict(zip(FIELDS, values, strict=True))
-        fields |= {"name": name, "product_name": product, "model_name": model, "mem_banks": _list(banks)}
+        fields |= {"name": name, "product_name": product, "model_name": model, "mem_banks": _list(banks), "type": kind}
         fields |= {"node_id": absolute, "logical_node_id": logical if logical is not None else absolute}
         if agent := agent_of(fields):
             found.append(agent)

@@ -95,13 +95,19 @@ def write_text(
         raise refuse(error) from error
 
 
-def stage_columns(con: duckdb.DuckDBPyConnection, source: Path, names: Sequence[str], target: Path) -> None:
-    """Write the columns ``names`` of a CSV file as text; BadInput where one is missing or the file is damaged."""
+def stage_columns(
+    con: duckdb.DuckDBPyConnection, source: Path, names: Sequence[str], target: Path, optional: Sequence[str] = ()
+) -> None:
+    """Write the columns ``names`` of a CSV file as text; BadInput where one is missing or the file is damaged.
+
+    Of the columns ``optional`` those that are missing are NULL.
+    """
     headers = read_headers(source)
     if lacking := [name for name in names if name not in headers]:
         raise BadInput(f"{source.name} has no column {lacking[0]}")
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(headers)))
-    picks = ", ".join(f"c{headers.index(name)} AS {name}" for name in names)
+    known = {name: f"c{headers.index(name)}" for name in (*names, *optional) if name in headers}
+    picks = ", ".join(f"{known.get(name, 'NULL::VARCHAR')} AS {name}" for name in (*names, *optional))
     select = (
         f"SELECT {picks} FROM read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', "
         f"quote = '\"', escape = '\"', compression = '{'gzip' if is_gzip(source) else 'none'}', "

@@ -78,14 +78,51 @@ def head(path: Path, limit: int) -> bytes:
         return bytes(found[:limit])
 
 
+class _Unpacked:
+    """The content of a gzip file as it is read; LimitExceeded where it grows without measure."""
+
+    def __init__(self, path: Path, file: io.BufferedReader) -> None:
+        self.path, self.blocks, self.rest = path, _inflate(path, file), b""
+        self.total, self.most = 0, _most_unpacked(path)
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes, none at the end."""
+        if not self.rest:
+            self.rest = next((block for block in self.blocks if block), b"")
+            self.total += len(self.rest)
+            if self.total > self.most:
+                raise _bomb(self.path, self.most)
+        taken, self.rest = self.rest[:size], self.rest[size:]
+        return taken
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[io.BufferedReader | _Unpacked]:
+    """The content of a file of any size, unpacked where it is gzip, to be read in blocks."""
+    with open_regular(path) as file:
+        yield _Unpacked(path, file) if file.peek(2)[:2] == _GZIP_MAGIC else file
+
+
+def _most_unpacked(path: Path) -> int:
+    """Bytes that a gzip file may unpack to."""
+    return min(max(limits.GZIP_FREE, limits.GZIP_RATIO * path.stat().st_size), limits.GZIP_MOST)
+
+
+def _bomb(path: Path, most: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"{path.name} unpacks to more than {most >> 20} MiB",
+        f"that is over {limits.GZIP_RATIO} times its size, or more than a profile reaches",
+        "Unpack it yourself and import the plain file if it is genuine",
+    )
+
+
 def check_text(path: Path) -> list[bytes]:
     """Refuse, in one fast pass, what DuckDB would not: an endless line, or a gzip file that grows without measure.
 
     DuckDB 2.0 silently drops the rest of a file from a line that is longer than its buffer. Returns the cells that
     it would take for other numbers than they are (1_000 for 1000), every one as often as it is there.
     """
-    packed = path.stat().st_size
-    bomb = min(max(limits.GZIP_FREE, limits.GZIP_RATIO * packed), limits.GZIP_MOST)
+    bomb = _most_unpacked(path)
     total = unbroken = 0
     strange: list[bytes] = []
     tail = b""
@@ -101,11 +138,7 @@ def check_text(path: Path) -> list[bytes]:
                     "Is it the CSV file that the profiler wrote?",
                 )
             if gzipped and total > bomb:
-                raise LimitExceeded(
-                    f"{path.name} unpacks to more than {bomb >> 20} MiB",
-                    f"that is over {limits.GZIP_RATIO} times its size, or more than a profile reaches",
-                    "Unpack it yourself and import the plain file if it is genuine",
-                )
+                raise _bomb(path, bomb)
             known, *lines = (tail + block).rpartition(b"\n")
             strange += underscored(known)
             tail = lines[-1] if len(lines[-1]) < _BLOCK else b""

@@ -63,6 +63,8 @@ class Merged:
     notes: list[Note] = field(default_factory=list)
     sampled: bool = False
     """Whether only some launches of each launch configuration were counted, which stand for the others."""
+    events: int = 0
+    """Rows of the table events."""
 
 
 def as_replays(tables: Sequence[PassTable]) -> list[Pass]:
@@ -121,6 +123,13 @@ def write_tables(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
     for file in {file for p in passes for file in p.table.wide.files}:
         file.unlink(missing_ok=True)
     return Merged(total, kernels, columns, passes, warnings, matching.notes, matching.sampled)
+
+
+def without_launches(con: duckdb.DuckDBPyConnection, source: Path, folder: Path) -> Merged:
+    """A workload of one pass whose profile holds no launch: a timeline of the host."""
+    passes = [Pass(PassTable("main", source), {})]
+    write_passes(con, passes, folder)
+    return Merged(0, 0, [], passes, [])
 
 
 def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[Pass], folder: Path) -> None:

@@ -212,5 +212,5 @@ def _as_json(made: Run) -> dict[str, Any]:
             for n, name in enumerate(kernels, 1)
         ],
         "callback_records": {"counter_collection": counted, "spm_counter_collection": []},
-        "buffer_records": {"kernel_dispatch": traced, "hip_api": [{"size": 1, "kind": 2}], "memory_copy": []},
+        "buffer_records": {"kernel_dispatch": traced, "hip_api": [], "memory_copy": []},
     }  # fmt: skip

@@ -10,8 +10,7 @@ from rooflens.tests.tools.profilers.rocprofv3.made import Launch, repeated, run
 from rooflens.tests.tools.profilers.rocprofv3.made_rocpd import write_rocpd
 from rooflens.tools.profilers.rocprofv3 import database as rocpd
 from rooflens.tools.profilers.rocprofv3 import json as json_records
-from rooflens.tools.profilers.rocprofv3 import recording
-from rooflens.tools.profilers.tables import contract
+from rooflens.tools.profilers.tables import contract, spool
 
 COPY = Launch('copy<double, 2>(double*, "x", int)', grid=(64, 32, 2), group=(16, 16, 1), scratch=16)
 LDS = Launch("reduce(float*)", grid=(4096, 1, 1), group=(512, 1, 1), static_lds=1024, dynamic_lds=512, queue=2)
@@ -97,7 +96,7 @@ def test_a_single_file_is_read_without_its_neighbours(bench, writer):
 
 def test_what_is_read_piece_by_piece_is_the_same(bench, written, monkeypatch):
     whole = bench.load(written[0])
-    monkeypatch.setattr(recording, "_SPOOLED", 5)
+    monkeypatch.setattr(spool, "_SPOOLED", 5)
     monkeypatch.setattr(contract, "_VALUES_AT_ONCE", 3)
     monkeypatch.setattr(rocpd, "_BATCH", 2)
     monkeypatch.setattr(json_records, "_BATCH", 2)

@@ -1,0 +1,1 @@
+"""Traces in Chrome's format: PyTorch, rocprof v1, and whatever else writes it."""

@@ -1,0 +1,346 @@
+"""Read traces in Chrome's format: of the PyTorch profiler, of rocprof v1, and of anything else that writes it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.catalogue.products import identify
+from ....analysis.catalogue.targets import targets
+from ....analysis.database import sql_literal
+from ....analysis.notes import Note
+from ....analysis.problems import BadInput, Problem
+from ....analysis.store import Manifest, write_table
+from ..tables.calls import is_call
+from ..tables.contract import LAUNCH, PassTable, parquet
+from ..tables.directions import direction_of, pinned
+from ..tables.files import WORK, files_below, head
+from ..tables.merge import Merged, as_replays, without_launches, write_tables
+from ..tables.names import bounded_name, plain_text
+from ..tables.pairs import pair
+from ..tables.timeline import EVENT, RANGE, Timeline, row_of, write_timeline
+from .collect import ROLES, Traces, roles
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SUFFIXES = (".json", ".json.gz", ".trace", ".trace.gz")
+_HEAD = 1 << 18
+_EVENTS, _PHASE = b'"traceEvents"', re.compile(rb'"ph"\s*:\s*"')
+_TORCH = (b'"deviceProperties"', b'"PyTorch Profiler', b'"cpu_op"', b'"schemaVersion"', b'"user_annotation"')
+_V1 = re.compile(rb'"name"\s*:\s*"(?:CPU HIP API|CPU HSA API|Markers and Ranges|COPY|GPU\d+)')
+_OTHERS = b'"rocprofiler-sdk-tool"'
+_MOST_FILES = 1024
+_RANGES = ("torch", "user", "python", "roctx")
+_DEVICE = ("kernel", "copy", "fill")
+_UNSTATED = "chrome"
+"""Source of ranges of other programs."""
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a trace, or a folder with some in it or in its sub-folders."""
+    return bool(_files(path, None))
+
+
+def detect_torch(path: Path) -> bool:
+    """Whether PyTorch wrote it."""
+    return bool(_files(path, "torch"))
+
+
+def detect_rocprof(path: Path) -> bool:
+    """Whether rocprof v1 wrote it."""
+    return bool(_files(path, "rocprof-trace"))
+
+
+def _files(path: Path, dialect: str | None) -> list[Path]:
+    found = [(file, kind) for file in files_below(path, _SUFFIXES) if (kind := _dialect(file))]
+    return [file for file, kind in found if dialect in (None, kind)][: _MOST_FILES + 1]
+
+
+def _dialect(file: Path) -> str | None:
+    """Who wrote a trace, by how it begins; None where it is none."""
+    try:
+        start = head(file, _HEAD)
+    except Problem:
+        return None
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if _OTHERS in start or not (text.startswith(b"{") or re.match(rb"\[\s*\{", text)):
+        return None
+    if any(mark in start for mark in _TORCH) and (_EVENTS in start or b'"deviceProperties"' in start):
+        return "torch"
+    if not _PHASE.search(start) or (text.startswith(b"{") and _EVENTS not in start):
+        return None
+    return "rocprof-trace" if _V1.search(start) else "chrome"
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
+    """Read the trace at ``path``, or the traces of all ranks in a folder, into tables under ``out``.
+
+    Raises BadInput where a file is cut, or holds nothing that could be placed in time.
+    """
+    files = _files(path, None) or ([path] if path.is_file() else [])
+    if not files:
+        raise BadInput(f"{path.name} holds no trace in Chrome's format", "no file in it has traceEvents")
+    if len(files) > _MOST_FILES:
+        raise BadInput(f"{path.name} holds more than {_MOST_FILES:,} traces", fix="Import fewer of them")
+    traces = Traces(con, out / WORK)
+    for file in files:
+        traces.read(file)
+    return _Written(con, out, path, files, traces).workload()
+
+
+class _Written:
+    """What was collected, on its way into tables."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, out: Path, path: Path, files: list[Path], traces: Traces
+    ) -> None:
+        self.con, self.out, self.path, self.files, self.traces = con, out, path, files, traces
+        self.names = parquet(traces.names.close())
+        self.spooled = parquet(traces.events.close())
+        self.marks = parquet(traces.marks.close())
+        self.flows = parquet(traces.flows.close())
+        self.ranks = [_rank(facts) for facts in traces.facts]
+
+    def workload(self) -> tuple[Manifest, Merged]:
+        """Write the tables."""
+        con, work = self.con, self.out / WORK
+        con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self._lanes()}")
+        con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
+        decided = work / "chrome_decided.parquet"
+        write_table(con, self._decided(), decided)
+        self.decided = parquet([decided])
+        merged = self._launches(work / "chrome_launches.parquet")
+        ranges, notes = self._ranges()
+        written = write_timeline(con, self.out, Timeline(self._events(work), ranges))
+        if not written.events and not written.ranges:
+            raise BadInput(f"{self.path.name} holds no event that can be placed in time", *_reason(written.warnings))
+        left_out = self.traces.left_out
+        merged.events = written.events
+        merged.warnings += [*written.warnings, *notes]
+        merged.notes += written.notes
+        merged.notes += [Note("not_read", f"{n} {what} of the trace were not read.") for what, n in left_out.items()]
+        con.execute("DROP TABLE chrome_lanes; DROP TABLE chrome_files")
+        return self._manifest(), merged
+
+    def _lanes(self) -> str:
+        """SQL: file, lane, role, device of the processes that events are drawn under, where their names tell."""
+        rows = []
+        for (file, lane), label in self.traces.lanes.items():
+            for one in roles()["lane"]:
+                if re.fullmatch(one["pattern"], label):
+                    device = re.search(r"(\d+)", label)
+                    number = device[1] if device and len(device[1]) < 9 else "NULL"
+                    rows.append(f"({file}, {lane}, {ROLES.index(one['role'])}, {number})")
+                    break
+        values = f"VALUES {', '.join(rows)}" if rows else "VALUES (NULL, NULL, NULL, NULL)"
+        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "lane", "role", "device"))
+        return f"SELECT {columns} FROM ({values}) v(file, lane, role, device)"
+
+    def _of_files(self) -> str:
+        """SQL: file, rank, and by how much its clock is behind that of the first one."""
+        bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
+        known = [b for b in bases if type(b) is int and abs(b) < 1 << 61]
+        shifts = [b - known[0] for b in known] if len(known) == len(bases) else [0] * len(bases)
+        rows = [
+            f"({i}, {'NULL' if r is None else r}, {s})" for i, (r, s) in enumerate(zip(self.ranks, shifts, strict=True))
+        ]
+        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "rank", "shift"))
+        return f"SELECT {columns} FROM (VALUES {', '.join(rows)}) v(file, rank, shift)"
+
+    def _decided(self) -> str:
+        """SQL: all events, with what they are, in words; lane and name decide where the category does not tell."""
+        call = is_call("n.text")
+        words = " ".join(f"WHEN {number} THEN {sql_literal(role)}" for number, role in enumerate(ROLES) if number)
+        unknown = f"CASE WHEN {call} THEN 'call' ELSE {sql_literal(_UNSTATED)} END"
+        role = f"CASE coalesce(nullif(e.role, 0), l.role, 0) {words} ELSE {unknown} END"
+        return (
+            f"SELECT e.* REPLACE (start_ns + shift AS start_ns, end_ns + shift AS end_ns), {role} AS what, n.text, "
+            f"rank, l.device FROM {self.spooled} e JOIN {self.names} n ON n.number = e.name "
+            "JOIN chrome_files USING (file) LEFT JOIN chrome_lanes l USING (file, lane)"
+        )
+
+    def _launches(self, path: Path) -> Merged:
+        """Write the kernels as launches, in the order of their start; only a pass where there are none."""
+        # An event under the name of a device that is known to be a copy or a fill is none.
+        count = write_table(
+            self.con,
+            "SELECT row_number() OVER (ORDER BY start_ns, end_ns, name) - 1 AS row, * REPLACE "
+            f"(coalesce(device, device_id) AS device_id) FROM {self.decided} WHERE what = 'kernel'",
+            path,
+        )
+        self.kernels = parquet([path])
+        table = PassTable("main", self.files[0], count)
+        if not count:
+            return without_launches(self.con, self.files[0], self.out)
+        span = "CASE WHEN end_ns > start_ns AND NOT (start_ns = 0 AND end_ns = 0) THEN end_ns - start_ns END"
+        calls = f"{self.decided} WHERE what = 'call'"
+        alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM {calls})"
+        (pid,) = self.con.execute(f"FROM {alone}").fetchone() or (None,)
+        own = {
+            "row": "row", "dispatch_id": "row", "kernel": bounded_name("text"), "queue_id": "stream",
+            "duration_ns": span, "pid": f"coalesce(pid, {'NULL' if pid is None else pid})",
+            **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
+        }  # fmt: skip
+        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+        table.launches = f"(SELECT {picks} FROM {self.kernels})"
+        table.stated = frozenset(own)
+        return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
+
+    def _events(self, work: Path) -> str:
+        """SQL: kernels, copies, fills, calls and samples, in the columns EVENT."""
+        known = {
+            c: c
+            for c in EVENT
+            if c in ("device_id", "stream", "pid", "thread", "rank", "start_ns", "end_ns", "bytes", "correlation")
+        }
+        known["device_id"] = "coalesce(device, device_id)"
+        linked = self._linked(work)
+        call = row_of(
+            EVENT,
+            known
+            | {
+                "name": "text",
+                "device_id": "NULL",
+                "stream": "NULL",
+                "category": "CASE what WHEN 'profiler' THEN 'profiler' END",
+            },
+        )
+        copy = row_of(EVENT, known | {
+            "kind": "what", "name": f"CASE what WHEN 'copy' THEN {direction_of('text')} ELSE what END",
+            "direction": f"CASE what WHEN 'copy' THEN {direction_of('text')} END",
+            "pinned": f"CASE what WHEN 'copy' THEN {pinned('text')} END",
+        })  # fmt: skip
+        sample = row_of(EVENT, known | {"kind": "what", "name": "text", "value": "value"})
+        kernel = row_of(
+            EVENT, known | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row", "device_id": "device_id"}
+        )
+        return (
+            f"SELECT {kernel} FROM ({linked.format(self.kernels)}) UNION ALL "
+            f"SELECT {call} FROM ({linked.format(self.decided)}) WHERE what IN ('call', 'profiler') UNION ALL "
+            f"SELECT {copy} FROM ({linked.format(self.decided)}) WHERE what IN ('copy', 'fill') UNION ALL "
+            f"SELECT {sample} FROM {self.decided} WHERE what = 'sample'"
+        )
+
+    def _linked(self, work: Path) -> str:
+        """SQL for rows with the correlation of their arrows, where the trace has arrows for that; rocprof v1 has."""
+        if not self.traces.flows.rows:
+            return "FROM {}"
+        arrows = work / "chrome_arrows.parquet"
+        write_table(
+            self.con,
+            "SELECT file, lane, (time_ns + shift) // 1000 AS time_us, starts, min(id) AS arrow "
+            f"FROM {self.flows} JOIN chrome_files USING (file) GROUP BY ALL",
+            arrows,
+        )
+        # Times of arrows are in whole microseconds.
+        return (
+            "SELECT e.* REPLACE (coalesce(e.correlation, a.arrow) AS correlation) FROM {} e "
+            f"LEFT JOIN {parquet([arrows])} a "
+            "ON a.file = e.file AND a.lane = e.lane AND a.time_us = e.start_ns // 1000 "
+            "AND a.starts = CASE WHEN e.what = 'call' THEN 1 ELSE 0 END"
+        )
+
+    def _ranges(self) -> tuple[str, list[Note]]:
+        """SQL: the ranges of the program, in the columns RANGE; and warnings about begins and ends."""
+        listed = ", ".join(map(sql_literal, (*_RANGES, _UNSTATED)))
+        known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")}
+        picks = row_of(RANGE, known | {"name": "text", "source": "what"})
+        whole = f"SELECT {picks} FROM {self.decided} WHERE what IN ({listed})"
+        if not self.traces.marks.rows:
+            return whole, []
+        con, work = self.con, self.out / WORK
+        marks = work / "chrome_sorted.parquet"
+        write_table(
+            con,
+            "SELECT m.* REPLACE (time_ns + shift AS time_ns), dense_rank() OVER (ORDER BY file, lane, thread) AS track "
+            f"FROM {self.marks} m JOIN chrome_files USING (file) WHERE time_ns IS NOT NULL "
+            "ORDER BY track, time_ns, seq",
+            marks,
+        )
+        ordered = f"SELECT track, time_ns, begins, seq FROM {parquet([marks])} ORDER BY track, time_ns, seq"
+        spans, notes = pair(con, work, ordered, "chrome")
+        (lost,) = con.execute(f"SELECT count(*) FROM {self.marks} WHERE time_ns IS NULL").fetchone() or (0,)
+        if lost:
+            notes.append(Note("events_left_out", f"{lost} begins or ends have no time: they were left out."))
+        begun = (
+            f"SELECT m.*, s.end_ns, n.text FROM {parquet([marks])} m JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 "
+        )
+        begun += f"JOIN {self.names} n ON n.number = m.name"
+        columns = {
+            "name": "text",
+            "pid": "lane",
+            "thread": "thread",
+            "start_ns": "time_ns",
+            "end_ns": "end_ns",
+            "source": sql_literal(_UNSTATED),
+        }
+        return f"{whole} UNION ALL SELECT {row_of(RANGE, columns)} FROM ({begun})", notes
+
+    def _manifest(self) -> Manifest:
+        torch = bool(self.traces.seen) and any(
+            "deviceProperties" in f or "schemaVersion" in f for f in self.traces.facts
+        )
+        torch = torch or bool(self.traces.seen & {"cpu_op", "user_annotation", "gpu_memcpy"})
+        v1 = any(re.fullmatch(r"CPU H(IP|SA) API( r\d+)?", label) for label in self.traces.lanes.values())
+        device = next(
+            (d for f in self.traces.facts for d in f.get("deviceProperties") or () if isinstance(d, dict)), {}
+        )
+        name = plain_text(str(device.get("name") or ""), 80) or None
+        facts = _facts(device)
+        vendor = "amd" if v1 else _vendor(name, self.con, self.decided)
+        known = [r for r in self.ranks if r is not None]
+        return Manifest(
+            name=self.path.name if self.path.is_dir() else _stem(self.path),
+            format="torch" if torch else "rocprof-trace" if v1 else "chrome",
+            vendor=vendor,
+            arch=_arch(vendor, device, name, facts),
+            device=name,
+            tool="PyTorch profiler" if torch else "rocprof" if v1 else None,
+            rank=known[0] if len(self.files) == len(known) == 1 else None,
+            facts=facts,
+        )
+
+
+def _rank(facts: dict[str, Any]) -> int | None:
+    """The rank that a trace of PyTorch states."""
+    stated = facts.get("distributedInfo")
+    rank = stated.get("rank") if isinstance(stated, dict) else None
+    return rank if type(rank) is int and 0 <= rank < 1 << 31 else None
+
+
+def _facts(device: dict[str, Any]) -> dict[str, float]:
+    found = {"cu_per_gpu": device.get("numSms"), "memory_bytes": device.get("totalGlobalMem")}
+    return {name: float(v) for name, v in found.items() if type(v) is int and 0 < v < 1 << 53}
+
+
+def _vendor(name: str | None, con: duckdb.DuckDBPyConnection, rows: str) -> str | None:
+    """Whose GPU it was: by its name, else by the library that was called."""
+    if name and re.search(r"AMD|Instinct|Radeon", name):
+        return "amd"
+    if name and re.search(r"NVIDIA|GeForce|Tesla|Quadro", name):
+        return "nvidia"
+    found = con.execute(
+        "SELECT count(*) FILTER (starts_with(text, 'hip') OR starts_with(text, 'hsa_')), "
+        f"count(*) FILTER (starts_with(text, 'cu')) FROM {rows} WHERE what = 'call'"
+    ).fetchone() or (0, 0)
+    return None if found[0] == found[1] else "amd" if found[0] > found[1] else "nvidia"
+
+
+def _arch(vendor: str | None, device: dict[str, Any], name: str | None, facts: dict[str, float]) -> str | None:
+    """The target: from the compute capability, or of AMD's GPUs from the product where there is no doubt."""
+    major, minor = device.get("computeMajor"), device.get("computeMinor")
+    if vendor == "nvidia" and type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10:
+        return f"sm_{major}{minor}"
+    fits = [t for t in targets() if vendor == "amd" and identify(name, t, facts)]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _stem(path: Path) -> str:
+    name = path.name.removesuffix(".gz").removesuffix(".json")
+    return name.removesuffix(".pt.trace").removesuffix(".trace") or path.name
+
+
+def _reason(warnings: list[Note]) -> tuple[str, str]:
+    return " ".join(w.text for w in warnings[:3]) or "it has no complete events", "Profile again"

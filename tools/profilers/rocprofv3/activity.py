@@ -1,0 +1,141 @@
+"""What the processes of a run did beside their kernels, as the timeline of the workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.database import sql_literal
+from ....analysis.notes import Note
+from ....analysis.store import write_table
+from ..tables.contract import parquet
+from ..tables.directions import direction_of
+from ..tables.files import WORK
+from ..tables.merge import Merged
+from ..tables.timeline import EVENT, RANGE, Timeline, row_of, write_timeline
+from .launching import launches
+from .recording import Recording
+
+if TYPE_CHECKING:
+    import duckdb
+
+_RANGE = "roctx"
+_ADVICE = (
+    "No launch could be told to be within a range. Where ROCm is older than 7.0, or calls are traced too, "
+    "--hip-runtime-trace tells which range launched what."
+)
+
+
+def is_active(recordings: Sequence[Recording]) -> bool:
+    """Whether anything but kernels was traced."""
+    return any(r.activity or r.ranges for r in recordings)
+
+
+def write_activity(
+    con: duckdb.DuckDBPyConnection, out: Path, main: Sequence[Recording], idle: Sequence[Recording], merged: Merged
+) -> None:
+    """Write the tables events and ranges: kernels of the main pass, which is written already, and what its processes
+    and those that launched nothing (``idle``) did. What is to be said of them goes to ``merged``."""
+    parts = [_kernels(main)] if main else []
+    ranges = []
+    for recording in (*main, *idle):
+        rank = {"rank": "NULL" if recording.rank is None else str(recording.rank)}
+        parts += [_EVENTS[kind](sql, rank) for kind, sql in recording.activity.items() if kind in _EVENTS]
+        if recording.ranges:
+            ranges.append(f"SELECT {row_of(RANGE, _SPAN | {'source': sql_literal(_RANGE)})} FROM ({recording.ranges})")
+        if regions := recording.activity.get("regions"):
+            ranges.append(f"SELECT {row_of(RANGE, _SPAN | {'source': 'source'})} FROM ({regions})")
+    staged = out / WORK / "activity.parquet"
+    write_table(con, " UNION ALL ".join(parts), staged)
+    events = _lifted(con, _with_bytes(f"FROM {parquet([staged])}"))
+    timeline = write_timeline(con, out, Timeline(events, " UNION ALL ".join(ranges)))
+    staged.unlink()
+    merged.events = timeline.events
+    merged.warnings += timeline.warnings
+    merged.notes += timeline.notes
+    if timeline.ranges and not timeline.within:
+        merged.notes.append(Note("ranges", _ADVICE))
+
+
+_SPAN = {c: c for c in RANGE if c not in ("source", "call_site")}
+_TIMED = {c: c for c in ("pid", "thread", "correlation", "name", "start_ns", "end_ns")}
+_ALLOCATION = "allocation"
+"""Direction of an allocation that the profiler states beside the call which made it, until the two are one."""
+
+
+def _kernels(main: Sequence[Recording]) -> str:
+    times = {c: c for c in ("row", "rank", "pid", "correlation", "start_ns", "end_ns")}
+    known = times | {"kind": "'kernel'", "name": "kernel", "device_id": "device", "stream": "queue_id"}
+    return f"SELECT {row_of(EVENT, known)} FROM ({launches(main)})"
+
+
+def _calls(sql: str, rank: dict[str, str]) -> str:
+    return f"SELECT {row_of(EVENT, _TIMED | rank | {'category': 'category'})} FROM ({sql})"
+
+
+def _copies(sql: str, rank: dict[str, str]) -> str:
+    way = direction_of("name")
+    way = f"CASE WHEN {way} = 'd2d' AND source != target THEN 'p2p' ELSE {way} END"
+    known = {
+        "kind": "'copy'", "name": way, "direction": way, "bytes": "bytes", "stream": "stream",
+        "device_id": "coalesce(target, source)", "thread": "NULL",
+    }  # fmt: skip
+    return f"SELECT {row_of(EVENT, _TIMED | rank | known)} FROM ({sql})"
+
+
+def _allocations(sql: str, rank: dict[str, str]) -> str:
+    known = {
+        "kind": "'alloc'", "bytes": "bytes", "category": "'hsa'", "device_id": "device", "name": "lower(name)",
+        "direction": sql_literal(_ALLOCATION),
+    }  # fmt: skip
+    return f"SELECT {row_of(EVENT, _TIMED | rank | known)} FROM ({sql})"
+
+
+def _samples(sql: str, rank: dict[str, str]) -> str:
+    known = {"kind": "'sample'", "value": "value", "category": "unit", "device_id": "device"}
+    return f"SELECT {row_of(EVENT, _TIMED | rank | known)} FROM ({sql})"
+
+
+_EVENTS = {"calls": _calls, "copies": _copies, "allocations": _allocations, "samples": _samples}
+
+
+def _with_bytes(events: str) -> str:
+    """SQL: an allocation that is stated beside the call which made it becomes that call's size."""
+    stated = f"(SELECT * FROM ({events}) WHERE direction = {sql_literal(_ALLOCATION)})"
+    calls = f"(SELECT * FROM ({events}) WHERE direction IS DISTINCT FROM {sql_literal(_ALLOCATION)})"
+    same = "s.correlation = e.correlation AND s.pid IS NOT DISTINCT FROM e.pid"
+    sizes = f"SELECT pid, correlation, any_value(bytes) AS bytes FROM {stated} GROUP BY ALL"
+    made = f"(SELECT DISTINCT pid, correlation FROM {calls} WHERE kind IS NULL)"
+    return (
+        f"SELECT e.* REPLACE (coalesce(e.bytes, s.bytes) AS bytes) FROM {calls} e LEFT JOIN ({sizes}) s "
+        f"ON {same} AND e.kind IS NULL UNION ALL "
+        f"SELECT s.* REPLACE (NULL AS direction) FROM {stated} s ANTI JOIN {made} e ON {same}"
+    )
+
+
+def _lifted(con: duckdb.DuckDBPyConnection, events: str) -> str:
+    """SQL: device work goes with the call of the runtime that the program made, not with one of HSA's inside it.
+
+    A call lies within another where it does so in time on its thread.
+    """
+    (inner,) = con.execute(
+        f"SELECT count(*) FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hsa_')"
+    ).fetchone() or (0,)
+    if not inner:
+        return events
+    used = f"(SELECT DISTINCT pid, correlation FROM ({events}) WHERE kind IN ('kernel', 'copy', 'fill'))"
+    hsa = (
+        f"SELECT c.* FROM ({events}) c SEMI JOIN {used} u ON u.correlation = c.correlation AND "
+        "u.pid IS NOT DISTINCT FROM c.pid WHERE c.kind IS NULL AND starts_with(c.name, 'hsa_')"
+    )
+    runtime = f"SELECT * FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hip')"
+    outer = (
+        f"SELECT c.pid, c.correlation, min(h.correlation) AS outer_correlation FROM ({hsa}) c ASOF JOIN ({runtime}) h "
+        "ON c.pid = h.pid AND c.thread = h.thread AND c.start_ns >= h.start_ns WHERE c.end_ns <= h.end_ns GROUP BY ALL"
+    )
+    return (
+        "SELECT e.* REPLACE (coalesce(o.outer_correlation, e.correlation) AS correlation) "
+        f"FROM ({events}) e LEFT JOIN ({outer}) o ON o.pid = e.pid AND o.correlation = e.correlation "
+        "AND e.kind IN ('kernel', 'copy', 'fill')"
+    )
