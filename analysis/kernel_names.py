@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-from .demangling import demangled
 from .text import in_a_table
 
 SHORT = 64
@@ -127,7 +126,6 @@ def _forms(name: str) -> tuple[str, ...]:
             _INTO.join(side[min(step, len(side) - 1)] for side in sides) for step in range(max(map(len, sides)))
         )
     plain = _APPENDED.sub("", name[:_LONGEST]).strip()
-    plain = _APPENDED.sub("", demangled(plain) or plain)
     if _TENSILE.match(plain):
         return (_tensile(plain),)
     if not re.search(r"[<(:]", plain):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import duckdb
 
 TABLES = ("passes", "dispatches", "counters", "counter_instances", "events", "ranges", "kernel_stats", "ceilings")
-_KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived"}
+_KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived", "costs"}
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DRAFT = re.compile(rf"\..+\.({MARK}|[0-9a-f]{{32}})")

@@ -41,7 +41,7 @@ from .parameters import (
     WaitSeconds,
     Word,
 )
-from .profilers import drivers
+from .profilers import costs, drivers
 from .profilers.choice import Choice, choose, facts
 from .profilers.counting import Asked, plan_counting
 from .profilers.drivers import Profiler as Driver
@@ -356,6 +356,7 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
 
     manifest, merged = imported(store, folder / run.out, "auto", amend)
+    costs.learn(store, run, state, merged)
     if run.hypothesis or run.change:
         record(store, Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change))
     return _summary(manifest, merged)

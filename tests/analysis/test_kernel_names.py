@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
-from shutil import which
 
 import pytest
-from rooflens.analysis.demangling import demangled
 from rooflens.analysis.kernel_names import SHORT, distinct, meant, short
+from rooflens.tools.profilers.tables.demangled import demangled
 
-RECORDED = (Path(__file__).parent / "data" / "h200_training_step_kernels.txt").read_text().splitlines()
+MANGLED = (Path(__file__).parent / "data" / "h200_training_step_kernels.txt").read_text().splitlines()
 """The names as ncu gives them with --print-kernel-base mangled."""
+RECORDED = [demangled(name) for name in MANGLED]
+"""As every reader puts them into the store."""
 GELU = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase {amp}, "
     "at::native::GeluType)::{first}::operator{space}()() const::{second}::operator{space}()() const::{third}, "
@@ -155,39 +155,3 @@ def test_hostile_names_cost_little(name: str) -> None:
     began = time.process_time()
     assert isinstance(short(name), str)
     assert time.process_time() - began < 2
-
-
-def _doubled(times: int) -> str:
-    """A name whose every argument has the one before twice."""
-    return "_Z1fI4pairIiiE" + "".join(f"S0_IS{i}_S{i}_E" for i in range(1, times + 1)) + "EvT_"
-
-
-def test_a_name_of_few_letters_that_stands_for_very_much_is_not_read() -> None:
-    assert len(demangled(_doubled(6)) or "") > 1000 and demangled(_doubled(9)) is None
-
-
-@pytest.mark.parametrize(
-    ("mangled", "plain"),
-    [
-        ("_Z8hbm_copyPK6float4PS_m", "hbm_copy"),
-        ("_ZN2ns6kernelIfLi4EEEvPT_", "ns::kernel<float, 4>"),
-        ("_ZL6scaledIdEvPT_.kd", "scaled<double>"),
-        ("_Z3mapIPFfffEEvT_", "map<float (*)(float, float)>"),
-        ("_Z3mapILb1ELj32ELm7ELln2EEvv", "map<true, 32u, 7ul, -2l>"),
-        ("_Z3mapIJfdiEEvDpT_", "map<float, double, int>"),
-        ("_Z1fIDF16_DhDv4_fEvv", "f<_Float16, half, float __vector(4)>"),
-        ("not mangled", None), ("_Z", None), ("_ZN", None), ("_ZNK", None), ("_Z1fIK", None),
-        ("_Z5ab", None), ("_ZN3abcI", None),
-    ],
-)  # fmt: skip
-def test_mangled_names_are_read(mangled: str, plain: str | None) -> None:
-    assert demangled(mangled) == plain
-
-
-@pytest.mark.skipif(not which("c++filt"), reason="binutils' c++filt, which knows all names, is not installed")
-def test_mangled_names_are_read_as_binutils_reads_them() -> None:
-    mangled = [name for name in RECORDED if name.startswith("_Z")]
-    read = subprocess.run(["c++filt"], input="\n".join(mangled), text=True, capture_output=True, check=True).stdout
-    for name, full in zip(mangled, read.splitlines(), strict=True):
-        ours = demangled(name)
-        assert ours and ours in full.replace("> >", ">>").replace("> >", ">>"), name

@@ -13,7 +13,7 @@ import pydantic
 from ...analysis.database import sql_path
 from ...analysis.patterns import matching
 from ...analysis.planning.plan import plan
-from ...analysis.planning.sampling import USUAL, Chosen, Configuration, choose
+from ...analysis.planning.sampling import USUAL, Chosen, Configuration, Cost, choose
 from ...analysis.problems import NotFound, Problem, near
 from ...analysis.scratch import scratch
 from ...analysis.store import Store
@@ -21,6 +21,7 @@ from ..runner.job import Step
 from ..runner.state import ProfileRun, read_record
 from ..runner.worker import Progress
 from . import drivers
+from .costs import learnt
 from .drivers import Sampler
 from .registry import reader_for
 from .request import Request, Sample
@@ -98,8 +99,12 @@ def plan_counting(
         return _without_times(driver, wanted, problem)
     launches, remarks = _countable(launches, wanted)
     budget_s = _budget(wanted, took_s)
-    wanted, more = _fitting(driver, wanted, took_s, budget_s)
-    cost = driver.cost(wanted.request, took_s)
+
+    def cost_of(request: Request) -> Cost:
+        return learnt(store, record, driver.cost(request, took_s))
+
+    wanted, more = _fitting(wanted, cost_of(wanted.request), budget_s)
+    cost = cost_of(wanted.request)
     chosen = choose(launches.configurations, wanted.launches, cost, budget_s)
     request = replace(
         wanted.request, kernel=None, sample=_sample(driver, launches, chosen, whole=wanted.request.range is None)
@@ -108,7 +113,7 @@ def plan_counting(
         replace(step, within_s=_limit(chosen, wanted, budget_s), estimate_s=chosen.estimate_s, launches=chosen.counted)
         for step in _steps(driver, request, wanted)
     ]
-    remarks += [*more, *_told(chosen, launches, took_s)]
+    remarks += [*more, *_told(chosen, launches, took_s, cost)]
     if chosen.estimate_s > budget_s:
         remarks.append(_too_long(chosen, cost.of(0), budget_s))
     return {"steps": [asdict(step) for step in steps], "remarks": remarks}
@@ -179,10 +184,9 @@ def _budget(wanted: Asked, took_s: float) -> float:
     return max(0.0, whole - took_s - _AROUND_S)
 
 
-def _fitting(driver: Sampler, wanted: Asked, took_s: float, budget_s: float) -> tuple[Asked, list[str]]:
+def _fitting(wanted: Asked, cost: Cost, budget_s: float) -> tuple[Asked, list[str]]:
     """The request with fewer runs of the program where those that were planned do not fit, and what is said of it."""
-    passes = len(wanted.request.passes)
-    runs_s = driver.cost(wanted.request, took_s).run_s
+    passes, runs_s = len(wanted.request.passes), cost.run_s
     if passes == 1 or wanted.request.replay != "application" or runs_s <= budget_s:
         return wanted, []
     why = f"{passes} runs of the program would take about {runs_s:.0f} s, more than the {budget_s:.0f} s that are left"
@@ -230,16 +234,16 @@ def _limit(chosen: Chosen, wanted: Asked, budget_s: float) -> float | None:
     return max(budget_s, 10.0) if wanted.budget_s is not None else max(2 * budget_s, 1.5 * chosen.estimate_s)
 
 
-def _told(chosen: Chosen, launches: Launches, took_s: float) -> list[str]:
+def _told(chosen: Chosen, launches: Launches, took_s: float, cost: Cost) -> list[str]:
     """What is counted, where that is not everything."""
     if chosen.counted == sum(c.launches for c in launches.configurations):
         return []
     share = "" if chosen.time_pct is None else f"{chosen.time_pct:.1f} % of the time and "
+    of_all = f"{share}{chosen.launches_pct:.1f} % of the launches of a run for times of {took_s:.1f} s"
     return [
         f"Counted: {chosen.counted} launches, up to {chosen.launches} of each of {chosen.configurations} launch "
-        f"configurations of {len(chosen.kernels)} kernels, which make up {share}{chosen.launches_pct:.1f} % of the "
-        f"launches of a run for times of {took_s:.1f} s; estimated: {chosen.estimate_s:.0f} s. budget_s, launches and "
-        "kernel decide how many."
+        f"configurations of {len(chosen.kernels)} kernels, which make up {of_all}. Estimate: {chosen.estimate_s:.0f} s"
+        f" ({cost.known_by}). budget_s, launches and kernel decide how many."
     ]
 
 

@@ -134,6 +134,8 @@ class RunState(pydantic.BaseModel):
     """Steps that did not end well and left results all the same, which are kept."""
     remarks: list[str] = []
     """How the run was planned after its first step; they stay with the workload."""
+    took_s: dict[str, float] = {}
+    """Step -> the seconds that it took, however it ended."""
     progress: float = 0.0
     """Share of the present step that is done, where it tells."""
     step: str | None = None

@@ -155,9 +155,10 @@ class Supervisor:
             count, began = len(steps), time.monotonic()
             self._save(step=step.name, activity=self._doing(number, count, step))
             outcome, problem = self._call(step) if isinstance(step, CallStep) else self._command(step)
+            took_s = time.monotonic() - began
+            self.state.took_s[step.name] = round(took_s, 3)
             if not self._ended(step, outcome, problem):
                 return
-            took_s = time.monotonic() - began
             if self.job.plan and number == 1 and not self._plan(self.job.plan, steps, took_s):
                 return
         self._finish(self.blemish)

@@ -24,7 +24,7 @@ LABELS = {
 }
 # Kernels of PyTorch 2.11 and of the CUDA libraries under it, each operation once on an H200 (Nsight Compute 2025.3.1,
 # set full, 20 November 2026), with the columns that metrics read. The labels are what the operation must be limited by.
-FRAMEWORKS = list(csv.DictReader((ROOT / "tests" / "data" / "h200_frameworks.csv").read_text().splitlines()))
+FRAMEWORKS = list(csv.DictReader((ROOT / "tests" / "data" / "h200_frameworks_stated.csv").read_text().splitlines()))
 
 
 def function(kernel: str) -> str:

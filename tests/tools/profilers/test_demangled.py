@@ -54,6 +54,13 @@ def test_a_name_too_long_for_the_library_keeps_its_beginning_and_stays_apart():
     assert one != other and len(one) < 60
 
 
+def test_of_a_name_too_long_for_the_library_the_classes_are_named():
+    mainloop = "NS1_25CollectiveMainloopFwdSm90ILi2EN4cute5tupleIJNS5_1CILi128EEENS7_ILi1EEES9_EEELi128EEE"
+    name = "_ZN7cutlass13device_kernelIN5flash20enable_sm90_or_laterINS1_16FlashAttnFwdSm90I" + mainloop * 12 + "EEEvT_"
+    assert len(name) > 1000
+    assert demangled(name).startswith("cutlass::device_kernel<FlashAttnFwdSm90, CollectiveMainloopFwdSm90, ...#")
+
+
 @pytest.mark.parametrize("text", ["_Z1f" + "P" * 200_000 + "i", "_Z1fI" + "S_" * 400 + "E", "_ZN" + "1a" * 499])
 def test_names_made_to_harm_are_answered_at_once(text):
     assert len(demangled(text)) <= max(len(text), 4000)

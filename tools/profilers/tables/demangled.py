@@ -1,4 +1,4 @@
-"""Readable names of C++ kernels: mangled ones taken apart by the C++ library of the machine, where it has one."""
+"""Readable names of C++ kernels: mangled ones taken apart by the C++ library of the machine (docs/decisions/028)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ _LENGTH = re.compile(r"[1-9][0-9]{0,3}")
 _LONGEST = 1000
 """Characters. GNU's library takes names of up to 1,024 apart; longer ones could also take it long."""
 _DIGITS = 12
+_PIECE = re.compile(r"L[a-z]n?[0-9]+E|(?P<length>[1-9][0-9]{0,2})(?=[A-Za-z_])")
+"""A number among template arguments, or the length of the name that follows."""
+_CLASS = re.compile(r"[A-Z][a-z]+[A-Z]\w{4,60}")
+_SHOWN = 3
 
 
 @lru_cache(maxsize=50_000)
@@ -50,7 +54,7 @@ def with_readable(con: duckdb.DuckDBPyConnection, select: str) -> str:
 
 
 def _shortened(name: str) -> str:
-    """``a::b<...#hash>`` of ``_ZN1a1bI...``; the name itself where it begins in another way."""
+    """``a::b<SomeClass, ...#hash>`` of ``_ZN1a1bI...``; the name itself where it begins in another way."""
     at = 2
     nested = name.startswith("N", at)
     at += nested
@@ -63,7 +67,23 @@ def _shortened(name: str) -> str:
             break
     if not parts or not name.startswith("I", at):
         return name
-    return f"{'::'.join(parts)}<...#{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}>"
+    named = "".join(f"{word}, " for word in _classes(name[at:])[:_SHOWN])
+    return f"{'::'.join(parts)}<{named}...#{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}>"
+
+
+def _classes(arguments: str) -> list[str]:
+    """The names in mangled template arguments that look like those of classes, each once."""
+    found: dict[str, None] = {}
+    at = 0
+    while piece := _PIECE.search(arguments, at):
+        at = piece.end()
+        if not piece["length"]:
+            continue
+        word = arguments[at : at + int(piece["length"])]
+        if len(word) == int(piece["length"]) and _CLASS.fullmatch(word):
+            found[word] = None
+            at += len(word)
+    return list(found)
 
 
 @cache
