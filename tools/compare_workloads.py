@@ -57,10 +57,10 @@ class CompareResult(Result):
 
 def compare_workloads(
     store: Store,
-    baseline: Annotated[Reference, Field(description='before the change: id, unique id prefix, name or "latest"')],
+    baseline: Annotated[Reference, Field(description="the workload before the change")],
     candidate: Annotated[
         Reference | Versions,
-        Field(description="after it; a list: several versions in one table, each against the baseline"),
+        Field(description="after it; several: in one table, each against the baseline"),
     ],
     kernel: KernelName = None,
     by: By = "kernel",
@@ -68,18 +68,16 @@ def compare_workloads(
         dict[Reference, Patterns] | None,
         Field(
             max_length=GROUPS,
-            description='kernels that were split or fused, compared as one: {"name": ["regex before", "regex after"]}',
+            description='split or fused kernels, as one: {"name": ["regex before", "regex after"]}',
         ),
     ] = None,
-    checked: Annotated[
-        bool | None, Field(description="whether the program's own check of the candidate's result passed")
-    ] = None,
+    checked: Annotated[bool | None, Field(description="did the program's own check of it pass")] = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
     detail: Detail = "summary",
 ) -> CompareResult:
-    """Compare versions: times with 95 % interval and verdict, same work or not, what the change of time consists of,
-    changed metrics. group: several kernels against one. hypothesis and change go to the log."""
+    """Compare versions: times with interval and verdict, whether the work is the same, what the change of time
+    consists of, its causes, changed metrics."""
     wanted = [candidate] if isinstance(candidate, str) else list(candidate)
     if not 1 <= len(wanted) <= _SERIES:
         raise BadArgument(f"candidate names {len(wanted)} workloads", fix=f"Name 1 to {_SERIES}")

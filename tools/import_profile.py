@@ -49,11 +49,9 @@ def import_profile(
     format: Annotated[
         Reference, Field(description="auto, rocprof-compute, rocprof, rocprofv3, rocprof-stats, ncu, cupti or perf")
     ] = "auto",
-    name: Annotated[
-        Reference | None, Field(description="name of the workload; default: as the profile is called")
-    ] = None,
+    name: Annotated[Reference | None, Field(description="default: as the profile is called")] = None,
     tags: Tags | None = None,
-    gpu: Annotated[Reference | None, Field(description="target (gfx90a) where the profile does not state it")] = None,
+    gpu: Annotated[Reference | None, Field(description="target (gfx90a), if the profile lacks it")] = None,
 ) -> ImportResult:
     """Read a profile taken elsewhere (rocprof-compute, omniperf, rocprof, rocprofv3, ncu, perf stat) into the store."""
     if gpu is not None and gpu not in targets.targets():

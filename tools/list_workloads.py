@@ -83,13 +83,14 @@ def list_workloads(
     store: Store,
     workload: Annotated[
         Reference | None,
-        Field(description='its kernels: id, unique id prefix, name or "latest"; default: all workloads'),
+        Field(description='its kernels: id, id prefix, name or "latest"; default: all'),
     ] = None,
     by: By = "kernel",
-    limit: Annotated[int, Field(ge=1, le=100000, description="rows in one answer")] = 20,
+    limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 20,
     offset: Offset = 0,
 ) -> WorkloadsResult:
-    """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time, registers and LDS."""
+    """Stored workloads, newest first; with workload: its device, passes, and kernels by time, with registers and
+    LDS."""
     if not workload:
         return _all(store, limit, offset)
     with Workload.open(store, workload, by=by) as opened:
