@@ -15,15 +15,13 @@ _NULL = {"type": "null"}
 
 
 def parameters(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The input schema: no generated titles, optional values without null, unknown names refused but not mentioned."""
+    """The input schema: no generated titles, optional values without null, unknown names refused but not mentioned.
+
+    There is no output schema: a model reads the fields from the result itself.
+    """
     compact: dict[str, Any] = _compact(model.model_json_schema())
     compact.pop("additionalProperties", None)
     return compact
-
-
-def output() -> dict[str, Any]:
-    """The output schema: an object; a model reads its fields from the result itself."""
-    return {"type": "object"}
 
 
 def _compact(schema: Any) -> Any:
@@ -41,7 +39,8 @@ def _compact(schema: Any) -> Any:
         # Of several types at most one has items, so that they can stand beside each other.
         del found["anyOf"]
         found |= {k: v for c in choices for k, v in c.items()} | {"type": [c["type"] for c in choices]}
-    if found.get("default", ...) is None:
+    if "default" in found and (not found["default"] or found["default"] == next(iter(found.get("enum", [])), None)):
+        # Left out it is nothing (null, 0, false, empty), or the first of its choices.
         del found["default"]
     return found
 

@@ -18,10 +18,9 @@ _SETTLE_S = 8.0
 
 def cancel_run(
     store: Store,
-    run_id: Annotated[Reference, Field(description='id or unique id prefix of the run to end, or "latest"')],
+    run_id: Annotated[Reference, Field(description='id, id prefix or "latest"')],
 ) -> RunResult:
-    """End a run with every process it started. What its finished runs of the program measured is kept, as a partial
-    workload."""
+    """End a run and every process it started; what finished passes measured is kept as a partial workload."""
     folder = runs.find(store, run_id)
     if runs.look(store, folder)[1].state in FINAL:
         result = run_result(store, folder)

@@ -18,7 +18,7 @@ from ..analysis.problems import BadArgument
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .configurations import about
-from .parameters import Dispatches, KernelName, Metrics, Offset, WorkloadName
+from .parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
 from .results import NextCall, Result, Table, table
 
 _SUMMARY = {
@@ -56,13 +56,10 @@ def compute_metrics(
     store: Store,
     workload: WorkloadName,
     metrics: Metrics = ["overview"],  # noqa: B006
-    kernel: KernelName = None,
+    kernel: KernelNameInFull = None,
     by: Annotated[
         By | None,
-        Field(
-            description="rows: kernels, launch configurations (#1.2), operators, or ranges (NVTX, ROCTX) by path or "
-            "name with all within"
-        ),
+        Field(description="a row per kernel, launch configuration, traced operator, or range (NVTX, ROCTX)"),
     ] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
@@ -71,14 +68,16 @@ def compute_metrics(
     ] = "per_kernel",
     aggregation: Annotated[
         Literal["sum_ratio", "mean"],
-        Field(description="over dispatches: sum / sum, or the mean of ratios"),
+        Field(description="sum / sum over dispatches, or the mean of ratios"),
     ] = "sum_ratio",
-    detail: Annotated[Literal["summary", "full"], Field(description="full adds q1, median, q3, std")] = "summary",
-    limit: Annotated[int, Field(ge=1, le=100000, description="rows in one answer")] = 60,
+    detail: Annotated[
+        Literal["summary", "full"], Field(description="full: all rows and digits, q1, median, q3, std")
+    ] = "summary",
+    limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
     offset: Offset = 0,
 ) -> MetricsResult:
-    """Hardware metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
-    reason. Start with the preset "overview"."""
+    """Metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
+    reason. Start with overview."""
     by = _grouping(by, by_kernel)
     apart, part = by in ("kernel", "launch"), _PARTS.get(by) if by else None
     view = View(kernel, dispatches, apart, normalization, aggregation, detail == "full", part)

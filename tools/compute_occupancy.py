@@ -126,31 +126,25 @@ class OccupancyResult(Result):
 def compute_occupancy(
     store: Store,
     gpu: Annotated[Reference | None, Field(description="target: gfx90a, sm_90, ...")] = None,
-    vgprs: Annotated[
-        Registers | None, Field(description="architectural VGPRs per work-item (registers per thread)")
-    ] = None,
+    vgprs: Annotated[Registers | None, Field(description="VGPRs per work-item (registers per thread)")] = None,
     agprs: Annotated[Registers, Field(description="accumulation VGPRs per work-item")] = 0,
     sgprs: Annotated[Registers, Field(description="scalar registers per wave")] = 0,
     lds_bytes: Annotated[Bytes, Field(description="static LDS (shared memory) per work-group")] = 0,
-    dynamic_lds_bytes: Annotated[Bytes, Field(description="LDS added at launch, per work-group")] = 0,
+    dynamic_lds_bytes: Annotated[Bytes, Field(description="LDS added at launch")] = 0,
     workgroup_size: Annotated[
         Registers | None, Field(description="work-items per work-group (threads per block)")
     ] = None,
-    workload: Annotated[
-        Reference | None, Field(description="stored workload whose kernels to take, instead of numbers")
-    ] = None,
+    workload: Annotated[Reference | None, Field(description="take its kernels instead of numbers")] = None,
     kernel: KernelName = None,
-    code_object: Annotated[
-        FilePath | None, Field(description="AMD .hsaco, .o, library or program whose kernels to take")
-    ] = None,
+    code_object: Annotated[FilePath | None, Field(description="AMD .hsaco, .o, library or program to read")] = None,
     mode: Annotated[
-        Literal["hardware", "compiler"], Field(description="what the hardware places, or what clang's remark says")
+        Literal["hardware", "compiler"], Field(description="compiler: as clang's remark says")
     ] = "hardware",
-    limit: Annotated[int, Field(ge=1, le=100000, description="kernels in one answer")] = 20,
+    limit: Annotated[int, Field(ge=1, le=100000, description="most kernels")] = 20,
     offset: Offset = 0,
 ) -> OccupancyResult:
-    """Occupancy of kernels: resident waves, what limits them (registers, LDS, work-group size, slots), how much less of
-    it gives more waves, and spills. Give numbers (gpu, vgprs, workgroup_size, ...), or workload, or code_object."""
+    """Occupancy of kernels: resident waves, what limits them, the least change for more, spills. Give gpu, vgprs,
+    workgroup_size, ... or workload, or code_object."""
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
     if workload is not None and code_object is not None:
         raise BadArgument("workload and code_object exclude each other", fix=_WAYS)

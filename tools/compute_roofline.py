@@ -240,7 +240,7 @@ def compute_roofline(
     kernel: KernelName = None,
     kind: Annotated[
         Literal["flop", "instruction"],
-        Field(description="operations per byte, or instructions per byte and per transaction"),
+        Field(description="instruction: per byte and per transaction"),
     ] = "flop",
     levels: Annotated[
         list[LevelName] | None, Field(max_length=LEVEL_NAMES, description="memory levels; default: all")
@@ -249,16 +249,16 @@ def compute_roofline(
     ceiling_source: CeilingSource = "empirical",
     by: Annotated[
         Literal["kernel", "launch", "dispatch"],
-        Field(description="a point for each kernel, launch configuration (#1.2), or dispatch"),
+        Field(description="a point per kernel, launch configuration, or dispatch"),
     ] = "kernel",
     dispatches: Dispatches = None,
     ceilings: CeilingValues = {},  # noqa: B006
-    limit: Annotated[int, Field(ge=1, le=10000, description="kernels, or dispatches, longest first")] = 2,
+    limit: Annotated[int, Field(ge=1, le=10000, description="most kernels or dispatches")] = 2,
     offset: Offset = 0,
     detail: Detail = "summary",
 ) -> RooflineResult:
-    """Hierarchical roofline: intensity, achieved and attainable rate per kernel and memory level, and what bounds it
-    (memory, compute, latency; the limiter), from all pipes and levels together."""
+    """Hierarchical roofline: intensity, achieved and attainable rate per kernel and memory level, and what bounds
+    each kernel (memory, compute, latency; limiter)."""
     drawn = [level for level in LEVELS if levels is None or level in levels]
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         groups: Grouped = "dispatch" if by == "dispatch" else "kernel"

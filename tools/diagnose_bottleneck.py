@@ -43,8 +43,8 @@ def diagnose_bottleneck(
     top_n: Annotated[int, Field(ge=1, le=50, description="kernels, and findings of each")] = 3,
     detail: Detail = "summary",
 ) -> DiagnosisResult:
-    """What holds each kernel back: subsystem, confidence, evidence with SQL, contradictions, advice, an upper bound
-    of the speed-up, and the counters that would decide what is open."""
+    """What holds each kernel back: subsystem, confidence, evidence, contradictions, advice, an upper bound of the
+    speed-up, and counters that would decide."""
     with Workload.open(store, workload, kernel, by) as opened:
         diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])

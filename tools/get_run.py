@@ -64,10 +64,10 @@ class RunResult(Result):
 
 def get_run(
     store: Store,
-    run_id: Annotated[Reference, Field(description='id, unique id prefix or "latest"')] = "latest",
+    run_id: Annotated[Reference, Field(description='id, id prefix or "latest"')] = "latest",
     wait_s: WaitSeconds = 0,
 ) -> RunResult:
-    """How a run stands: progress, then its workload and longest kernels, or why it failed with its last output."""
+    """How a run stands: progress, then its workload and longest kernels, or why it failed and the end of its output."""
     return run_result(store, runs.find(store, run_id), wait_s)
 
 

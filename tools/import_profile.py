@@ -47,11 +47,9 @@ def import_profile(
     store: Store,
     path: Annotated[FilePath, Field(description="folder or file that the profiler wrote")],
     format: Annotated[Reference, Field(description="auto, " + ", ".join(FORMATS))] = "auto",
-    name: Annotated[
-        Reference | None, Field(description="name of the workload; default: as the profile is called")
-    ] = None,
+    name: Annotated[Reference | None, Field(description="default: as the profile is called")] = None,
     tags: Tags | None = None,
-    gpu: Annotated[Reference | None, Field(description="target (gfx90a) where the profile does not state it")] = None,
+    gpu: Annotated[Reference | None, Field(description="target (gfx90a), if the profile lacks it")] = None,
 ) -> ImportResult:
     """Read a profile or trace taken elsewhere (rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf) into the store."""
     if gpu is not None and gpu not in targets.targets():

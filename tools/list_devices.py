@@ -66,8 +66,8 @@ class Machine:
 
 
 def list_devices(store: Store) -> DevicesResult:
-    """GPUs of this machine, profilers with whether counters are permitted (if not why, and the fix),
-    and the ceilings measured."""
+    """GPUs and profilers of this machine, whether counters are permitted (if not: why, the fix), and the ceilings
+    measured."""
     return answer(store, survey(Roots()))
 
 

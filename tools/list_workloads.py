@@ -96,16 +96,14 @@ def list_workloads(
     store: Store,
     workload: Annotated[
         Reference | None,
-        Field(description='its kernels: id, start of one, name or "latest"; default: all'),
+        Field(description='its kernels: id, id prefix, name or "latest"; default: all'),
     ] = None,
-    by: Annotated[
-        By,
-        Field(description="rows; launch: configurations apart; range: ranges (NVTX, ROCTX)"),
-    ] = "kernel",
-    limit: Annotated[int, Field(ge=1, le=100000, description="rows in one answer")] = 20,
+    by: Annotated[By, Field(description="launch: launch configurations; range: NVTX, ROCTX")] = "kernel",
+    limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 20,
     offset: Offset = 0,
 ) -> WorkloadsResult:
-    """Stored workloads, newest first; with ``workload``: its device, passes, and kernels by time, registers and LDS."""
+    """Stored workloads, newest first; with workload: its device, passes, and kernels by time, with registers and
+    LDS."""
     if not workload:
         return _all(store, limit, offset)
     with Workload.open(store, workload, by="launch" if by == "launch" else "kernel") as opened:

@@ -80,41 +80,43 @@ Patterns = Annotated[list[Pattern], Field(max_length=PATTERNS)]
 Registers = Annotated[int, Field(ge=0, le=MOST_REGISTERS)]
 Bytes = Annotated[int, Field(ge=0, le=MOST_BYTES)]
 
-WorkloadName = Annotated[Reference, Field(description='id, start of one, name or "latest"')]
-KernelName = Annotated[
+WorkloadName = Annotated[Reference, Field(description='id, id prefix, name or "latest"')]
+KernelName = Annotated[Pattern | None, Field(description="name (RE2) or rank: #1,#3; #1.2")]
+"""What a rank means is told once, where kernels are asked for most."""
+KernelNameInFull = Annotated[
     Pattern | None,
-    Field(description="RE2 pattern, or rank by time: #1 or #1,#3; #1.2: its 2nd launch configuration"),
+    Field(description='name (RE2 pattern), or rank by time: "#1", "#1,#3"; "#1.2": its 2nd launch configuration'),
 ]
 By = Annotated[Literal["kernel", "launch"], Field(description="launch: launch configurations apart")]
 Dispatches = Annotated[
     Annotated[list[Annotated[int, Field(ge=0, le=LARGEST_ID)]], Field(max_length=DISPATCH_IDS)]
     | Annotated[str, Field(max_length=DISPATCH_CHARACTERS), AfterValidator(_ids)]
     | None,
-    Field(description='dispatch ids: [0, 2] or "0,2,5-9"; default: all'),
+    Field(description='ids: [0, 2] or "0,2,5-9"; default: all'),
 ]
 Datatype = Annotated[
     Reference | None,
     Field(
-        description="operations counted: default floating point; iop (integers), a type (f16, i8), a pipe's type "
-        "(matrix.bf16), or all (a point each)"
+        description="operations: default floating point; iop, a type (f16, i8), a pipe's (matrix.bf16), or all "
+        "(a point each)"
     ),
 ]
 CeilingSource = Annotated[
     Literal["empirical", "theoretical"],
-    Field(description="measured ceilings (theory where there are none), or theory"),
+    Field(description="empirical: measured, theory if none"),
 ]
 CeilingValues = Annotated[
     dict[Reference, Annotated[float, Field(ge=-LARGEST_RATE, le=LARGEST_RATE)]],
     Field(
         max_length=CEILING_NAMES,
-        description='by hand, before measured ones, GB/s or GFLOP/s: {"hbm.bw": 1390}',
+        description='your own, in GB/s or GFLOP/s: {"hbm.bw": 1390}',
     ),
 ]
-Detail = Annotated[Literal["summary", "full"], Field(description="full: everything, far longer")]
+Detail = Annotated[Literal["summary", "full"], Field(description="full: several times longer")]
 Metrics = Annotated[
     SomeMetrics,
     Field(
-        description="names (l2.hit_rate_pct), ids (17.3.7), tables (17.3), panels (17), subsystems (l2), presets "
+        description="names (l2.hit_rate_pct), ids (17.3.7), panels (17), subsystems (l2), presets "
         "(overview, memory, compute, diagnosis, roofline, ...) or *"
     ),
 ]
@@ -124,20 +126,20 @@ WaitSeconds = Annotated[
     Field(
         ge=0,
         le=LONGEST_ASKED_S,
-        description="seconds to wait for its end, at most 50",
+        description="seconds to wait, at most 50",
     ),
 ]
 ProfilerName = Annotated[Reference, Field(description="auto, rocprofv3, rocprof, rocprofv2, ncu or perf")]
 Replay = Annotated[
     Literal["auto", "application", "kernel", "iteration"],
-    Field(description="how passes repeat; iteration: in turns in one run (rocprofv3)"),
+    Field(description="iteration: passes take turns in one run (rocprofv3)"),
 ]
 HypothesisText = Annotated[
     Sentence | None,
-    Field(description="what the change should do; kept in the SQL table log"),
+    Field(description="what the change should do; for the log"),
 ]
-ChangeText = Annotated[Sentence | None, Field(description="what was changed in the code; kept there too")]
+ChangeText = Annotated[Sentence | None, Field(description="what was changed; for the log")]
 Tags = Annotated[
     list[Reference],
-    Field(max_length=TAG_LABELS, description='labels of the workload: ["v2", "tuned"]'),
+    Field(max_length=TAG_LABELS, description='labels: ["v2", "tuned"]'),
 ]

@@ -115,21 +115,21 @@ def plan_profile(
     gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
     metrics: Annotated[
         SomeMetrics | None,
-        Field(description="as for compute_metrics, or a roofline point: roofline.f32.hbm; default: preset overview"),
+        Field(description="as for compute_metrics, or roofline.f32.hbm; default: overview"),
     ] = None,
     profiler: ProfilerName = "auto",
     profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
-    command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]')] = None,
+    command: Annotated[CommandWords | None, Field(description='argument list: ["./app"]')] = None,
     replay: Replay = "auto",
-    kernel: Annotated[Pattern | None, Field(description="regular expression: count only these kernels")] = None,
+    kernel: Annotated[Pattern | None, Field(description="RE2: count only these kernels")] = None,
     launches: Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
-    max_passes: Annotated[MaxPasses | None, Field(description="at most so many passes")] = None,
+    max_passes: Annotated[MaxPasses | None, Field(description="most passes")] = None,
     range: Annotated[Reference | None, Field(description="count only in this range (NVTX): name or path")] = None,
     pid: Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")] = None,
     detail: Detail = "summary",
 ) -> PlanResult:
-    """Passes of counters that metrics take on a GPU, how often the program runs, and the exact commands to run by hand
-    on another machine (detail="full": with input files)."""
+    """Passes of counters that metrics need, how often the program runs, and profiler commands to run on another
+    machine (detail="full": input files too). Runs nothing."""
     target, facts = _device(gpu)
     driver = drivers.chosen(profiler, targets.gpu(target).vendor)
     features = driver.features_of(profiler_version)

@@ -76,7 +76,7 @@ def plot(
     workload: Annotated[
         Reference, Field(description='id, name or "latest"; roofline also "cpu" or a GPU uuid: its ceilings alone')
     ],
-    candidate: Annotated[Reference | None, Field(description="compare: the workload after the change")] = None,
+    candidate: Annotated[Reference | None, Field(description="compare: the one after the change")] = None,
     kernel: KernelName = None,
     by: By = "kernel",
     datatype: Annotated[Datatype, Field(description=_AS_THERE)] = None,
@@ -85,11 +85,11 @@ def plot(
     ] = None,
     ceiling_source: Annotated[CeilingSource, Field(description=_AS_THERE)] = "empirical",
     ceilings: Annotated[CeilingValues | None, Field(description=_AS_THERE)] = None,
-    kernels: Annotated[int, Field(ge=1, le=12, description="roofline: kernels drawn, longest first")] = 5,
-    width_px: Annotated[int, Field(ge=480, le=4000, description="width of the PNG in pixels")] = 800,
+    kernels: Annotated[int, Field(ge=1, le=12, description="roofline: most kernels")] = 5,
+    width_px: Annotated[int, Field(ge=480, le=4000, description="of the PNG")] = 800,
 ) -> PlotResult:
-    """Draw a workload as PNG and SVG: its roofline, percent of peak by subsystem (speed_of_light), two workloads side
-    by side (compare, with candidate), or occupancy."""
+    """Draw as PNG and SVG: roofline, percent of peak by subsystem (speed_of_light), two workloads side by side
+    (compare, with candidate), or occupancy."""
     try:
         manifest = store.resolve(workload)
     except NotFound:

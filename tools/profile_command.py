@@ -68,27 +68,25 @@ def profile_command(
     store: Store,
     command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
     metrics: Annotated[
-        MetricNames | None, Field(description="as for compute_metrics; [] for times only; default: preset overview")
+        MetricNames | None, Field(description="as for compute_metrics; [] for times only; default: overview")
     ] = None,
-    kernel: Annotated[Pattern | None, Field(description="regular expression: count only these kernels")] = None,
+    kernel: Annotated[Pattern | None, Field(description="RE2: count only these kernels")] = None,
     cwd: Annotated[FilePath | None, Field(description="absolute folder to run it in")] = None,
     env: Annotated[
         dict[Reference, Word] | None,
-        Field(max_length=VARIABLES, description="environment variables beside those of the server; never stored"),
+        Field(max_length=VARIABLES, description="further environment variables; never stored"),
     ] = None,
-    gpu: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: the first GPU')] = None,
+    gpu: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
     profiler: ProfilerName = "auto",
-    timeout_s: Annotated[
-        float, Field(gt=0, le=LONGEST_RUN_S, description="seconds for each run of the program")
-    ] = 1800,
-    max_passes: Annotated[MaxPasses | None, Field(description="at most so many passes")] = None,
+    timeout_s: Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")] = 1800,
+    max_passes: Annotated[MaxPasses | None, Field(description="most passes")] = None,
     launches: Annotated[
         LaunchCount | Launches | None,
-        Field(description="launches to count of each launch configuration (default 5), or first and last: [2, 5]"),
+        Field(description="of each launch configuration (default 5), or first and last: [2, 5]"),
     ] = None,
     budget_s: Annotated[
         float | None,
-        Field(gt=0, le=LONGEST_RUN_S, description="seconds for everything, kept by counting less; default: up to 90"),
+        Field(gt=0, le=LONGEST_RUN_S, description="seconds for all, by counting less; default: up to 90"),
     ] = None,
     range: Annotated[
         Reference | None, Field(description="count only in this range (NVTX, ROCTX): name or path")
@@ -97,17 +95,15 @@ def profile_command(
         int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to for budget_s (rocprofv3)")
     ] = None,
     replay: Replay = "auto",
-    repeats: Annotated[
-        int, Field(ge=1, le=1000, description="runs of the program for times, beside those for counters")
-    ] = 1,
+    repeats: Annotated[int, Field(ge=1, le=1000, description="runs for times, beside those for counters")] = 1,
     name: Annotated[Reference | None, Field(description="of the workload; default: the program's")] = None,
     tags: Tags | None = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Run a program for its times, then count the launches that make up 95 % of them; a workload in the store. What
-    takes longer than wait_s goes on, also if this call is cancelled: get_run tells."""
+    """Run a program for its times, then count launches that make up 95 % of them: a workload. Answers after wait_s
+    at the latest, with a run_id for get_run; the run goes on, also if the call is cancelled."""
     label, tags = checked_labels(name, tags)
     profiled = subject(command, pid, cwd, env or {}, inherited(os.environ))
     if timeout_s > _LONGEST_S:

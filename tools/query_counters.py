@@ -49,17 +49,15 @@ def query_counters(
         str,
         Field(
             max_length=SQL_CHARACTERS,
-            description='one SELECT in DuckDB\'s dialect: "SELECT kernel, avg(duration_ns) FROM dispatches GROUP BY 1"',
+            description='"SELECT kernel, avg(duration_ns) FROM dispatches GROUP BY 1"',
         ),
     ],
-    workload: Annotated[
-        Reference | None, Field(description="only this workload's rows in every table; default: all stored ones")
-    ] = None,
-    limit: Annotated[int, Field(ge=1, le=10_000, description="rows in one answer")] = 100,
-    timeout_s: Annotated[float, Field(ge=0.1, le=60, description="seconds before the query is ended")] = 10,
+    workload: Annotated[Reference | None, Field(description="only its rows; default: all workloads")] = None,
+    limit: Annotated[int, Field(ge=1, le=10_000, description="most rows")] = 100,
+    timeout_s: Annotated[float, Field(ge=0.1, le=60, description="most seconds")] = 10,
 ) -> QueryResult:
-    """Run one SELECT (DuckDB's dialect) over the stored profiles; the tables hold ``workload`` (id, name or "latest"),
-    or all. The resource rooflens://schema and DESCRIBE tell them; other statements are refused."""
+    """Run one SELECT (DuckDB) over stored profiles: tables dispatches, counters, metrics, ... as DESCRIBE and the
+    resource rooflens://schema tell."""
     _check(sql, limit, timeout_s)
     manifests, notes = _selected(store, workload)
     try:

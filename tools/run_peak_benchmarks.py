@@ -209,21 +209,16 @@ _ENOUGH = {"full": ("full",), "quick": ("full", "quick")}
 
 def run_peak_benchmarks(
     store: Store,
-    device: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: the first GPU')] = None,
-    ceilings: Annotated[
-        MetricNames | None, Field(description='only these: ["hbm.bw", "matrix.f16"]; default: all')
-    ] = None,
+    device: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
+    ceilings: Annotated[MetricNames | None, Field(description='["hbm.bw", "matrix.f16"]; default: all')] = None,
     mode: Annotated[
         Literal["full", "quick", "functional"],
-        Field(description="quick: fewer repetitions; functional: are the results right, without times"),
+        Field(description="quick: fewer repetitions; functional: checks results, no times"),
     ] = "full",
-    again: Annotated[
-        bool, Field(description="measure although this device has ceilings of the same driver and kernels")
-    ] = False,
+    again: Annotated[bool, Field(description="measure although stored ones hold")] = False,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
-    """Measure what a GPU (else the CPU) can reach: ceilings such as hbm, valu.f32, or all. Fresh stored results answer
-    unless again; functional only checks kernels. compute_roofline uses them."""
+    """Measure the ceilings of a GPU (or CPU) for compute_roofline. Stored ones that still hold answer, unless again."""
     target, notes = choose(survey(Roots()), device, ceilings)
     rows = [] if again or mode == "functional" or not target.seen else fresh(store, target, mode)
     wanted = together(peak_tables.missing(rows, target.names), target.names)

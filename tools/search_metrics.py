@@ -26,11 +26,11 @@ class SearchResult(Result):
 def search_metrics(
     store: Store,
     query: Annotated[Sentence, Field(description="words, name, id (17.3.7), panel (17), subsystem or counter")] = "",
-    gpu: Annotated[Reference | None, Field(description="only metrics of this target, such as gfx942")] = None,
-    limit: Annotated[int, Field(ge=1, le=100000, description="metrics in one answer")] = 12,
+    gpu: Annotated[Reference | None, Field(description="only of this target: gfx942")] = None,
+    limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 12,
     offset: Offset = 0,
 ) -> SearchResult:
-    """Find metrics in the catalogue: what they mean, their formula, counters and GPUs. Needs no workload."""
+    """Find metrics in the catalogue: meaning, formula, counters, GPUs. Needs no workload."""
     every = catalog.variants(gpu)
     if "_" in query:  # a counter, perhaps: then the formulas of all are read
         for target in catalog.with_metrics():

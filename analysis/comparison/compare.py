@@ -16,10 +16,11 @@ from ..store import Manifest
 from ..workload import Workload
 from . import time, work
 from .explain import Term, explain
-from .launches import Difference, Values, differences, launched
+from .launches import Difference, Values, clocks, differences, launched, settings
 from .matching import Matching, Pair, grouped, match
+from .same_work import DIFFERENT, SameWork, judge
 from .time import Effect, TimeVerdict
-from .work import SameWork, Side
+from .work import Side
 
 _HARDWARE = ("cu_per_gpu", "num_xcd", "num_sm")
 
@@ -43,7 +44,7 @@ class Compared:
     terms: list[Term]
     share: float
     launched: list[Difference]
-    """What differs between their launches: sizes, registers, LDS."""
+    """What differs between their launches (sizes, registers, LDS, carve-out), and the clocks of both."""
     several: bool
     """Whether a kernel of the pair has several launch configurations, which are summed."""
     doubts: dict[str, Reason]
@@ -58,6 +59,11 @@ class Compared:
     @property
     def rounds(self) -> tuple[int, int]:
         return self.before.rounds, self.after.rounds
+
+    @property
+    def in_total(self) -> bool:
+        """Whether whole profiles of several launches are compared, as no round of launches is common to both."""
+        return self.rounds == (1, 1) and any(sum(k.timed for k in s.kernels) > 1 for s in (self.before, self.after))
 
     @property
     def per_unit(self) -> dict[str, float]:
@@ -152,8 +158,11 @@ def compare(
     kernel: str | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     limit: int = 5,
+    checked: bool | None = None,
 ) -> Comparison:
     """Compare the ``limit`` longest pairs of kernels, or the groups given.
+
+    ``checked`` is what the program's own check of the candidate's result said; None where there was none.
 
     ``kernel`` chooses kernels of both sides, as everywhere; where it fits none of the candidate's, those most like the
     baseline's count. Raises NotFound or BadArgument for what fits nothing, BadInput without dispatches.
@@ -170,7 +179,8 @@ def compare(
     for version, names in zip(versions, ([p.before for p in pairs], [p.after for p in pairs]), strict=True):
         formulas = work.expressions([before, after] if alike else [version.workload])
         version.read((name for of_pair in names for name in of_pair), formulas)
-    return Comparison(first, second, [_compared(pair, first, second, other_gpu) for pair in pairs], matching, other_gpu)
+    compared = [_compared(pair, first, second, other_gpu, checked) for pair in pairs]
+    return Comparison(first, second, compared, matching, other_gpu)
 
 
 def _matched(before: Version, after: Version, kernel: str | None) -> Matching:
@@ -190,17 +200,17 @@ def _matched(before: Version, after: Version, kernel: str | None) -> Matching:
         return Matching(renamed.pairs, renamed.only_before, [])
 
 
-def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | None) -> Compared:
+def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | None, checked: bool | None) -> Compared:
     target = first.workload.arch
     rounds = _rounds(pair, first, second)
     before, after = first.side(pair.before, rounds[0]), second.side(pair.after, rounds[1])
     if other_gpu is not None:
         same = SameWork("unknown", other_gpu.text, [])
     else:
-        same = work.judge(target, before, after)
+        same = judge(target, before, after, checked)
         if rounds[0] != rounds[1] and same.answer != "yes":
             whole = first.side(pair.before, 1), second.side(pair.after, 1)
-            in_total = work.judge(target, *whole)
+            in_total = judge(target, *whole, checked)
             if in_total.answer == "yes":
                 (before, after), same = whole, in_total
     effect = _effect(pair, first, second, (before.rounds, after.rounds)) if before.time_ns and after.time_ns else None
@@ -209,7 +219,9 @@ def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | N
     terms = explain(before, after, target, first.ceilings) if other_gpu is None else []
     spent = sum(k.total_ns for k in before.kernels)
     share = spent / first.total_ns if first.total_ns else 0.0
-    told = differences(pair, first.launched, second.launched)
+    told = differences(pair, first.launched, second.launched) + settings(target, before, after)
+    if other_gpu is None and not (first.doubt(pair.before, "clock") or second.doubt(pair.after, "clock")):
+        told += clocks(before, after)
     sides = ((pair.before, first), (pair.after, second))
     several = any(len(version.parts.get(name, {})) > 1 for names, version in sides for name in names)
     named = dict.fromkeys([TIME, *(q.quantity for q in same.evidence), *(t.quantity for t in terms if t.quantity)])
@@ -228,8 +240,9 @@ def _verdict(
         return "inconclusive", f"the times are suspect: {timing}"
     if other_gpu is not None:
         return "inconclusive", f"{other_gpu}: absolute times are not compared"
-    if same.answer == "no":
-        return "inconclusive", f"not like for like: {same.why}"
+    if same.answer in DIFFERENT:
+        surely = "" if same.answer == "no" else "probably "
+        return "inconclusive", f"{surely}not like for like: {same.why}"
     return effect.verdict, effect.why
 
 

@@ -12,6 +12,7 @@ from ..engine.evaluation import Figure, View, figures
 from ..notes import Reason
 from ..rooflines.ceilings import Ceilings
 from ..workload import Workload
+from .time import TimeVerdict
 from .work import Side, family, level_title
 
 _NOTHING = 1e-12
@@ -173,12 +174,21 @@ _STRONG = 2.0
 
 @dataclass(frozen=True)
 class Change:
-    """One metric before and after; ``better`` is None where neither direction is better in itself."""
+    """One metric before and after; ``good`` is None where neither direction is better in itself."""
 
     before: Figure
     after: Figure
-    better: bool | None
+    good: bool | None
     weight: float
+
+    def better(self, verdict: TimeVerdict) -> bool | None:
+        """Whether it went with the time: None where that did not change for certain, or changed the other way.
+
+        A hit rate that falls because the same lines are not read again is no loss, as the time tells.
+        """
+        if verdict == "inconclusive" or self.good != (verdict == "improved"):
+            return None
+        return self.good
 
     @property
     def doubt(self) -> Reason | None:
@@ -186,7 +196,15 @@ class Change:
         return next((f.reason for f in (self.before, self.after) if f.status != "ok"), None)
 
 
-def changes(before: Workload, kernel: str, after: Workload, candidate: str, normalised: bool) -> list[Change]:
+class Changes(NamedTuple):
+    """The metrics that changed, the most telling first, and those that only one of the two profiles can tell."""
+
+    changed: list[Change]
+    only_before: list[str]
+    only_after: list[str]
+
+
+def changes(before: Workload, kernel: str, after: Workload, candidate: str, normalised: bool) -> Changes:
     """The metrics of a kernel that changed, the most telling first.
 
     Shares (percentages, or values with a peak) weigh by their change in points; of others only those of which more or
@@ -197,20 +215,23 @@ def changes(before: Workload, kernel: str, after: Workload, candidate: str, norm
     if not {before.arch, after.arch} <= {*catalog.with_metrics()} or not (
         before.manifest.counters and after.manifest.counters
     ):
-        return []
-    first, second = _figures(before, kernel), _figures(after, candidate)
+        return Changes([], [], [])
+    (first, told), (second, told_after) = _figures(before, kernel), _figures(after, candidate)
     by_values: dict[tuple[float | None, float | None], Change] = {}
     for name in first:
         if name in second and (change := _change(first[name], second[name], normalised)):
             by_values.setdefault((change.before.value, change.after.value), change)
-    return sorted(by_values.values(), key=lambda c: -c.weight)
+    changed = sorted(by_values.values(), key=lambda c: -c.weight)
+    return Changes(changed, [n for n in told if n not in told_after], [n for n in told_after if n not in told])
 
 
-def _figures(workload: Workload, kernel: str) -> dict[str, Figure]:
+def _figures(workload: Workload, kernel: str) -> tuple[dict[str, Figure], list[str]]:
+    """The figures that can be compared, and the names of all that have a value."""
     known = catalog.by_name(workload.arch)
     presets = [p for p in _PRESETS if any(n in known for n in catalog.presets()[p])]
     measured = figures(workload, presets, View(kernel=[kernel], quartiles=False))
-    return {f.name: f for f in measured if _comparable(f) and f.value is not None and f.name not in _LEFT_OUT}
+    valued = [f for f in measured if f.value is not None and f.name not in _LEFT_OUT]
+    return {f.name: f for f in valued if _comparable(f)}, [f.name for f in valued]
 
 
 def _comparable(figure: Figure) -> bool:

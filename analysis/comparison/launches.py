@@ -1,4 +1,4 @@
-"""How two versions of a kernel were launched: sizes, registers, LDS and clusters that differ."""
+"""How two versions of a kernel were launched: sizes, registers, LDS, clusters, carve-out that differ, and clocks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..configurations import COLUMNS
 from ..database import sql_literal
 from ..workload import Workload
 from .matching import Pair
+from .work import Side, known
 
 _UNITS = {
     "grid": "work-items", "workgroup_size": "work-items", "vgpr": "registers", "agpr": "registers",
@@ -53,6 +54,23 @@ def differences(pair: Pair, before: dict[str, Values], after: dict[str, Values])
         for name in one
         if one[name] and other.get(name) and one[name] != other[name]
     ]
+
+
+def settings(target: str, before: Side, after: Side) -> list[Difference]:
+    """What counters tell of the set-up of both sides' launches, where it differs; nothing for groups of kernels."""
+    if len(before.kernels) != 1 or len(after.kernels) != 1:
+        return []
+    named = [name for name, role in known(target).roles.items() if role == "setting"]
+    found = [(name, before.amount(name), after.amount(name)) for name in named]
+    return [Difference(n, round(a), round(b), "B") for n, a, b in found if a is not None and b is not None and a != b]
+
+
+def clocks(before: Side, after: Side) -> list[Difference]:
+    """The mean clock of both sides, whether it differs or not: a part of any change of time."""
+    rates = before.ratio("clock"), after.ratio("clock")
+    if rates[0] is None or rates[1] is None:
+        return []
+    return [Difference("clock", round(1000 * rates[0]), round(1000 * rates[1]), "MHz")]
 
 
 def _told(values: list[Any]) -> int | str:

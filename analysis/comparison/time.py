@@ -154,6 +154,8 @@ class Effect:
     verdict: TimeVerdict
     why: str
     p: float | None = None
+    at_most: float | None = None
+    """Where nothing changed: the relative difference that the interval leaves possible, where that is below noise."""
 
 
 def effect(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int], *, short: int = 1) -> Effect:
@@ -172,7 +174,7 @@ def effect(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int
     speedup, few = times[0] / times[1], min(n) < ENOUGH
     floor = max(LAUNCHES_DIFFER if few else RUNS_DIFFER, short * JITTER_NS / min(times))
     beyond = abs(math.log(speedup)) > math.log1p(floor)
-    low = high = p = None
+    low = high = p = at_most = None
     if few:
         certain, why = beyond and _apart(before, after), _few(n, floor, beyond)
     else:
@@ -180,8 +182,11 @@ def effect(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int
         p = _ranks(before, after)
         excluded = not low <= 1 <= high and (p is None or p < 1 - _LEVEL)
         certain, why = beyond and excluded, _many(floor, beyond, excluded)
+        left = max(high, 1 / low) - 1
+        if not certain and left <= floor:
+            at_most, why = left, f"no difference, at most {100 * left:.2g} %; {why}"
     verdict: TimeVerdict = "inconclusive" if not certain else "improved" if speedup > 1 else "regressed"
-    return Effect(times[0], times[1], speedup, low, high, floor, n, verdict, why, p)
+    return Effect(times[0], times[1], speedup, low, high, floor, n, verdict, why, p, at_most)
 
 
 def _few(n: tuple[int, int], floor: float, beyond: bool) -> str:

@@ -9,7 +9,9 @@ from ..configurations import parted
 from ..doubts import TIME
 from ..notes import Note
 from .compare import Compared, Comparison
+from .explain import Change
 from .matching import Pair, base_name
+from .same_work import DIFFERENT
 from .time import ENOUGH
 
 _NAME = 90
@@ -17,6 +19,10 @@ _NAME = 90
 _TRAFFIC = 1.05
 _APART = 1.1
 _DRIFT_SHARE = 0.005
+_CLOCK = 0.02
+"""Relative change of the clock from which on it is told as a cause."""
+_HIT_RATE = "hit_rate_pct"
+_CAUSES = 8
 _HOW = {
     "same_name": "same name",
     "parameters": "same but for parameters",
@@ -38,10 +44,12 @@ def summary(comparison: Comparison) -> str:
         return f"{name}: {main.why}. The table normalised holds each against its own ceilings."
     interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
     time = f"{e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, speed-up x {e.speedup:.3f}{interval}"
-    if main.work.answer == "no":
-        return f"{name}: not like for like. {time} in time, but {main.work.why}. {_per_unit(main)}"
-    if main.work.answer == "yes":
-        return f"{name}: {main.verdict}, {time}; {main.why}. Same work: {main.work.why}."
+    if main.work.answer in DIFFERENT:
+        surely = "" if main.work.answer == "no" else "probably "
+        return f"{name}: {surely}not like for like. {time} in time, but {main.work.why}. {_per_unit(main)}"
+    if main.work.answer in ("yes", "probably"):
+        said = "Same work" if main.work.answer == "yes" else "Probably the same work"
+        return f"{name}: {main.verdict}, {time}; {main.why}. {said}: {main.work.why}."
     text = f"{name}: {main.verdict} by time alone, {time}; {main.why}. Whether both did the same work is unknown: "
     return f"{text}{main.work.why}. {_per_unit(main)}".rstrip()
 
@@ -52,7 +60,7 @@ def series_summary(steps: Sequence[Comparison]) -> str:
     if not timed:
         return "No kernel of the baseline has a timed counterpart."
     words = [
-        f"{name} x {speedup:.3f} ({'not like for like' if p.work.answer == 'no' else p.verdict})"
+        f"{name} x {speedup:.3f} ({'not like for like' if p.work.answer in DIFFERENT else p.verdict})"
         for name, p, speedup, alike in timed
         if alike
     ]
@@ -80,8 +88,8 @@ def notes(comparison: Comparison) -> list[Note]:
         notes.append(
             Note(
                 "terms_add_up",
-                "explanation: the ms of the terms add up to the change of the total time; terms without counters in "
-                "both workloads are left out and stay in the last one.",
+                "explanation: the ms of the terms add up to the change of the mean time of a launch (total: of all); "
+                "terms without counters in both workloads are left out and stay in the last one.",
             )
         )
     manifests = [before.workload.manifest, after.workload.manifest]
@@ -101,7 +109,7 @@ def series_notes(steps: Sequence[Comparison]) -> list[Note]:
         if c.other_gpu:
             notes.append(Note("other_gpu", f"{name}: {c.other_gpu}; its times are not compared."))
         for pair in c.pairs:
-            if pair.work.answer == "no":
+            if pair.work.answer in DIFFERENT:
                 text = f"{name}: not like for like, {pair.work.why}. {_per_unit(pair)}"
                 notes.append(Note("not_like_for_like", text))
             if risen := _risen(pair):
@@ -125,7 +133,7 @@ def _per_unit(compared: Compared) -> str:
     if not ratios:
         return ""
     more = f"; {', '.join(ratios[1:3])}" if len(ratios) > 1 else ""
-    if compared.work.answer != "no":
+    if compared.work.answer not in DIFFERENT:
         return f"By unit: {ratios[0]}{more}."
     judged = "slower" if next(iter(compared.per_unit.values())) < 1 else "faster"
     return f"Per unit of work the candidate is {judged}: {ratios[0]}{more}."
@@ -142,7 +150,7 @@ def _risen(compared: Compared) -> Note | None:
     if amounts is None or not before or not after:
         return None
     more, faster = amounts[1] / amounts[0], before / after
-    if more < _TRAFFIC or compared.work.answer == "no" or more * faster <= 1:
+    if more < _TRAFFIC or compared.work.answer in DIFFERENT or more * faster <= 1:
         return None
     return Note(
         "traffic_rose",
@@ -157,11 +165,18 @@ def _launches(compared: Compared) -> Note | None:
     lost = sum(k.launches - k.timed for side in sides for k in side.kernels)
     words = []
     if before != after and compared.effect is not None:
-        basis = "whole profiles are" if compared.rounds == (1, 1) else "one launch is"
-        words.append(f"launched {before} and {after} times; {basis} compared")
+        words.append(f"launched {before} and {after} times; {_basis(compared)} compared")
     if lost:
         words.append(f"{lost} launches have no usable time and are left out")
     return Note("launches", f"{short(compared.pair.label)}: {'; '.join(words)}.") if words else None
+
+
+def _basis(compared: Compared) -> str:
+    if compared.in_total:
+        return "whole profiles are"
+    if compared.pair.how != "group":
+        return "one launch is"
+    return f"{compared.rounds[0]} and {compared.rounds[1]} rounds of all kernels of the group are"
 
 
 def _doubted(compared: Compared) -> Note | None:
@@ -210,6 +225,21 @@ def _whole(comparison: Comparison) -> Note | None:
         return None
     text = f"All kernels together: {before / 1e6:.4g} ms -> {after / 1e6:.4g} ms, x {before / after:.3f}."
     return Note("all_kernels", text)
+
+
+def causes(compared: Compared, changed: Sequence[Change]) -> list[str]:
+    """What changed with the time besides the work: the launch, the carve-out, the clock, hit rates of caches."""
+    told, moved = [], traffic(compared)
+    kept = compared.verdict == "improved" and moved is not None and moved[1] <= moved[0] * _TRAFFIC
+    for d in compared.launched:
+        if d.quantity == "clock" and abs(int(d.after) / int(d.before) - 1) < _CLOCK:
+            continue
+        told.append(f"{d.quantity} {d.before} -> {d.after}" + (f" {d.unit}" if d.unit else ""))
+    for change in (c for c in changed if c.before.name.endswith(_HIT_RATE)):
+        before, after = change.before.value or 0.0, change.after.value or 0.0
+        why = " (repeated reads went away: no more bytes of HBM traffic)" if after < before and kept else ""
+        told.append(f"{change.before.name} {before:.3g} -> {after:.3g} %{why}")
+    return told[:_CAUSES]
 
 
 def traffic(compared: Compared) -> tuple[float, float] | None:

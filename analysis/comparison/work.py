@@ -1,4 +1,4 @@
-"""Whether two versions did the same work, from the quantities that both have."""
+"""What two versions of a kernel did, as the quantities that both profiles hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..engine.sums import Collected, KernelWork, Page, collect
 from ..workload import Selection, Workload
 from .time import Kernel
 
-Role = Literal["operations", "flop", "iop", "launch", "instructions", "asked", "moved", "reuse"]
+Role = Literal["operations", "flop", "iop", "launch", "instructions", "asked", "written", "moved", "reuse", "setting"]
 _LEVELS = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "lds_bytes_moved"}
 
 
@@ -132,25 +132,6 @@ def level_title(level: str) -> str:
     return _LEVELS[level]
 
 
-Answer = Literal["yes", "no", "unknown"]
-SAME = 0.05
-"""Relative difference up to which counts are the same: compilers contract, boundaries move."""
-OTHER = 0.2
-"""Relative difference from which on counts are not the same work."""
-_UNITS = (
-    "flop",
-    "global_bytes_asked",
-    "hbm_bytes",
-    "l2_sectors",
-    "l2_requests",
-    "memory_requests",
-    "vl1d_requests",
-    "vector_memory_instructions",
-    "instructions",
-)
-"""What time is held against, the most telling first."""
-
-
 @dataclass(frozen=True)
 class Quantity:
     """One quantity of a round before and after; ``ratio`` is after / before, None where nothing was done before."""
@@ -164,62 +145,21 @@ class Quantity:
     def ratio(self) -> float | None:
         return self.after / self.before if self.before else None
 
-
-@dataclass(frozen=True)
-class SameWork:
-    """Whether the work was the same, why, and the quantities that tell, the most telling first."""
-
-    answer: Answer
-    why: str
-    evidence: list[Quantity]
-
-    def units(self) -> list[Quantity]:
-        """The quantities that time can be held against: not zero on either side, the most telling first."""
-        fit = {e.quantity: e for e in self.evidence if e.before > 0 and e.after > 0}
-        return [fit[name] for name in _UNITS if name in fit]
+    @property
+    def title(self) -> str:
+        """The quantity in words."""
+        return self.quantity.replace("_", " ")
 
 
-def judge(target: str, before: Side, after: Side) -> SameWork:
-    """Compare what both sides did in a round.
-
-    Floating-point operations decide where any were counted: tiling, caching and other launch shapes leave them as they
-    are; a difference could also be operations of a type that was not counted. Without them the bytes or requests that
-    threads ask of memory decide, before any cache; these also fall where registers or LDS serve values again, so a fall
-    is other work only where the traffic to HBM falls as well, and unknown where LDS use has grown. HBM traffic alone
-    decides nothing: better caching lowers it.
-    """
-    evidence = _evidence(target, before, after)
-    named = {e.quantity: e for e in evidence}
-    flop, kinds = named.get("flop"), [e for e in evidence if e.role == "flop"]
-    asked = [e for e in evidence if e.role == "asked" and e.before and e.after]
-    reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in evidence)
-    requests = _by_requests(asked, named.get("hbm_bytes"), reuse) if asked else None
-    if flop:
-        answer, why = _by_operations(flop, kinds)
-        lost = _not_counted(target, before, after) if answer == "no" else []
-        if lost and not (requests and requests[0] == "no"):
-            return SameWork(
-                "unknown", f"{_times(flop.ratio)} of those counted, but not counted: {', '.join(lost)}", evidence
-            )
-        return SameWork(answer, why, evidence)
-    if requests:
-        return SameWork(*requests, evidence)
-    if not evidence:
-        return SameWork("unknown", "no counter of work is in both profiles", evidence)
-    counted = ", ".join(e.quantity for e in evidence[:4])
-    if "instructions" in named and all(e.ratio is not None and abs(e.ratio - 1) <= SAME for e in evidence):
-        return SameWork("yes", f"all that was counted agrees to {SAME:.0%}: {counted}", evidence)
-    return SameWork("unknown", f"neither operations nor requests were counted in both, only {counted}", evidence)
-
-
-def _evidence(target: str, before: Side, after: Side) -> list[Quantity]:
+def evidence(target: str, before: Side, after: Side) -> list[Quantity]:
     """The quantities that both sides counted, the most telling first."""
     both = [o for o in operations(target) if _counted(o, before, after)]
     floats = [o.name for o in both if o.kind == "flop"]
     stated: list[tuple[str, Role, list[str]]] = [("flop", "operations", floats)] if floats else []
     stated += [(o.name, "flop" if o.kind == "flop" else "iop", [o.name]) for o in both]
     roles = known(target).roles
-    stated += [(name, role, [name]) for name, role in roles.items() if role == "asked"]
+    first: tuple[Role, ...] = ("asked", "written")
+    stated += [(name, role, [name]) for wanted in first for name, role in roles.items() if role == wanted]
     stated.append((level_title("hbm"), "moved", ["hbm"]))
     others: tuple[Role, ...] = ("moved", "instructions", "launch", "reuse")
     stated += [(name, role, [name]) for wanted in others for name, role in roles.items() if role == wanted]
@@ -237,43 +177,7 @@ def _counted(operation: Operation, before: Side, after: Side) -> bool:
     return bool(sure) and before.amount(operation.name) is not None and after.amount(operation.name) is not None
 
 
-def _not_counted(target: str, before: Side, after: Side) -> list[str]:
+def not_counted(target: str, before: Side, after: Side) -> list[str]:
     """The types of floating-point operations that one of the sides did not count."""
     kinds = [o for o in operations(target) if o.kind == "flop" and not o.optional]
     return [o.name for o in kinds if before.amount(o.name) is None or after.amount(o.name) is None]
-
-
-def _by_operations(flop: Quantity, kinds: list[Quantity]) -> tuple[Answer, str]:
-    ratio = flop.ratio
-    if ratio is None or not 1 - OTHER <= ratio <= 1 + OTHER:
-        done = f"{_times(ratio)} floating-point operations"
-        return "no", f"{done}: less was done, or it was computed another way; check the results"
-    if abs(ratio - 1) > SAME:
-        return "unknown", f"floating-point operations differ by {ratio - 1:+.1%}: boundaries, or another algorithm"
-    total = max(flop.before, flop.after)
-    moved = [e.quantity for e in kinds if abs(e.after - e.before) > SAME * total]
-    if moved:
-        return "unknown", f"as many operations of other types ({', '.join(moved)}): check the accuracy of the results"
-    return "yes", f"floating-point operations agree to {abs(ratio - 1):.1%}"
-
-
-def _by_requests(asked: list[Quantity], hbm: Quantity | None, reuse: bool) -> tuple[Answer, str]:
-    best = asked[0]
-    ratio, name = best.after / best.before, best.quantity.replace("_", " ")
-    if abs(ratio - 1) <= SAME:
-        return "yes", f"{name} agree to {abs(ratio - 1):.1%} and no floating-point operations were counted"
-    apart = not 1 - OTHER <= ratio <= 1 + OTHER
-    drained = hbm is not None and hbm.ratio is not None and not 1 - OTHER <= hbm.ratio <= 1 + OTHER
-    alike = drained and hbm is not None and hbm.ratio is not None and (hbm.ratio < 1) == (ratio < 1)
-    if apart and alike and hbm is not None and not reuse:
-        return "no", f"{_times(ratio)} {name} and {_times(hbm.ratio)} bytes of HBM traffic: another amount of data"
-    why = "values may be served again from registers or LDS" if ratio < 1 else "accesses may be narrower or repeated"
-    return "unknown", f"{_times(ratio)} {name}, and no floating-point operations were counted to decide: {why}"
-
-
-def _times(ratio: float | None) -> str:
-    if ratio is None:
-        return "newly many"
-    if ratio == 0:
-        return "no more"
-    return f"{1 / ratio:.3g} times fewer" if ratio < 1 else f"{ratio:.3g} times as many"

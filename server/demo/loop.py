@@ -19,6 +19,7 @@ LEAST_GAIN, PATIENCE = 1.03, 2
 """The loop ends after this many rounds in a row that gained less."""
 _WORK = {
     "no": "it does other work, so its time says nothing",
+    "probably_not": "it probably does other work, so its time says nothing",
     "unknown": "whether it does the same work is not known: counters are missing",
 }
 
@@ -62,8 +63,8 @@ class Outcome:
 
     @property
     def better(self) -> bool:
-        """Faster beyond noise, and known to do the same work."""
-        return self.verdict == "improved" and self.same_work == "yes"
+        """Faster beyond noise, and doing the same work as far as counters tell."""
+        return self.verdict == "improved" and self.same_work in ("yes", "probably")
 
     @property
     def gains(self) -> bool:

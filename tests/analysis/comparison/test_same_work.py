@@ -16,13 +16,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("work"))
 
 
-def pair(store: Store, before: dict[str, float], after: dict[str, float], **launch: int) -> Compared:
+def pair(
+    store: Store, before: dict[str, float], after: dict[str, float], checked: bool | None = None, **launch: int
+) -> Compared:
     """A kernel at 2 ms, then at 1 ms, six launches each; ``launch`` are launch columns of the second."""
     made = [
         workload(store, launches("k", [2e6] * 6, **before)),
         workload(store, [row | launch for row in launches("k", [1e6] * 6, **after)]),
     ]
-    return compare(*(Workload(store, m) for m in made)).pairs[0]
+    return compare(*(Workload(store, m) for m in made), checked=checked).pairs[0]
 
 
 def times(counters: dict[str, float], factor: float) -> dict[str, float]:
@@ -35,11 +37,13 @@ def test_equal_operations_are_the_same_work_whatever_happens_to_the_traffic(stor
     assert found.per_unit["flop"] == pytest.approx(2) and found.per_unit["hbm_bytes"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("factor", [1 / 64, 0.7, 1.5])
-def test_other_amounts_of_operations_are_other_work_and_the_verdict_is_withheld(store: Store, factor: float) -> None:
+@pytest.mark.parametrize(("factor", "answer"), [(1 / 64, "no"), (0.7, "no"), (1.5, "probably_not")])
+def test_other_amounts_of_operations_are_other_work_and_the_verdict_is_withheld(
+    store: Store, factor: float, answer: str
+) -> None:
     found = pair(store, flop(1e10), flop(1e10 * factor))
-    assert (found.work.answer, found.verdict) == ("no", "inconclusive")
-    assert found.why.startswith("not like for like")
+    assert (found.work.answer, found.verdict) == (answer, "inconclusive")
+    assert "not like for like" in found.why
     assert found.effect is not None and found.effect.verdict == "improved", "the time itself did change"
     assert next(iter(found.per_unit.items())) == ("flop", pytest.approx(2 * factor))
 
@@ -83,8 +87,37 @@ def test_fewer_requests_with_more_lds_may_be_reuse(store: Store) -> None:
     assert "LDS" in found.work.why
 
 
-def test_fewer_requests_for_as_much_data_are_not_decided(store: Store) -> None:
-    assert pair(store, REQUESTS | traffic(4), times(REQUESTS, 1 / 4) | traffic(4)).work.answer == "unknown"
+def test_fewer_requests_for_as_much_data_are_probably_the_same_work(store: Store) -> None:
+    assert pair(store, REQUESTS | traffic(4), times(REQUESTS, 1 / 4) | traffic(4)).work.answer == "probably"
+
+
+def test_the_extra_adds_of_a_reduction_are_no_other_work_for_the_same_data(store: Store) -> None:
+    asked = flop(1e10) | REQUESTS | traffic(4)
+    found = pair(store, asked, flop(1.6e10) | times(REQUESTS, 1.03) | traffic(3))
+    assert (found.work.answer, found.verdict) == ("probably", "improved") and "partial results" in found.work.why
+    a_tenth = pair(store, asked, flop(1.097e10) | times(REQUESTS, 1.03) | traffic(4))
+    assert (a_tenth.work.answer, a_tenth.verdict) == ("probably", "improved")
+    twice = pair(store, asked, flop(2.4e10) | REQUESTS | traffic(4))
+    assert (twice.work.answer, twice.verdict) == ("probably_not", "inconclusive")
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.6, 4.0])
+def test_a_check_that_passed_leaves_other_operations_a_speed_up(store: Store, factor: float) -> None:
+    found = pair(store, flop(1e10), flop(1e10 * factor), checked=True)
+    assert (found.work.answer, found.verdict) == ("probably", "improved") and "check passed" in found.work.why
+
+
+def test_a_check_that_passed_does_not_hide_a_smaller_problem(store: Store) -> None:
+    found = pair(
+        store, flop(1e10) | REQUESTS | traffic(4), flop(1e9) | times(REQUESTS, 0.1) | traffic(0.4), checked=True
+    )
+    assert (found.work.answer, found.verdict) == ("probably_not", "inconclusive")
+    assert "another amount of data" in found.work.why
+
+
+def test_a_check_that_failed_leaves_no_speed_up_whatever_the_counters_say(store: Store) -> None:
+    found = pair(store, flop(1e10), flop(1e10), checked=False)
+    assert (found.work.answer, found.verdict) == ("no", "inconclusive") and "failed" in found.work.why
 
 
 def test_traffic_alone_decides_nothing_and_nothing_counted_is_unknown(store: Store) -> None:

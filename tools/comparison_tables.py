@@ -1,0 +1,312 @@
+"""The tables of compare_workloads: pairs, groups, work, launches, what the change of time consists of, series."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from ..analysis.comparison.compare import Compared, Comparison, Version
+from ..analysis.comparison.explain import Change, Changes, changes, least_times
+from ..analysis.comparison.words import brief, how, short, traffic
+from ..analysis.comparison.work import Side
+from ..analysis.doubts import TIME
+from .results import Table, table_of
+
+_ONLY = 8
+_WORK = 6
+_METRICS = {"summary": 6, "full": 20}
+_MEMBERS = 20
+_FIGURES = 6
+_NORMALISED = 2
+_WorkRow = namedtuple("_WorkRow", "kernel quantity baseline candidate ratio speedup_per_unit status")
+_LaunchRow = namedtuple("_LaunchRow", "kernel quantity baseline candidate unit")
+_TermRow = namedtuple("_TermRow", "kernel term baseline candidate unit time_factor delta_ms total_delta_ms status")
+_FigureRow = namedtuple("_FigureRow", "kernel figure baseline candidate unit")
+_MetricRow = namedtuple("_MetricRow", "kernel metric baseline candidate unit better status reason")
+_MemberRow = namedtuple("_MemberRow", "group side kernel launches per_round round_ms total_ms")
+"""The rows of the tables, by their columns."""
+Detail = Literal["summary", "full"]
+
+
+class _KernelRow(NamedTuple):
+    """A pair; ``*_ms`` are those of a launch, of a group those of a round, and ``*_total_ms`` those of all launches."""
+
+    kernel: str
+    match: str
+    share_pct: float | None
+    baseline_ms: float | None
+    candidate_ms: float | None
+    baseline_total_ms: float | None
+    candidate_total_ms: float | None
+    speedup: float | None
+    low: float | None
+    high: float | None
+    noise_pct: float | None
+    at_most_pct: float | None
+    n: str | None
+    verdict: str
+    same_work: str
+    per_work: float | None
+    per: str | None
+    status: str
+    reason: str | None
+
+
+class _StepRow(NamedTuple):
+    workload: str
+    kernel: str
+    ms: float | None = None
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    verdict: str = "baseline"
+    same_work: str | None = None
+    step_speedup: float | None = None
+    hbm_bytes: float | None = None
+    hbm_gbs: float | None = None
+    pct_of_peak: float | None = None
+    traffic_ratio: float | None = None
+    bandwidth_ratio: float | None = None
+
+
+def of_kernels(comparison: Comparison) -> Table:
+    """One row a pair: time of a launch (of a group: of a round) and of all, speed-up with interval, verdict."""
+    rows = [_kernel(pair, comparison.other_gpu is not None) for pair in comparison.pairs]
+    units = dict.fromkeys((n for n in _KernelRow._fields if n.endswith("_ms")), "ms")
+    units |= dict.fromkeys((n for n in _KernelRow._fields if n.endswith("_pct")), "%")
+    total = len(comparison.matching.pairs)
+    return table_of(_KernelRow, rows, units).model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+
+
+def _kernel(compared: Compared, other_gpu: bool) -> _KernelRow:
+    """The row of a pair; between different GPUs without the ratio of times."""
+    effect = compared.effect
+    judged = None if other_gpu else effect
+    per = next(iter(compared.per_unit), None) if compared.work.answer != "yes" else None
+    each = effect if not compared.in_total else None
+    return _KernelRow(
+        kernel=short(compared.pair.label),
+        match=how(compared.pair),
+        share_pct=_rounded(100 * compared.share),
+        baseline_ms=_rounded(each.baseline_ns / 1e6) if each else None,
+        candidate_ms=_rounded(each.candidate_ns / 1e6) if each else None,
+        baseline_total_ms=_total_ms(compared.before),
+        candidate_total_ms=_total_ms(compared.after),
+        speedup=_rounded(judged.speedup) if judged else None,
+        low=_rounded(judged.low) if judged else None,
+        high=_rounded(judged.high) if judged else None,
+        noise_pct=_rounded(100 * judged.floor) if judged else None,
+        at_most_pct=_rounded(100 * judged.at_most) if judged and judged.at_most is not None else None,
+        n=", ".join(map(str, dict.fromkeys(effect.n))) if effect else None,
+        verdict=compared.verdict,
+        same_work=compared.work.answer,
+        per_work=_rounded(compared.per_unit[per]) if per else None,
+        per=per,
+        status=_status(compared.doubt is not None),
+        reason=compared.doubt.text if compared.doubt else None,
+    )
+
+
+def _total_ms(side: Side) -> float | None:
+    return _rounded(side.time_ns * side.rounds / 1e6) if side.time_ns else None
+
+
+def of_groups(comparison: Comparison) -> Table | None:
+    """Which kernels a group matched on each side, their launches in all and in a round, and the sums."""
+    rows: list[_MemberRow] = []
+    for compared in (c for c in comparison.pairs if c.pair.how == "group"):
+        for word, side in (("baseline", compared.before), ("candidate", compared.after)):
+            members = sorted(side.kernels, key=lambda k: -k.total_ns)
+            told = [(short(k.name), k.timed, k.total_ns) for k in members[:_MEMBERS]]
+            told.append((f"sum of {len(members)}", sum(k.timed for k in members), sum(k.total_ns for k in members)))
+            for name, launches, total_ns in told:
+                times = _rounded(total_ns / side.rounds / 1e6), _rounded(total_ns / 1e6)
+                rows.append(
+                    _MemberRow(compared.pair.label, word, name, launches, _rounded(launches / side.rounds), *times)
+                )
+    return table_of(_MemberRow, rows, {"round_ms": "ms", "total_ms": "ms"}) if rows else None
+
+
+def of_work(pairs: Sequence[Compared], detail: Detail) -> Table | None:
+    """The quantities that tell whether the work was the same, in one round of launches, the most telling first."""
+    rows = [
+        _WorkRow(
+            kernel=brief(compared.pair),
+            quantity=q.quantity,
+            baseline=_rounded(q.before),
+            candidate=_rounded(q.after),
+            ratio=_rounded(q.ratio),
+            speedup_per_unit=_rounded(compared.per_unit.get(q.quantity)),
+            status=_status(q.quantity in compared.doubts),
+        )
+        for compared in pairs
+        for q in compared.work.evidence[: None if detail == "full" else _WORK]
+    ]
+    return table_of(_WorkRow, rows) if rows else None
+
+
+def of_launches(pairs: Sequence[Compared]) -> Table | None:
+    """How the launches differ, and their clocks."""
+    rows = [
+        _LaunchRow(brief(compared.pair), d.quantity, d.before, d.after, d.unit)
+        for compared in pairs
+        for d in compared.launched
+    ]
+    return table_of(_LaunchRow, rows) if rows else None
+
+
+def of_terms(pairs: Sequence[Compared]) -> Table | None:
+    """Terms whose ms add up to the change of the time of a launch, and of all launches, and the factor of each."""
+    rows = []
+    for compared in (c for c in pairs if c.terms):
+        name, rounds = brief(compared.pair), compared.rounds
+        each = rounds[0] if rounds[0] == rounds[1] else None
+        for t in compared.terms:
+            values = _rounded_pair(t.before, t.after)
+            status = _status(t.quantity in compared.doubts if t.quantity else bool(compared.doubts))
+            factor = _rounded(t.factor)
+            rows.append(_TermRow(name, t.name, *values, t.unit or None, factor, *_delta_ms(t.delta_ns, each), status))
+        total, before = sum(t.delta_ns for t in compared.terms), compared.before.time_ns * compared.before.rounds
+        factor, status = _rounded(1 + total / before), _status(TIME in compared.doubts)
+        rows.append(_TermRow(name, "sum", None, None, None, factor, *_delta_ms(total, each), status))
+    return table_of(_TermRow, rows, {"delta_ms": "ms", "total_delta_ms": "ms"}) if rows else None
+
+
+def _delta_ms(total_ns: float, launches: int | None) -> tuple[float | None, float]:
+    """A change of the time of a launch, where both sides have as many, and of all."""
+    return (total_ns / launches / 1e6 if launches else None), total_ns / 1e6
+
+
+def of_shares(comparison: Comparison) -> Table:
+    """Different GPUs: the least time on each one's own theoretical ceilings as a share of its time, and CU-cycles."""
+    rows = []
+    for compared in comparison.pairs[:_NORMALISED]:
+        name = brief(compared.pair)
+        first, second = _own_shares(compared.before, comparison.before), _own_shares(compared.after, comparison.after)
+        for resource in (r for r in first if r in second and max(first[r], second[r]) > 0):
+            values = _rounded_pair(first[resource], second[resource])
+            rows.append(_FigureRow(name, resource, *values, "% of own ceiling"))
+        cycles = _all_cycles(compared.before, comparison.before), _all_cycles(compared.after, comparison.after)
+        if None not in cycles:
+            rows.append(_FigureRow(name, "cycles of all units", *_rounded_pair(*cycles), "CU x cycles"))
+    return table_of(_FigureRow, rows)
+
+
+def _own_shares(side: Side, version: Version) -> dict[str, float]:
+    """Resource -> its least time in percent of the time taken."""
+    if version.ceilings is None or not side.time_ns:
+        return {}
+    least = least_times(side, version.workload.arch, version.ceilings)
+    return {name: 100 * t.time_ns / side.time_ns for name, t in least.items()}
+
+
+def _all_cycles(side: Side, version: Version) -> float | None:
+    """The cycles of a round on all units."""
+    cycles = side.amount("clock.of")
+    units = version.workload.facts.get("cu_per_gpu") if version.workload.arch else None
+    return cycles * units if cycles and units else None
+
+
+def changed_metrics(comparison: Comparison, pairs: Sequence[Compared]) -> list[tuple[Compared, Changes]]:
+    """What changed of each pair of single kernels."""
+    before, after, other_gpu = comparison.before.workload, comparison.after.workload, comparison.other_gpu is not None
+    single = [c for c in pairs if len(c.pair.before) == len(c.pair.after) == 1]
+    return [(c, changes(before, c.pair.before[0], after, c.pair.after[0], other_gpu)) for c in single]
+
+
+def of_metrics(found: Sequence[tuple[Compared, Changes]], other_gpu: bool, detail: Detail) -> Table | None:
+    """The metrics that changed most; better and worse are said where the time says so too."""
+    rows = [
+        _metric(compared, change, other_gpu) for compared, told in found for change in told.changed[: _METRICS[detail]]
+    ]
+    return table_of(_MetricRow, rows) if rows else None
+
+
+def _metric(compared: Compared, change: Change, other_gpu: bool) -> _MetricRow:
+    before, after = change.before, change.after
+    values = before.value, after.value
+    unit = before.unit if before.unit == after.unit else f"{before.unit} / {after.unit}"
+    if other_gpu and before.pct_of_peak is not None and unit != "%":
+        values, unit = (before.pct_of_peak, after.pct_of_peak), "% of own peak"
+    good = change.better(compared.verdict)
+    better = None if good is None else "yes" if good else "no"
+    doubt = change.doubt
+    status, reason = _status(doubt is not None), doubt and doubt.text
+    return _MetricRow(brief(compared.pair), before.name, *_rounded_pair(*values), unit, better, status, reason)
+
+
+def of_series(steps: Sequence[Comparison]) -> Table:
+    """One row a step and pair: against the baseline and against the step before, with HBM traffic and bandwidth."""
+    rows: list[_StepRow] = []
+    last: dict[str, float] = {}
+    for place, comparison in enumerate(steps):
+        for compared in comparison.pairs:
+            label = compared.pair.label if compared.pair.how == "group" else compared.pair.before[0]
+            effect = compared.effect
+            if place == 0:
+                rows.append(_first_step(comparison, compared, label))
+                last[label] = effect.baseline_ns if effect else 0.0
+            rows.append(_step(comparison, compared, label, last.get(label)))
+            last[label] = effect.candidate_ns if effect else 0.0
+    units = {"ms": "ms", "hbm_bytes": "bytes", "hbm_gbs": "GB/s", "pct_of_peak": "%"}
+    return table_of(_StepRow, rows, units)
+
+
+def _first_step(comparison: Comparison, compared: Compared, label: str) -> _StepRow:
+    row = _StepRow(comparison.before.name, short(label))
+    if effect := compared.effect:
+        row = row._replace(ms=effect.baseline_ns / 1e6, speedup=1.0)
+    amounts = traffic(compared)
+    return _with_bandwidth(row, comparison.before, compared.before, amounts and amounts[0])
+
+
+def _step(comparison: Comparison, compared: Compared, label: str, last: float | None) -> _StepRow:
+    effect, pair = compared.effect, compared.pair
+    row = _StepRow(
+        comparison.after.name,
+        short(label if pair.how in ("group", "same_name") else pair.after[0]),
+        ms=effect.candidate_ns / 1e6 if effect else None,
+        verdict=compared.verdict,
+        same_work=compared.work.answer,
+    )
+    if effect and comparison.other_gpu is None:
+        row = row._replace(
+            speedup=_rounded(effect.speedup),
+            low=_rounded(effect.low),
+            high=_rounded(effect.high),
+            step_speedup=_rounded(last / effect.candidate_ns) if last else None,
+        )
+    amounts = traffic(compared)
+    if amounts and compared.after.time_ns:
+        more = amounts[1] / amounts[0]
+        bandwidth = more * compared.before.time_ns / compared.after.time_ns
+        row = row._replace(traffic_ratio=_rounded(more), bandwidth_ratio=_rounded(bandwidth))
+    return _with_bandwidth(row, comparison.after, compared.after, amounts and amounts[1])
+
+
+def _with_bandwidth(row: _StepRow, version: Version, side: Side, amount: float | None) -> _StepRow:
+    if not amount or not side.time_ns:
+        return row
+    peak, rate = version.ceilings.value("hbm.bw") if version.ceilings else None, amount / side.time_ns
+    share = _rounded(100 * rate / peak) if peak else None
+    return row._replace(hbm_bytes=_rounded(amount), hbm_gbs=_rounded(rate), pct_of_peak=share)
+
+
+def few_names(names: Sequence[str]) -> list[str]:
+    """The first names of a list, and how many follow."""
+    more = [f"and {len(names) - _ONLY} more"] if len(names) > _ONLY else []
+    return [short(n) for n in names[:_ONLY]] + more
+
+
+def _status(doubted: bool) -> str:
+    return "suspect" if doubted else "ok"
+
+
+def _rounded(value: float | None) -> float | None:
+    """A value with the digits that an answer needs."""
+    return None if value is None else float(f"{value:.{_FIGURES}g}")
+
+
+def _rounded_pair(before: float | None, after: float | None) -> tuple[float | None, float | None]:
+    return _rounded(before), _rounded(after)
