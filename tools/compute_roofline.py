@@ -18,6 +18,7 @@ from ..analysis.rooflines.flop import FlopRoofline, Point, Rate, flop
 from ..analysis.rooflines.inputs import Asked, RooflineInputs, prepare
 from ..analysis.rooflines.instruction import InstructionPoint, InstructionRoofline, Wall, instruction
 from ..analysis.rooflines.limits import KernelLimits
+from ..analysis.rooflines.loads import line
 from ..analysis.rooflines.notes import Roofline, notes
 from ..analysis.store import Store
 from ..analysis.workload import Workload
@@ -128,13 +129,14 @@ def _pipes(limits: Sequence[KernelLimits]) -> Table:
     pipes = [name for name in _PIPES if name not in _MORE_PIPES or any(name in one.shares for one in limits)]
     columns: dict[str, str | None] = {"rank": None, "dispatch": None, "time_ns": "ns", "attainable_time_ns": "ns"}
     columns |= {f"{name}_pct": "%" for name in pipes} | {f"{name}_busy_pct": "%" for name in units}
-    columns |= dict.fromkeys(("bound", "limiter", "why", "status", "reason"))
+    columns |= dict.fromkeys(("loads", "bound", "limiter", "why", "status", "reason"))
     rows = []
     for rank, one in enumerate(limits, 1):
         shares = {name: one.shares[name].value if name in one.shares else None for name in pipes}
         most = max((s for s in shares.values() if s is not None), default=None)
         attainable = most * one.time_ns if most is not None and one.time_ns is not None else None
         row = {**vars(one), "rank": rank, "attainable_time_ns": attainable}
+        row["loads"] = line(one.loads)
         row |= {"status": "suspect" if one.doubted else "ok", "reason": _why_doubted(one)}
         row |= {f"{name}_pct": _pct(share) for name, share in shares.items()}
         row |= {f"{name}_busy_pct": _pct(one.busy.get(name)) for name in units}

@@ -65,7 +65,11 @@ def diagnose_bottleneck(
 
 def _rounded(diagnosis: Diagnosis) -> Diagnosis:
     """With as many digits as an answer needs."""
-    verdict = replace(diagnosis.verdict, speedup_bound=_three_digits(diagnosis.verdict.speedup_bound))
+    verdict = replace(
+        diagnosis.verdict,
+        speedup_bound=_three_digits(diagnosis.verdict.speedup_bound),
+        program_bound=_three_digits(diagnosis.verdict.program_bound),
+    )
     findings = [
         replace(f, severity=round(f.severity, 1), speedup_bound=_three_digits(f.speedup_bound))
         for f in diagnosis.findings
@@ -90,8 +94,11 @@ def _with_tried(diagnosis: Diagnosis, log: Sequence[experiments.Entry]) -> Diagn
 
 
 def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
-    """A summary: evidence and advice of the verdict; of the first kernel's other findings the evidence too."""
-    leading = [replace(f, evidence=_met(f), advice=f.advice[:_ADVICE]) for f in diagnosis.findings[:1]]
+    """A summary: evidence and advice of the verdict, of the first kernel with SQL and the evidence of its other findings."""
+    leading = [
+        replace(f, evidence=_met(f) if first else _without_sql(_met(f)), advice=f.advice[:_ADVICE])
+        for f in diagnosis.findings[:1]
+    ]
     others = [
         replace(
             f,
@@ -99,6 +106,7 @@ def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
             contradicting=_without_sql(f.contradicting),
             advice=f.advice[:1],
             falsify=None,
+            then=None,
         )
         for f in diagnosis.findings[1:]
     ]
@@ -115,8 +123,9 @@ def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
 
 def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int) -> list[str]:
     notes = [
-        "speedup_bound is an upper bound for the same work: pipes and memory levels overlap perfectly and run at their "
-        "ceilings. 1 means at the ceiling: only less work helps. evidence.sql runs in query_counters."
+        "speedup_bound is an upper bound for this version's own work and traffic (everything overlaps and runs at its "
+        "ceiling); a version that moves less can go beyond it. 1 means at the ceiling: only less work helps. "
+        "program_bound is what it makes of all kernels' time. evidence.sql runs in query_counters."
     ]
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < score.CONFIDENT]:
         notes.append(

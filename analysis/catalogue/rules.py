@@ -13,7 +13,16 @@ from . import files, metrics, targets
 from .files import Strict
 from .formula import compares_quantities, paths, trees
 
+Bound = Literal["memory", "compute", "latency", "unknown"]
+"""What kind of limit a kernel has."""
 PEAK, FACT = "pct_of_peak.", "fact."
+BOUNDS: dict[str, Bound] = {
+    **dict.fromkeys(("hbm", "l2", "gl1", "vl1d", "lds", "fabric", "scratch", "atomics"), "memory"),
+    **dict.fromkeys(("valu", "issue", "sfu", "matrix", "salu", "divergence"), "compute"),
+    **dict.fromkeys(("dispatch", "occupancy", "latency", "barrier", "instruction_fetch"), "latency"),
+    "unknown": "unknown",
+}
+"""What kind of limit each subsystem is."""
 Kind = Literal["gate", "cause", "limit", "wait", "sign"]
 KINDS: tuple[Kind, ...] = ("gate", "cause", "limit", "wait", "sign")
 """A gate says that there is nothing to judge, and then stands alone; a cause explains a limit or a wait and goes before
@@ -68,9 +77,13 @@ class Rule(Strict):
 
 
 class Signal(Strict):
-    """A quantity that the rules share; ``on.<family>`` are the expressions that give it, best first."""
+    """A quantity that the rules share; ``on.<family>`` are the expressions that give it, best first.
+
+    ``label`` is what a unit is called whose load it is.
+    """
 
     name: str
+    label: str = ""
     unit: str
     title: str
     on: dict[str, list[str]]
@@ -135,6 +148,15 @@ def all_metrics(target: str) -> list[str]:
         names += [n for e in rule.expressions for n in paths(e)] + rule.claimed
     here = metrics.by_name(target)
     return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in names) if m in here]
+
+
+@cache
+def metrics_of_limits(target: str) -> list[str]:
+    """Every metric that the loads of units, and the rules that tell which of them is the limit, can read."""
+    every = [e for name, given in signals(target).items() if name.startswith("load.") for e in given]
+    every += [e for rule in rules(target) if rule.kind == "limit" for e in (rule.when, rule.severity)]
+    here = metrics.by_name(target)
+    return [m for m in dict.fromkeys(n.removeprefix(PEAK) for e in every for n in paths(e)) if m in here]
 
 
 def _known(target: str, names: list[str]) -> bool:

@@ -15,8 +15,10 @@ from ..catalogue import rules
 from ..catalogue.formula import first_usable, paths, thresholds
 from ..database import sql_literal
 from ..engine.evaluation import Status
+from ..engine.expressions import structures
 from ..notes import Reason
-from .figures import Case, structures
+from ..rooflines.loads import Load
+from .figures import Case
 
 _SHORT = 24
 """Names of kernels up to here stand in the SQL as they are; longer ones by a digest, as templates fill pages."""
@@ -52,6 +54,10 @@ def gather(case: Case, expressions: Sequence[str]) -> list[Evidence]:
 
 
 def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
+    load = case.loads.get(name)
+    if load is not None and load.pct is not None and _differs(load, case.values[name], threshold):
+        status: Status = load.status  # by counted work, which no row of the table metrics has
+        return Evidence(name, load.pct, "%", threshold, status, load.reason, None, _met(case.values[name], threshold))
     expression = _expression(case, name)
     read = [n for n in paths(expression) if not n.startswith(rules.FACT)]
     figures = [case.subject.figures[n.removeprefix(rules.PEAK)] for n in read]
@@ -71,6 +77,11 @@ def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
         sql=reproduce(case, expression),
         met=_met(case.values[name], threshold),
     )
+
+
+def _differs(load: Load, value: float | None, threshold: str | None) -> bool:
+    """Whether the unit's own counters alone do not tell its load, or not that it meets the threshold."""
+    return load.cycles_pct is None or _met(load.cycles_pct, threshold) != _met(value, threshold)
 
 
 def _met(value: float | None, threshold: str | None) -> bool | None:

@@ -8,46 +8,46 @@ from string import Formatter
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import paths
-from ..catalogue.rules import Advice, Rule
+from ..catalogue.rules import BOUNDS, Advice, Rule
+from ..engine.expressions import Values, evaluate
 from ..notes import Reason
 from ..planning.plan import plan
 from ..rooflines import limits
 from ..rooflines.inputs import Asked, prepare
+from ..rooflines.loads import label_of, line
 from ..workload import Workload
 from . import score
 from .evidence import Evidence, gather
-from .figures import Case, Subject, Values, evaluate, subjects, void
+from .figures import Case, Subject, subjects, void
 from .score import Weighed
 
-BOUNDS = {
-    **dict.fromkeys(("hbm", "l2", "vl1d", "lds", "fabric", "scratch", "atomics"), "memory"),
-    **dict.fromkeys(("valu", "sfu", "matrix", "salu", "divergence"), "compute"),
-    **dict.fromkeys(("dispatch", "occupancy", "latency", "barrier", "instruction_fetch"), "latency"),
-    "unknown": "unknown",
-}
-"""What kind of limit each subsystem is."""
 _MOST = 8
 """Metrics named in one request: more belongs into a preset."""
-_FLAT = 10_000
+_FLAT = 1_000_000
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What holds the kernel back first. Below a confidence of 0.5, missing counters may overturn it.
 
-    ``doubt`` is why the figures that decide it are not to be trusted, where a check doubts them.
+    ``speedup_bound`` is for this kernel alone, ``program_bound`` what it would make of the time of all kernels
+    together (Amdahl). Both are for the traffic that this version causes, which ``own_traffic`` states. ``doubt`` is why
+    the figures that decide are not to be trusted, where a check doubts them.
     """
 
     subsystem: str
     bound: str
     confidence: float
     speedup_bound: float | None
+    program_bound: float | None = None
+    own_traffic: str | None = None
     doubt: Reason | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What speaks for one subsystem; severity is 0 to 100. ``tried`` is what came of earlier changes of the kernel."""
+    """What speaks for one subsystem; severity is 0 to 100. ``then`` says what holds the kernel back next with the cause
+    gone, ``tried`` what came of earlier changes of the kernel."""
 
     subsystem: str
     severity: float
@@ -57,6 +57,7 @@ class Finding:
     contradicting: list[Evidence]
     advice: list[Advice]
     falsify: str | None
+    then: str | None = None
     tried: list[str] = field(default_factory=list)
 
 
@@ -79,6 +80,8 @@ class Diagnosis:
     rank: int
     number: str
     kernel: str
+    loads: str
+    """How much of what it sustains each unit is used, in one line: every word below is made from these figures."""
     share_pct: float | None
     launches: int
     verdict: Verdict
@@ -95,11 +98,16 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     """
     target = workload.arch
     kernels, total = subjects(workload, kernel, limit)
+    if not kernels:
+        return [], total
     stated = rules.rules(target)
     # A name alone is an expression, so that claims and evidence get the values of signals too.
     expressions = [n for rule in stated for e in rule.expressions for n in [*paths(e), e]]
-    values = evaluate(workload.cursor, target, kernels, [*expressions, *(n for rule in stated for n in rule.claimed)])
-    views, voids = _views(workload, kernels), void(workload.cursor, target, kernels, values)
+    names, views = [one.kernel for one in kernels], _views(workload, kernels)
+    loads = [{load.signal: load.certain for load in view.loads} if view else {} for view in map(views.get, names)]
+    inputs = [one.inputs for one in kernels]
+    values = evaluate(target, inputs, [*expressions, *(n for rule in stated for n in rule.claimed)], loads)
+    voids = void(target, kernels, values, loads)
     cases = [
         Case(workload.id, target, subject, of_kernel, empty, views.get(subject.kernel))
         for subject, of_kernel, empty in zip(kernels, values, voids, strict=True)
@@ -108,15 +116,14 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
 
 
 def _views(workload: Workload, subjects: list[Subject]) -> dict[str, limits.KernelLimits]:
-    """The mixed-pipe view of each kernel."""
-    if not subjects:
-        return {}
-    prepared = prepare(workload, Asked(kernel=[s.kernel for s in subjects]))
-    return {work.kernel: limits.of_kernel(prepared, work) for work in prepared.collected.groups}
+    """The mixed-pipe view and the loads of each kernel."""
+    known = {one.kernel: one.inputs for one in subjects}
+    prepared = prepare(workload, Asked(kernel=list(known)), known=known)
+    return {one.kernel: one for one in limits.of_kernels(prepared)}
 
 
 def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
-    weighed = score.behind_the_gate([score.weigh(rule, case.values, case.void) for rule in stated])
+    weighed = score.behind_the_gate([score.weigh(rule, case.values, case.void, case.reached) for rule in stated])
     chosen = score.best(weighed)
     doubt = _doubt(case, chosen.rule) if chosen else None
     by_subsystem: dict[str, list[Weighed]] = {}
@@ -129,10 +136,17 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         rank=case.subject.rank,
         number=case.subject.number,
         kernel=case.subject.kernel,
+        loads=line(case.view.loads) if case.view else "",
         share_pct=case.subject.share_pct,
         launches=case.subject.launches,
         verdict=Verdict(
-            subsystem, BOUNDS[subsystem], round(score.confidence(weighed, chosen, doubt is not None), 3), bound, doubt
+            subsystem,
+            BOUNDS[subsystem],
+            round(score.confidence(weighed, chosen, doubt is not None), 3),
+            bound,
+            program_bound(case.subject.share_pct, bound),
+            own_traffic(case.view),
+            doubt,
         ),
         findings=[_finding(case, holding) for holding in by_subsystem.values()],
         next_counters=requests(case, open_rules),
@@ -160,13 +174,60 @@ def _finding(case: Case, holding: list[Weighed]) -> Finding:
     return Finding(
         subsystem=first.rule.subsystem,
         severity=first.severity,
-        claim=" ".join(claim(w.rule, case.values) for w in holding),
+        claim=" ".join(claim(w.rule, case.shown) for w in holding),
         speedup_bound=speedup_bound(first.rule, case),
         evidence=gather(case, [*decided, *supports]),
         contradicting=gather(case, opposed),
         advice=list(advice.values()),
         falsify=first.rule.falsify,
+        then=then(first.rule, case),
     )
+
+
+def program_bound(share_pct: float | None, bound: float | None) -> float | None:
+    """Amdahl's law: the time of all kernels over what is left of it where this one is ``bound`` times as fast.
+
+    None without times or without a bound.
+    """
+    if share_pct is None or bound is None:
+        return None
+    share = share_pct / 100
+    return 1 / (1 - share + share / bound)
+
+
+def own_traffic(view: limits.KernelLimits | None) -> str | None:
+    """The bytes of device memory that a bound takes as given, and how many of them threads asked for."""
+    if view is None or view.traffic is None:
+        return None
+    carried, asked = view.traffic.carried, view.traffic.asked
+    text = f"{amount(carried)} of device memory a launch"
+    if asked is None:
+        return text
+    return f"{text}; threads ask for {amount(asked)}{', the least without reuse' if asked < carried else ''}"
+
+
+def amount(of_bytes: float) -> str:
+    """Bytes with three digits in decimal units."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if of_bytes >= size:
+            return f"{of_bytes / size:.3g} {unit}"
+    return f"{of_bytes:.0f} B"
+
+
+def then(rule: Rule, case: Case) -> str | None:
+    """Which unit is the next limit with a cause or a wait gone, and how far away it is."""
+    left = remaining(rule, case)
+    if rule.kind not in ("cause", "wait") or not left:
+        return None
+    name = max(left, key=lambda unit: left[unit])
+    return f"With it gone {label_of(name)} is the next limit, by its work at {1 / left[name]:.3g} times the speed."
+
+
+def remaining(rule: Rule, case: Case) -> dict[str, float]:
+    """The least times of the pipes and levels that the fix leaves loaded, as shares of the run time."""
+    known = {name: s for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
+    left = {n: (s.value or 0.0, s.spare if rule.dense else 0.0) for n, s in known.items() if n not in rule.lifts}
+    return {name: value - spare for name, (value, spare) in left.items() if spare is not None and value > spare}
 
 
 def speedup_bound(rule: Rule, case: Case) -> float | None:
@@ -177,10 +238,10 @@ def speedup_bound(rule: Rule, case: Case) -> float | None:
     """
     if rule.kind == "gate":
         return None
-    loads = {name: s for name, s in case.view.shares.items() if s.value is not None} if case.view else {}
-    left = [(s.value or 0.0, s.spare if rule.dense else 0.0) for name, s in loads.items() if name not in rule.lifts]
-    shares = [value - spare for value, spare in left if spare is not None and value > spare]
-    own_load = rule.kind == "limit" and rule.subsystem not in {*loads, *rule.lifts}
+    shares = list(remaining(rule, case).values())
+    loads = case.view.shares if case.view else {}
+    known = {name for name, share in loads.items() if share.value is not None}
+    own_load = rule.kind == "limit" and rule.subsystem not in {*known, *rule.lifts}
     if own_load and (load := case.values.get(rule.severity)):
         shares.append(load / 100)
     bounds = [1 / max(shares)] if shares else []
@@ -201,7 +262,7 @@ def claim(rule: Rule, values: Values) -> str:
 def number(value: float | None) -> str:
     """Three digits, without exponents where people do not write them."""
     if value is None:
-        return "an unknown number of"
+        return "?"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < _FLAT else f"{value:.3g}"
 
 

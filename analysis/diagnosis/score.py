@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..catalogue.rules import Rule
-from ..rooflines.limits import SATURATED
-from .figures import Values
+from ..engine.expressions import Values
+from ..rooflines.loads import IMPOSSIBLE, REACHED
 
 State = Literal["holds", "fails", "unknown"]
-REACHED = 100 * SATURATED["empirical"]
-"""From this load on a unit is the limit, and waiting is its consequence."""
 CONFIDENT = 0.5
 """A verdict below this may be overturned by counters that are missing."""
 _BEST, _SUPPORT, _CONTRADICTION, _NARROW = 0.95, 0.05, 0.15, 0.15
@@ -23,8 +21,6 @@ _UNDECIDED, _EACH_MORE = 0.45, 0.95
 GATE, LAST = -1, 2
 _DOUBTED = 0.65
 """A verdict on doubted counters or times is never a confident one."""
-_IMPOSSIBLE = 105.0
-"""A load above this is a wrong counter or clock: it decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +43,23 @@ class Weighed:
         return (LAST + 1 if self.rule.kind == "sign" else self.tier, -self.severity)
 
 
-def weigh(rule: Rule, values: Values, void: frozenset[str] = frozenset()) -> Weighed:
+def weigh(
+    rule: Rule, values: Values, void: frozenset[str] = frozenset(), reached: frozenset[str] | None = None
+) -> Weighed:
     """One rule's state from the values of its expressions; a severity that cannot be computed leaves it unknown.
 
+    ``reached`` are the severities of limits that the loads of units show to be reached, as the roofline has them.
     On a share of nothing (``void``: a 0/0 in it) no rule holds, and nothing supports or contradicts one.
     """
     when, severity = values[rule.when], values[rule.severity]
     state: State = "fails" if when == 0 else "unknown" if when is None or severity is None else "holds"
     if state == "unknown" and (rule.when in void or (when is not None and rule.severity in void)):
         state = "fails"
-    if state == "holds" and (severity or 0.0) > _IMPOSSIBLE:
+    if state == "holds" and (severity or 0.0) > IMPOSSIBLE:
         state = "unknown"
     tier = {"gate": GATE, "cause": 0, "limit": 1}.get(rule.kind, LAST)
-    if state == "holds" and rule.kind == "limit" and (severity or 0.0) < REACHED:
+    far = (severity or 0.0) < REACHED if reached is None else rule.severity not in reached
+    if state == "holds" and rule.kind == "limit" and far:
         tier = LAST
     supports, against = (_truths(stated, values, void) for stated in (rule.supports, rule.against))
     return Weighed(rule, state, severity or 0.0, tier, supports, against)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..catalogue.rules import Bound
 from ..catalogue.work import Level, Operation
 from ..coverage import NOT_COUNTED
 from ..engine.evaluation import with_doubt
@@ -152,7 +153,7 @@ class Point:
     pct_of_attainable: float | None
     bandwidth: float | None
     pct_of_bandwidth: float | None
-    bound: limits.Bound
+    bound: Bound
     limiter: str | None
     status: PointStatus
     reason: Reason | None
@@ -194,9 +195,8 @@ def flop(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = N
     known = inputs.formulas.operations(inputs.target, "flop", "iop")
     kinds = _kinds(known, datatype)
     roofline = FlopRoofline(inputs, [], [], [], {})
-    for rank, work in enumerate(inputs.collected.groups, 1):
-        limit = limits.of_kernel(inputs, work)
-        roofline.limits.append(limit)
+    roofline.limits.extend(limits.of_kernels(inputs))
+    for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):
         roofline.rates.extend(_rates(rank, work, known, inputs.ceilings))
         _, missing = limits.countable(known, work, inputs.collected)
         roofline.not_counted.update(missing)

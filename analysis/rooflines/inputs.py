@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..catalogue import metrics as catalog
+from ..catalogue import rules
 from ..catalogue.work import Family, family, formulas
 from ..coverage import uncounted
 from ..doubts import Doubts
 from ..engine.compile import scattered
+from ..engine.evaluation import Figure, View, figures
+from ..engine.expressions import Values, inputs_of
 from ..engine.sums import TIME, By, Collected, Page, collect
 from ..notes import Reason
 from ..workload import Workload
@@ -36,6 +39,8 @@ class RooflineInputs:
     facts: Mapping[str, float]
     collected: Collected
     ceilings: Ceilings
+    sustained: Ceilings
+    """What units are known to sustain, whatever ceilings are shown: loads are held against these."""
     theory: Ceilings
     asked: Asked
     uncounted: set[str]
@@ -43,6 +48,8 @@ class RooflineInputs:
     doubts: Doubts
     scattered: list[str]
     """Levels whose bytes were counted in another pass than the operations, or these in several."""
+    figures: Mapping[str, Values]
+    """Kernel -> the metrics and facts from which the loads of its units are told; empty for single dispatches."""
 
     def doubt(self, kernel: str, quantities: Iterable[str]) -> Reason | None:
         """Why a figure made of these quantities of a kernel and its time is not to be trusted."""
@@ -50,20 +57,43 @@ class RooflineInputs:
 
 
 def prepare(
-    workload: Workload, asked: Asked, source: Source = "empirical", by_hand: Mapping[str, float] | None = None
+    workload: Workload,
+    asked: Asked,
+    source: Source = "empirical",
+    by_hand: Mapping[str, float] | None = None,
+    known: Mapping[str, Values] | None = None,
 ) -> RooflineInputs:
-    """Collect the work of the kernels asked for and choose the ceilings. Raises BadInput for an unknown target."""
+    """Collect the work of the kernels asked for and choose the ceilings. Raises BadInput for an unknown target.
+
+    ``known`` are the figures of kernels where they are there already.
+    """
     target = workload.arch
     if target not in catalog.with_metrics():
         raise catalog.no_formulas(workload.name, target)
     page = Page(workload.select(asked.kernel, asked.dispatches), asked.by, asked.limit, asked.offset)
     collected = collect(workload, formulas(target), page)
     chosen, theory = choose(workload, source, by_hand)
+    sustained = chosen if source == "empirical" else choose(workload, "empirical", by_hand)[0]
     stated = family(workload.target.family, target)
     counts = [o.count for o in stated.operations(target, "flop")]
     read = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in stated.level}
     apart = scattered(workload, read)
-    lacking = uncounted(workload, [work.kernel for work in collected.groups])
+    kernels = [work.kernel for work in collected.groups]
+    if known is None:
+        known = _figures(workload, asked, kernels) if asked.by == "kernel" else {}
     return RooflineInputs(
-        target, stated, workload.facts, collected, chosen, theory, asked, lacking, workload.doubts, apart
-    )
+        target, stated, workload.facts, collected, chosen, sustained, theory, asked,
+        uncounted(workload, kernels), workload.doubts, apart, known,
+    )  # fmt: skip
+
+
+def _figures(workload: Workload, asked: Asked, kernels: list[str]) -> dict[str, Values]:
+    """The figures behind the loads of these kernels."""
+    wanted = rules.metrics_of_limits(workload.arch)
+    if not wanted or not kernels:
+        return {}
+    found: dict[str, dict[str, Figure]] = {kernel: {} for kernel in kernels}
+    view = View(kernel=kernels, dispatches=asked.dispatches, by_kernel=True, quartiles=False)
+    for figure in figures(workload, wanted, view):
+        found[figure.kernel or ""][figure.name] = figure
+    return {kernel: inputs_of(of_kernel, workload.facts) for kernel, of_kernel in found.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..catalogue.rules import Bound
 from ..catalogue.work import Level, Words
 from ..coverage import NOT_COUNTED
 from ..engine.evaluation import with_doubt
@@ -44,7 +45,7 @@ class InstructionPoint:
     attainable: float | None
     pct_of_attainable: float | None
     pct_of_peak: float | None
-    bound: limits.Bound
+    bound: Bound
     limiter: str | None
     status: PointStatus
     reason: Reason | None
@@ -79,9 +80,8 @@ class InstructionRoofline:
 def instruction(inputs: RooflineInputs, levels: Sequence[str]) -> InstructionRoofline:
     """The points of kernels at the levels asked for, and where their accesses lie between the walls."""
     roofline = InstructionRoofline(inputs, [], [], [])
-    for rank, work in enumerate(inputs.collected.groups, 1):
-        limit = limits.of_kernel(inputs, work)
-        roofline.limits.append(limit)
+    roofline.limits.extend(limits.of_kernels(inputs))
+    for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):
         for level in inputs.formulas.level:
             if level.name in levels:
                 roofline.points.append(_point(rank, work, level, limit, inputs))

@@ -1,28 +1,28 @@
-"""What limits a kernel: the least time that it needs on each pipe and memory level as a share of its run time."""
+"""What limits a kernel: the least time that it needs on each pipe and memory level, and the loads of its units."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from ..catalogue.rules import BOUNDS, Bound
 from ..catalogue.work import Level, Operation
 from ..coverage import NOT_COUNTED
 from ..engine.evaluation import Status
+from ..engine.expressions import Values
 from ..engine.sums import TIME, Collected, KernelWork
 from ..notes import Reason
+from . import loads as loads_of
 from .ceilings import Ceilings
 from .inputs import RooflineInputs
+from .loads import OF_THEORY, REACHED, Limit, Load, Worked
 
-Bound = Literal["memory", "compute", "latency", "unknown"]
-"""What kind of limit a kernel has."""
 PointStatus = Status | Literal["bypassed"]
 """Of a point; ``bypassed`` where most of a kernel's bytes do not pass the level, so that it has no place there."""
-SATURATED = {"empirical": 0.6, "theoretical": 0.5}
-"""Share of the run time from which on a pipe or level counts as the limit; kernels reach less of theory."""
-BUSY = 0.8
-"""Share of busy cycles from which on a unit counts as the limit, whatever its counted work says."""
+_SATURATED = {"empirical": REACHED / 100, "theoretical": OF_THEORY / 100}
+"""Share of the run time from which on a lower bound of it is enough to know."""
 _TOO_MUCH = 1.05
 _PAST = 2
 """How many times the bytes through a level must go past it."""
@@ -44,8 +44,17 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """Bytes of device memory of one launch: those that it carried, and those that threads asked for, where known."""
+
+    carried: float
+    asked: float | None
+
+
+@dataclass(frozen=True)
 class KernelLimits:
-    """Shares of pipes and levels, busy cycles of units, and what bounds one kernel or dispatch, with a sentence why."""
+    """Shares of pipes and levels, busy cycles and loads of units, and what bounds one kernel or dispatch, with a
+    sentence why. ``shares`` are held against the ceilings asked for, ``loads`` against what units sustain."""
 
     kernel: str
     dispatch: int | None
@@ -53,9 +62,12 @@ class KernelLimits:
     time_ns: float | None
     shares: dict[str, Share]
     busy: dict[str, float]
+    loads: list[Load]
+    reached: list[Limit]
     bound: Bound
     limiter: str | None
     why: str
+    traffic: Traffic | None
     doubted: dict[str, Reason]
     """Shares and units whose figures are built on counters or times that are doubted, and why."""
 
@@ -130,35 +142,79 @@ def countable(
     return counted, missing
 
 
-def of_kernel(inputs: RooflineInputs, work: KernelWork) -> KernelLimits:
-    """The shares of one kernel and what limits it.
+@dataclass(frozen=True)
+class _Drawn:
+    """What is known of one kernel before its limit is decided."""
 
-    A pipe or level that alone needs most of the run time is the limit; where none does, the kernel waits (latency),
-    unless a pipe is unknown. Attainable time is the greatest of the shares' times. What theory rules out decides
-    nothing.
+    work: KernelWork
+    shares: dict[str, Share]
+    busy: dict[str, float]
+    pipes: dict[str, list[Operation]]
+    doubted: dict[str, Reason]
+    loads: list[Load]
+
+
+def of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
+    """The shares and loads of every kernel and what limits it, in the order of the inputs.
+
+    A unit that is loaded to 60 % or more of what it sustains is the limit; where none is, the kernel waits (latency),
+    unless the load of one is unknown. Attainable time is the greatest of the shares' times. What theory rules out
+    decides nothing.
     """
+    groups = inputs.collected.groups
+    if not groups:
+        return []
+    figures = [inputs.figures.get(work.kernel, {}) for work in groups]
+    told = loads_of.measured(inputs.target, figures) if inputs.figures else [{} for _ in groups]
+    drawn = [_drawn(inputs, work, signals) for work, signals in zip(groups, told, strict=True)]
+    reached = loads_of.at_their_limit(inputs.target, figures, [one.loads for one in drawn])
+    return [_decided(inputs, one, limit) for one, limit in zip(drawn, reached, strict=True)]
+
+
+def _drawn(inputs: RooflineInputs, work: KernelWork, told: Values) -> _Drawn:
     formulas = inputs.formulas
-    n, sums = work.over([TIME])
-    time_ns = sums.get(TIME)
-    shares = {level.name: _level(level, work, inputs) for level in formulas.level}
     issue = [o for o in formulas.operation if o.name == "valu.issue"]
     pipes: dict[str, list[Operation]] = {"valu": [], "matrix": [], "valu.issue": issue}
     for operation in formulas.operations(inputs.target, "flop", "iop"):
         pipes[operation.pipe].append(operation)
-    for pipe, operations in pipes.items():
-        shares[pipe] = _pipe(pipe, operations, work, inputs)
+    shares = _shares(inputs, work, pipes)
+    busy = {unit.name: part for unit in formulas.busy if (part := _busy(unit.name, work)) is not None}
+    doubted = _doubted(shares, busy, pipes, work, inputs)
+    sustained = shares
+    if inputs.ceilings is not inputs.sustained:
+        sustained = _shares(replace(inputs, ceilings=inputs.sustained), work, pipes)
+    cached = {level.name for level in formulas.level if level.cache}
+    theory = inputs.sustained.kind == "theoretical"
+    worked = {n: Worked(s.value, s.reason, doubted.get(n), n in cached, theory) for n, s in sustained.items()}
+    active = {name: Worked(part, doubt=doubted.get(f"{name}_busy")) for name, part in busy.items()}
+    loads = loads_of.of_units(inputs.target, told, worked, active)
+    return _Drawn(work, shares, busy, pipes, doubted, loads)
+
+
+def _shares(inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[Operation]]) -> dict[str, Share]:
+    shares = {level.name: _level(level, work, inputs) for level in inputs.formulas.level}
+    shares |= {pipe: _pipe(pipe, operations, work, inputs) for pipe, operations in pipes.items()}
     if not pipes["valu"] and shares["valu.issue"].value is not None:
         del shares["valu"]  # instructions stand for operations that are not counted
-    busy = {unit.name: part for unit in formulas.busy if (part := _busy(unit.name, work)) is not None}
-    bound, limiter, why = bound_by(shares, busy, inputs.ceilings)
-    if excess := _excess(formulas.level, [o for of_pipe in pipes.values() for o in of_pipe], work, inputs.theory):
+    return shares
+
+
+def _decided(inputs: RooflineInputs, drawn: _Drawn, reached: list[Limit]) -> KernelLimits:
+    work = drawn.work
+    n, sums = work.over([TIME])
+    time_ns = sums.get(TIME)
+    bound, limiter, why = bound_by(drawn.loads, reached)
+    operations = [o for of_pipe in drawn.pipes.values() for o in of_pipe]
+    if excess := _excess(inputs.formulas.level, operations, work, inputs.theory):
         bound, limiter, why = "unknown", None, excess
     if time_ns is None:
         bound, limiter, why = "unknown", None, "the dispatches have no usable timing"
     if work.kernel in inputs.uncounted:
         bound, limiter, why = "unknown", None, NOT_COUNTED.text
-    doubted = _doubted(shares, busy, pipes, work, inputs)
-    return KernelLimits(work.kernel, work.dispatch, n, time_ns, shares, busy, bound, limiter, why, doubted)
+    return KernelLimits(
+        work.kernel, work.dispatch, n, time_ns, drawn.shares, drawn.busy, drawn.loads, reached, bound, limiter, why,
+        _traffic(inputs.formulas.level, work), drawn.doubted,
+    )  # fmt: skip
 
 
 def _doubted(
@@ -179,37 +235,35 @@ def _doubted(
     return {name: reason for name, reason in found.items() if reason}
 
 
-def bound_by(shares: dict[str, Share], busy: dict[str, float], ceilings: Ceilings) -> tuple[Bound, str | None, str]:
-    """Bound, limiter and a sentence why, from the shares of time and of busy cycles."""
-    threshold = SATURATED[ceilings.kind]
-    known = {name: s.value for name, s in shares.items() if s.value is not None}
-    top = max(known, key=lambda name: known[name]) if known else None
-    if top and known[top] >= threshold:
-        return _kind(top), top.split(".")[0], f"{top} alone needs at least {_pct(known[top])} of the run time"
-    active = max(busy, key=lambda name: busy[name]) if busy else None
-    if active and busy[active] >= BUSY:
-        return (
-            _kind(active),
-            active,
-            f"{active} was busy in {_pct(busy[active])} of the cycles, with slow or stalled work",
-        )
-    unknown = [s for s in shares.values() if s.value is None]
+def _traffic(levels: Iterable[Level], work: KernelWork) -> Traffic | None:
+    memory = next((level.name for level in levels if level.name == "hbm"), "")
+    n, sums = work.over([memory])
+    if not n or sums[memory] < 0:
+        return None
+    of_asked, asked = work.over([f"{memory}.asked"])
+    return Traffic(sums[memory] / n, asked[f"{memory}.asked"] / of_asked if of_asked else None)
+
+
+def bound_by(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, str | None, str]:
+    """Bound, limiter and a sentence why, from the loads of units and those of them that are at their limit."""
+    if reached:
+        first = reached[0]
+        return BOUNDS[first.subsystem], first.subsystem, f"the fullest unit: {first.words} of what it sustains"
+    known = [load for load in loads if load.pct is not None]
+    top = max(known, key=lambda load: load.pct or 0.0) if known else None
+    unknown = [load for load in loads if load.decides and (load.pct is None or load.status == "impossible")]
     if unknown or not top:
-        reasons = "; ".join(f"{s.name}: {s.reason}" for s in unknown[:4])
+        reasons = "; ".join(f"{load.unit}: {load.reason}" for load in unknown[:4])
         return "unknown", None, f"nothing known is near its limit, and these are not known: {reasons}"
     return (
         "latency",
         "latency",
-        f"every pipe and level is below {threshold:.0%} of its limit; the nearest is {top} with {_pct(known[top])}",
+        f"every pipe and level is below {REACHED:.0f} % of its limit; the nearest is {top.words}",
     )
 
 
 def _pct(share: float) -> str:
     return f"{100 * share:.3g} %"
-
-
-def _kind(name: str) -> Bound:
-    return "compute" if name.split(".")[0] in ("valu", "matrix") else "memory"
 
 
 def _level(level: Level, work: KernelWork, inputs: RooflineInputs) -> Share:
@@ -220,7 +274,7 @@ def _level(level: Level, work: KernelWork, inputs: RooflineInputs) -> Share:
     if not work.has(name):
         n, sums = work.over([f"{name}.least", TIME])
         least = sums[f"{name}.least"] / bandwidth / sums[TIME] if n else 0.0
-        if least >= SATURATED[ceilings.kind]:
+        if least >= _SATURATED[ceilings.kind]:
             return Share(name, least)
         return Share(name, None, no_bytes(level, work, inputs.collected))
     n, sums = work.over([name, TIME])
@@ -261,7 +315,7 @@ def _pipe(name: str, operations: list[Operation], work: KernelWork, inputs: Roof
         return Share(
             name, None, Reason("negative", "negative count: counters of different replays do not fit together")
         )
-    if missing and share < SATURATED[inputs.ceilings.kind]:
+    if missing and share < _SATURATED[inputs.ceilings.kind]:
         return Share(name, None, not_counted(missing))
     return Share(name, share)
 

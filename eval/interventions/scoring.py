@@ -22,15 +22,20 @@ SURE = 0.7
 SPREAD = 0.1
 """A fix may be this much faster than a bound says: counters are of another run, with cold caches and its own clock."""
 BASE = "base"
+_WORK = (*suite.AMOUNTS, "live", "barrier")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One intervention: how many times as fast the kernel is with it, and whether it does the same work."""
+    """One intervention: how many times as fast the kernel is with it, and whether it does the same work.
+
+    ``empties`` says that nothing of what the kernel did is left: that bounds it, but is no advice.
+    """
 
     what: str
     gain: float
     fix: bool
+    empties: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,12 @@ class Truth:
     def gain_for(self, subsystem: str, *, fix: bool) -> float:
         """The largest gain of a kind that supports a subsystem, 1 without one."""
         return max((m.gain for m in self.measured if m.fix == fix and subsystem in supported(self, m)), default=1.0)
+
+    @property
+    def worth(self) -> list[Measured]:
+        """What one could do: fixes, and removals that leave something; where none of these helps, everything."""
+        some = [m for m in self.measured if not m.empties]
+        return some if any(m.gain >= HELPS for m in some) else list(self.measured)
 
     @property
     def anything_helps(self) -> bool:
@@ -89,8 +100,9 @@ def truths(path: Path) -> list[Truth]:
         half, launch = drawn[kernel]
         base = of_kernel[BASE]
         time = float(base["time_us"])
+        emptied = {v.what for v in suite.variants(launch) if not any(getattr(v.launch.demand, a) for a in _WORK)}
         measured = tuple(
-            Measured(what, time / float(row["time_us"]), row["keeps_work"] == "1")
+            Measured(what, time / float(row["time_us"]), row["keeps_work"] == "1", what in emptied)
             for what, row in of_kernel.items()
             if what != BASE and (row["keeps_work"] == "0" or row["counted"] == base["counted"])
         )
@@ -142,6 +154,18 @@ def matters(truth: Truth, subsystem: str) -> bool:
     )
 
 
+def names_the_best(truth: Truth, subsystem: str) -> bool:
+    """Whether something that supports a subsystem is among the best of all that one could do."""
+    gain = max((m.gain for m in truth.worth if subsystem in supported(truth, m)), default=1.0)
+    return gain >= HELPS and gain >= MATTERS * max(m.gain for m in truth.worth)
+
+
+def names_the_best_fix(truth: Truth, subsystem: str) -> bool:
+    """The same among the changes that keep the work."""
+    gain = truth.gain_for(subsystem, fix=True)
+    return gain >= HELPS and gain >= MATTERS * truth.best(fix=True)
+
+
 def wrong_and_sure(truth: Truth, said: Said) -> bool:
     return said.confidence >= SURE and not helped(truth, said.subsystem)
 
@@ -166,6 +190,7 @@ def scores(pairs: Iterable[tuple[Truth, Said]]) -> dict[str, Any]:
     """Shares in percent; calibration in ten classes of confidence; bounds against fixes."""
     every = list(pairs)
     decided = [(t, s) for t, s in every if t.anything_helps]
+    fixable = [(t, s) for t, s in every if t.best(fix=True) >= HELPS]
     checked = [(t, *b) for t, s in every for b in bounded(t, s)]
     tokens = [s.tokens for _, s in every if s.tokens is not None]
     best = [
@@ -177,6 +202,9 @@ def scores(pairs: Iterable[tuple[Truth, Said]]) -> dict[str, Any]:
         "kernels": len(every),
         "where_something_helps": len(decided),
         "matters_pct": _pct(matters(t, s.subsystem) for t, s in decided),
+        "names_the_best_pct": _pct(names_the_best(t, s.subsystem) for t, s in decided),
+        "where_a_fix_helps": len(fixable),
+        "names_the_best_fix_pct": _pct(names_the_best_fix(t, s.subsystem) for t, s in fixable),
         "helps_pct": _pct(helped(t, s.subsystem) for t, s in decided),
         "wrong_and_sure": sum(wrong_and_sure(t, s) for t, s in every),
         "calibration": _calibration(every),

@@ -64,7 +64,7 @@ def test_pipes_show_the_mixed_view(store: Store) -> None:
     (row,) = records(found.pipes)
     assert row["valu_pct"] == pytest.approx(100 * 1.5e6 * 128 / 21000 / 1e4)
     assert row["attainable_time_ns"] == round(1.6e6 / (21000 / 128))
-    assert (row["bound"], row["limiter"]) == ("compute", "valu") and "valu.issue alone" in row["why"]
+    assert (row["bound"], row["limiter"]) == ("compute", "valu") and "arithmetic pipe 97.5 %" in row["why"]
     (operation,) = records(found.operations)
     assert (operation["operation"], operation["operations"]) == ("valu.f32", 1.5e6 * 128)
 

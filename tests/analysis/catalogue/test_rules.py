@@ -8,8 +8,7 @@ import pytest
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.catalogue.formula import compares_quantities, paths, thresholds
-from rooflens.analysis.database import connect
-from rooflens.analysis.diagnosis.figures import Subject, evaluate
+from rooflens.analysis.engine.expressions import evaluate
 
 SIGNALS, RULES = rules.stated()
 TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1151", "sm_90")
@@ -66,19 +65,15 @@ def test_conditions_skip_no_missing_value() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_without_any_figure_every_condition_is_unknown(target: str) -> None:
-    nothing = Subject(1, "1", "k", None, 1, {}, {}, "k")
     wanted = [r.when for r in rules.rules(target)]
-    with connect() as con:
-        assert set(evaluate(con, target, [nothing], wanted)[0].values()) == {None}
+    assert set(evaluate(target, [{}], wanted)[0].values()) == {None}
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_are_decided_one_by_one_and_what_is_no_number_is_unknown(target: str) -> None:
     name = next(n for n in rules.all_metrics(target) if n in catalog.by_name(target))
     values = [2.0, None, 0.1 + 0.2, float("nan"), -1e300]
-    kernels = [Subject(i, f"{i}", f"k{i}", None, 1, {}, {name: value}, f"k{i}") for i, value in enumerate(values, 1)]
-    with connect() as con:
-        decided = evaluate(con, target, kernels, [name, f"{name} > 1"])
+    decided = evaluate(target, [{name: value} for value in values], [name, f"{name} > 1"])
     assert [d[name] for d in decided] == [2.0, None, 0.1 + 0.2, None, -1e300]
     assert [d[f"{name} > 1"] for d in decided] == [1.0, None, 0.0, None, 0.0]
 

@@ -1,0 +1,89 @@
+"""The expressions of rules and signals, decided over the figures of kernels: SQL over names of metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..catalogue import rules
+from ..catalogue.formula import paths
+from ..database import connect, sql_name
+from .evaluation import Figure
+
+Values = Mapping[str, float | None]
+_GIVEN = "given."
+
+
+def inputs_of(figures: Mapping[str, Figure], facts: Mapping[str, float]) -> dict[str, float | None]:
+    """What expressions may use of one kernel, None where it cannot be trusted: metrics, pct_of_peak.<metric>, facts."""
+    inputs: dict[str, float | None] = {f"{rules.FACT}{name}": value for name, value in facts.items()}
+    for name, figure in figures.items():
+        usable = figure.status in ("ok", "suspect")
+        inputs[name] = figure.value if usable else None
+        if figure.metric.peak:
+            inputs[rules.PEAK + name] = figure.pct_of_peak if usable else None
+    return inputs
+
+
+def evaluate(
+    target: str, inputs: Sequence[Values], expressions: Iterable[str], given: Sequence[Values] = ()
+) -> list[dict[str, float | None]]:
+    """For each kernel every expression's value: 1 and 0 for true and false, None where an input is missing.
+
+    Metrics appear to the expressions as fields of structures (hbm.bw_gbs), signals likewise on top of them. ``given``
+    holds for each kernel the signals whose values are known already, the same names for all.
+    """
+    wanted = list(dict.fromkeys(expressions))
+    if not wanted or not inputs:
+        return [{} for _ in inputs]
+    names = sorted({name for one in inputs for name in one} | _named(target))
+    rows: dict[str, list[float | None]] = {name: [_finite(one.get(name)) for one in inputs] for name in names}
+    fixed = sorted({name for one in given for name in one})
+    rows |= {_GIVEN + name: [_finite(one.get(name)) for one in given] for name in fixed}
+    columns = {f"c{i}": values for i, values in enumerate(rows.values())}
+    lists = ", ".join(f"unnest(${column}::DOUBLE[]) AS {column}" for column in columns)
+    metrics = structures(dict(zip(rows, columns, strict=True)))
+    stated = {name: f"coalesce({', '.join(f'({e})' for e in every)})" for name, every in rules.signals(target).items()}
+    signals = structures(stated | {name: _GIVEN + name for name in fixed})
+    con = connect()
+    try:
+        found = con.execute(
+            f"SELECT {', '.join(f'({e})::DOUBLE' for e in wanted)} FROM (SELECT *{f', {signals}' if signals else ''} "
+            f"FROM (SELECT place, {metrics} FROM (SELECT unnest(range({len(inputs)})) AS place, {lists}))) "
+            "ORDER BY place",
+            columns,
+        ).fetchall()
+    finally:
+        con.close()
+    return [dict(zip(wanted, map(_finite, row), strict=True)) for row in found]
+
+
+def structures(columns: Mapping[str, str]) -> str:
+    """Select items that show ``columns`` (dotted name -> SQL) as structures: hbm.bw_gbs is field bw_gbs of hbm."""
+    return ", ".join(f"{sql} AS {sql_name(head)}" for head, sql in _packed(columns).items())
+
+
+def _packed(columns: Mapping[str, str]) -> dict[str, str]:
+    """First part of the names -> SQL of the structure with the rest as its fields."""
+    heads: dict[str, dict[str, str]] = {}
+    for name, sql in columns.items():
+        head, _, rest = name.partition(".")
+        heads.setdefault(head, {})[rest] = sql
+    packed = {}
+    for head, fields in heads.items():
+        inner = {name: sql for name, sql in fields.items() if "." not in name}
+        inner |= _packed({name: sql for name, sql in fields.items() if "." in name})
+        packed[head] = f"struct_pack({', '.join(f'{sql_name(name)} := {sql}' for name, sql in inner.items())})"
+    return packed
+
+
+def _named(target: str) -> set[str]:
+    """Every plain name that expressions of a target read, so that each exists even where nothing gives it a value."""
+    signals = rules.signals(target)
+    expressions = [e for alternatives in signals.values() for e in alternatives]
+    expressions += [e for rule in rules.rules(target) for e in rule.expressions]
+    return {name for e in expressions for name in paths(e)} - signals.keys()
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

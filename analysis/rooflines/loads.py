@@ -1,0 +1,218 @@
+"""The load of every unit of a kernel: the one view that roofline, diagnosis and words are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ..catalogue import rules
+from ..catalogue.formula import paths
+from ..engine.expressions import Values, evaluate
+from ..notes import Reason
+
+REACHED = 60.0
+"""From this load on a unit is the limit, and waiting is its consequence."""
+OF_THEORY = 50.0
+"""The same for counted work held against theory: kernels reach less of it."""
+IMPOSSIBLE = 105.0
+"""A load above this is a wrong counter or clock: it decides nothing."""
+_SIGNAL = "load."
+_ISSUE, _PIPE = "issue", "valu"
+_UNIT_OF = {"valu.issue": _ISSUE}
+"""Pipes of the mixed-pipe view whose unit has another name."""
+_SUBSYSTEM_OF = {_ISSUE: _PIPE}
+_SAME, _IDLE = 0.01, 1.0
+_APART = 10.0
+"""Points between cycles and work from which on both are told."""
+_CACHED = Reason("above_ceiling", "a cache before it answers a part of the traffic")
+_TOO_MUCH = Reason("above_limit", "more than it can: a counter, a clock or a time is wrong")
+UNKNOWN = Reason("no_value", "its counters were not collected, or do not tell it")
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much of what a unit sustains a kernel uses, in percent.
+
+    ``cycles_pct`` is what the unit's own counters say (busy cycles, or its rate against its peak), ``work_pct`` the
+    least time of the counted work at the ceiling as a share of the run time. ``pct`` is the larger, None where neither
+    is known: work leaves out stalls and conflicts, cycles leave out that a ceiling is below the peak.
+    """
+
+    unit: str
+    label: str
+    pct: float | None
+    cycles_pct: float | None
+    work_pct: float | None
+    status: Literal["ok", "suspect", "impossible", "not_collected"]
+    reason: Reason | None = None
+    decides: Annotated[bool, Field(exclude=True)] = False
+    """Whether a verdict is open while it is not known: pipes and levels, not every special unit."""
+
+    at_least: Annotated[bool, Field(exclude=True)] = False
+    """Whether the unit has counters of its own that were not collected: stalls and conflicts may come on top."""
+
+    of_theory: Annotated[bool, Field(exclude=True)] = False
+    """Whether it is counted work held against theory, with no cycles that say more."""
+
+    @property
+    def reached_at(self) -> float:
+        """From which load on the unit is the limit."""
+        return OF_THEORY if self.of_theory else REACHED
+
+    @property
+    def signal(self) -> str:
+        """Its name in the expressions of rules."""
+        return _SIGNAL + self.unit
+
+    @property
+    def certain(self) -> float | None:
+        """Its value for rules: a lower bound tells only that a limit is reached."""
+        return None if self.at_least and (self.pct or 0.0) < self.reached_at else self.pct
+
+    @property
+    def words(self) -> str:
+        """It as a part of a line; where cycles and work differ, both."""
+        if self.pct is None:
+            return f"{self.label} ?"
+        text = f"{self.label} {self.pct:.3g} %"
+        if self.status == "impossible":
+            return f"{text} (cannot be)"
+        if self.cycles_pct is not None and self.work_pct is not None and self.cycles_pct - self.work_pct >= _APART:
+            return f"{text} of cycles ({self.work_pct:.3g} % by work)"
+        return text
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A unit that is at its limit: the subsystem and the severity of the rule that says so, and its load."""
+
+    subsystem: str
+    severity: str
+    pct: float
+    words: str
+
+
+def line(loads: Iterable[Load]) -> str:
+    """The loads of all units in one line; those that hardly work are not listed one by one."""
+    every = list(loads)
+    told = [load.words for load in every if load.pct is None or load.pct >= _IDLE]
+    return ", ".join([*told, *([f"all others below {_IDLE:.0f} %"] if len(told) < len(every) else [])])
+
+
+def label_of(name: str) -> str:
+    """What the unit of a pipe or level is called."""
+    unit = _UNIT_OF.get(name, name)
+    return next((s.label for s in rules.stated()[0] if s.name == _SIGNAL + unit and s.label), unit)
+
+
+def signals_of_loads(target: str) -> list[str]:
+    """The signals that are loads of units, in the order in which they are stated.
+
+    Where the counters do not tell issue from the arithmetic pipe, both are one unit.
+    """
+    known = rules.signals(target)
+    alike = known.get(_SIGNAL + _ISSUE) == known.get(_SIGNAL + _PIPE)
+    return [name for name in known if name.startswith(_SIGNAL) and not (alike and name == _SIGNAL + _ISSUE)]
+
+
+def measured(target: str, inputs: Sequence[Values]) -> list[dict[str, float | None]]:
+    """For each kernel the loads that its own counters tell, by signal; ``inputs`` as expressions take them."""
+    return evaluate(target, inputs, signals_of_loads(target))
+
+
+@dataclass(frozen=True)
+class Worked:
+    """The least time of the counted work on one pipe or level as a share of the run time; without it, why.
+
+    ``cached`` says that a cache in front may answer more than the level itself could.
+    """
+
+    share: float | None
+    reason: Reason | None = None
+    doubt: Reason | None = None
+    cached: bool = False
+    of_theory: bool = False
+
+
+def of_units(target: str, told: Values, work: Mapping[str, Worked], busy: Mapping[str, Worked]) -> list[Load]:
+    """The loads of one kernel.
+
+    ``told`` holds what counters say by signal, in percent; ``work`` is by pipe or level, ``busy`` the shares of busy
+    cycles by unit, which stand in for signals that are not known.
+    """
+    labels = {s.name.removeprefix(_SIGNAL): s.label for s in rules.stated()[0]}
+    known = [name.removeprefix(_SIGNAL) for name in signals_of_loads(target)]
+    parts: dict[str, list[Worked]] = {}
+    for name, part in work.items():
+        unit = _UNIT_OF.get(name, name)
+        parts.setdefault(_SUBSYSTEM_OF.get(unit, unit) if unit not in known else unit, []).append(part)
+    units = list(dict.fromkeys([*known, *parts]))
+    return [
+        replace(
+            _load(unit, labels.get(unit) or unit, told.get(_SIGNAL + unit), parts.get(unit, []), busy.get(unit)),
+            decides=unit in parts,
+            at_least=unit in known and told.get(_SIGNAL + unit) is None,
+            of_theory=_of_theory(told.get(_SIGNAL + unit), parts.get(unit, [])),
+        )
+        for unit in units
+    ]
+
+
+def _load(unit: str, label: str, cycles: float | None, work: Sequence[Worked], busy: Worked | None) -> Load:
+    if cycles is None and busy is not None and busy.share is not None:
+        cycles = 100 * busy.share
+    fullest = max((part for part in work if part.share is not None), key=lambda p: p.share or 0.0, default=None)
+    by_work = None if fullest is None or fullest.share is None else 100 * fullest.share
+    pct = _larger(cycles, by_work)
+    if pct is None:
+        reason = next((part.reason for part in work if part.reason), UNKNOWN)
+        return Load(unit, label, None, None, None, "not_collected", reason)
+    doubt = (fullest.doubt if fullest else None) or (busy.doubt if busy else None)
+    if pct > IMPOSSIBLE and fullest is not None and fullest.cached:
+        return Load(unit, label, pct, cycles, by_work, "suspect", _CACHED)
+    if pct > IMPOSSIBLE:
+        return Load(unit, label, pct, cycles, by_work, "impossible", doubt or _TOO_MUCH)
+    return Load(unit, label, pct, cycles, by_work, "suspect" if doubt else "ok", doubt)
+
+
+def _of_theory(cycles: float | None, work: Sequence[Worked]) -> bool:
+    most = max((part.share for part in work if part.of_theory and part.share is not None), default=None)
+    return most is not None and (cycles is None or 100 * most >= cycles - _SAME)
+
+
+def _larger(cycles: float | None, by_work: float | None) -> float | None:
+    if cycles is None or by_work is None:
+        return by_work if cycles is None else cycles
+    # A ceiling that a kernel passes is no measure where its own counters say how full the unit is.
+    return cycles if by_work > IMPOSSIBLE >= cycles else max(cycles, by_work)
+
+
+def at_their_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequence[Load]]) -> list[list[Limit]]:
+    """For each kernel the units at their limit, the fullest first.
+
+    The rules of kind limit say which they are, as one unit can keep another busy; a unit that no rule of the target
+    reads counts by its load alone.
+    """
+    limits = [rule for rule in rules.rules(target) if rule.kind == "limit"]
+    ruled = {name for rule in limits for e in (rule.when, rule.severity) for name in paths(e)}
+    given = [{load.signal: load.certain for load in every} for every in loads]
+    decided = evaluate(target, inputs, [e for rule in limits for e in (rule.when, rule.severity)], given)
+    found = []
+    for values, every in zip(decided, loads, strict=True):
+        by_signal = {load.signal: load for load in every}
+        reached = []
+        for rule in limits:
+            severity, load = values[rule.severity], by_signal.get(rule.severity)
+            if values[rule.when] and severity and (load.reached_at if load else REACHED) <= severity <= IMPOSSIBLE:
+                words = load.words if load else f"{rule.subsystem} {severity:.3g} %"
+                reached.append(Limit(rule.subsystem, rule.severity, severity, words))
+        for load in every:
+            free = load.signal not in ruled or (load.pct or 0.0) > IMPOSSIBLE
+            if free and load.pct and load.pct >= load.reached_at and load.status != "impossible":
+                subsystem = _SUBSYSTEM_OF.get(load.unit, load.unit)
+                reached.append(Limit(subsystem, load.signal, load.pct, load.words))
+        found.append(sorted(reached, key=lambda one: -one.pct))
+    return found
