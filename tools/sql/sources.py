@@ -28,7 +28,7 @@ from .references import References
 from .sandbox import MEMORY_BYTES
 from .tables import DERIVED, Row, log_rows
 
-_WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2}
+_WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2, "BOOLEAN": 1}
 """Bytes of a value in memory, roughly."""
 
 
