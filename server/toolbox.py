@@ -19,6 +19,7 @@ from ..tools.compare_workloads import compare_workloads
 from ..tools.compute_metrics import compute_metrics
 from ..tools.compute_occupancy import compute_occupancy
 from ..tools.compute_roofline import compute_roofline
+from ..tools.compute_timeline import compute_timeline
 from ..tools.diagnose_bottleneck import diagnose_bottleneck
 from ..tools.get_run import get_run
 from ..tools.import_profile import import_profile
@@ -92,6 +93,7 @@ TOOLS = (
     Tool(query_counters),
     Tool(compute_roofline),
     Tool(compute_occupancy),
+    Tool(compute_timeline),
     Tool(diagnose_bottleneck),
     Tool(compare_workloads, notes=True),
     Tool(plot, writes=True),

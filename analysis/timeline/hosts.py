@@ -1,0 +1,86 @@
+"""What the host did in gaps of the device: the range that it was in, and its longest operations there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from .idle import Gap
+from .trace import Trace
+
+_OPERATIONS = 3
+_FRAMEWORK = ("torch", "python", "")
+_CALLED = -1
+"""Instead of a depth: a host call, which is not known to lie in a range."""
+
+
+@dataclass(frozen=True)
+class Doing:
+    """The innermost range of the user around most of the gaps, and operations within them: name and ns there."""
+
+    range: str | None
+    operations: Sequence[tuple[str, int]]
+
+
+NOTHING = Doing(None, [])
+
+
+def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
+    """What the host did in each group of gaps; operations that lie in one another are told by the innermost."""
+    listed = [(number, gap) for number, group in enumerate(groups) for gap in group]
+    if not listed:
+        return [NOTHING for _ in groups]
+    values = ", ".join(f"({n}, {g.start}, {g.end}, {-1 if g.pid is None else g.pid})" for n, g in listed)
+    spans = " OR ".join(f"(start_ns < {end} AND end_ns > {start})" for start, end in _merged(listed))
+    sources = [
+        f"SELECT name, name AS path, {_CALLED} AS depth, '' AS source, start_ns, end_ns, pid FROM {trace.events} "
+        f"WHERE kind IN ('api', 'sync', 'alloc') AND name IS NOT NULL AND ({spans})"
+    ]
+    if trace.ranges:
+        sources.append(
+            "SELECT name, coalesce(path, name), coalesce(depth, 0), coalesce(source, ''), start_ns, end_ns, pid "
+            f"FROM {trace.ranges} WHERE {spans}"
+        )
+    rows = trace.rows(
+        f"WITH g(n, g0, g1, gp) AS (VALUES {values}), h AS ({' UNION ALL '.join(sources)}) "
+        "SELECT n, name, any_value(path), max(depth), any_value(source), "
+        "sum(least(end_ns, g1) - greatest(start_ns, g0))::BIGINT AS ns "
+        "FROM h JOIN g ON start_ns < g1 AND end_ns > g0 AND (gp = -1 OR coalesce(pid, gp) IN (gp, -1)) "
+        "GROUP BY n, name ORDER BY n, ns DESC, name"
+    )
+    found = {n: [_Operation(*row[1:]) for row in of] for n, of in groupby(rows, key=lambda row: row[0])}
+    return [_told(found.get(n, []), sum(gap.ns for gap in group)) for n, group in enumerate(groups)]
+
+
+@dataclass(frozen=True)
+class _Operation:
+    name: str
+    path: str
+    depth: int
+    source: str
+    ns: int
+
+
+def _told(operations: Sequence[_Operation], total: int) -> Doing:
+    own = [o for o in operations if o.source not in _FRAMEWORK]
+    around = max((o for o in own if o.ns >= total / 2), key=lambda o: (o.depth, o.ns), default=None)
+    others = [o for o in operations if o not in own][:50]
+    # An operator around another one of about the same time says less than the inner one.
+    told = [
+        (o.name, o.ns)
+        for o in others
+        if o.depth == _CALLED or not any(i.depth > o.depth and i.ns >= 0.8 * o.ns for i in others)
+    ]
+    return Doing(None if around is None else around.path, told[:_OPERATIONS])
+
+
+def _merged(listed: Sequence[tuple[int, Gap]]) -> list[tuple[int, int]]:
+    """The gaps as disjoint stretches."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted((g.start, g.end) for _, g in listed):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

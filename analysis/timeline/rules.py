@@ -1,0 +1,76 @@
+"""The limits, names and sentences by which a timeline is judged, from rules.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits in ns, % and GB/s; rules.toml says what each is for."""
+
+    short_pause_ns: int
+    lazy_load_ns: int
+    queued_ns: int
+    short_kernel_ns: int
+    warm_up: float
+    kernels_weigh: float
+    told_pct: float
+    idle_first_pct: float
+    imbalance_pct: float
+    slow_link_gbs: float
+    sequence: int
+
+
+@dataclass(frozen=True)
+class CallClass:
+    """Host calls of one kind: patterns (RE2) of their names and of the profiler's category."""
+
+    name: str
+    pattern: str
+    category: str | None
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a device was idle: in words, and the height for which it counts (None: for none)."""
+
+    title: str
+    height: str | None
+
+
+@dataclass(frozen=True)
+class Height:
+    """What to say where a height is the verdict; ``claim`` has a place for the share in %."""
+
+    claim: str
+    advice: Sequence[str]
+    falsify: str
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All of rules.toml."""
+
+    limits: Limits
+    calls: Sequence[CallClass]
+    communication: str
+    causes: Mapping[str, Cause]
+    heights: Mapping[str, Height]
+
+
+@cache
+def rules() -> Rules:
+    """The rules; the file is ours, so that a mistake in it is a bug."""
+    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return Rules(
+        limits=Limits(**data["limits"]),
+        calls=[CallClass(c["class"], c["name"], c.get("category")) for c in data["call"]],
+        communication=data["communication"]["kernels"],
+        causes={name: Cause(c["title"], c.get("height")) for name, c in data["cause"].items()},
+        heights={name: Height(**h) for name, h in data["height"].items()},
+    )

@@ -1,0 +1,142 @@
+"""Steps of a program, found by themselves: repeating ranges, else the period of the sequence of its kernels.
+
+Steps are cut where their first work starts on the device, not on the host, which may run ahead by several steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+from ..database import sql_literal
+from .rules import rules
+from .trace import NONE, Trace, Window
+
+_LEAST = 3
+"""Times that something has to repeat."""
+_MOST = 200_000
+_CANDIDATES = 8
+_COVERED = 0.6
+"""Share of the device's span that the steps of a range have to make up."""
+_ALIKE = 0.5
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps as the device does them: their starts in ns, and of the last one that is whole, its end."""
+
+    by: Literal["range", "kernels"]
+    name: str
+    """The range, numbers in it as #, or the kernel that each step has once."""
+    starts: Sequence[int]
+    warm_up: int
+    """Leading steps that took longer than the others."""
+
+    @property
+    def durations(self) -> list[int]:
+        """ns of each whole step; the last start only ends the one before it."""
+        return [b - a for a, b in pairwise(self.starts)]
+
+    @property
+    def steady(self) -> Window | None:
+        """From the first step behind the warm-up to the end of the last whole one; None where fewer than two are."""
+        kept = self.starts[self.warm_up :]
+        return Window(kept[0], kept[-1]) if len(kept) > 2 else None
+
+    @property
+    def count(self) -> int:
+        """Whole steps in the steady state."""
+        return max(0, len(self.starts) - 1 - self.warm_up)
+
+
+def steps(trace: Trace) -> Steps | None:
+    """The steps of a program; None where nothing repeats."""
+    return _by_range(trace) or _by_kernels(trace)
+
+
+def _by_range(trace: Trace) -> Steps | None:
+    """Steps by the outermost range that repeats evenly; user's ranges before those of a framework's operators."""
+    if not trace.ranges or not trace.calls:
+        return None
+    rows = trace.rows(
+        "SELECT regexp_replace(name, '[0-9]+', '#', 'g') AS plain, pid, thread, count(*) AS n, "
+        "min(source = 'torch' OR source IS NULL) AS plainly, min(depth) AS depth "
+        f"FROM {trace.ranges} GROUP BY plain, pid, thread HAVING n BETWEEN {_LEAST} AND {_MOST} "
+        f"ORDER BY plainly, depth NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
+    )
+    span = _span(trace)
+    for plain, pid, thread, *_ in rows:
+        own = f"{_same('pid', pid)} AND {_same('thread', thread)}"
+        began = trace.rows(
+            f"SELECT start_ns FROM {trace.ranges} WHERE {own} AND regexp_replace(name, '[0-9]+', '#', 'g') = "
+            f"{sql_literal(plain)} ORDER BY start_ns"
+        )
+        starts = _first_work(trace, [int(s) for (s,) in began], pid)
+        if _even(starts) and (starts[-1] - starts[0]) * len(starts) / (len(starts) - 1) >= _COVERED * span:
+            return _made("range", str(plain), starts)
+    return None
+
+
+def _same(column: str, value: int | None) -> str:
+    return f"{column} IS NULL" if value is None else f"{column} = {value}"
+
+
+def _span(trace: Trace) -> int:
+    return int(trace.work.e.max() - trace.work.s.min())
+
+
+def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int]:
+    """When the device started what was first asked for after each time, in order."""
+    import numpy as np
+
+    work = trace.work
+    mine = np.flatnonzero((work.a0 != NONE) & ((work.pid == pid) if pid is not None else True))
+    order = mine[np.argsort(work.a0[mine], kind="stable")]
+    at = np.searchsorted(work.a0[order], np.array(began, dtype=np.int64))
+    return [int(s) for s in np.unique(work.s[order[at[at < len(order)]]])]
+
+
+def _by_kernels(trace: Trace) -> Steps | None:
+    """Steps by a kernel of the busiest lane that comes back after the same number of other operations each time."""
+    lane = max(trace.lanes, key=lambda each: each.work)
+    own = f"{_same('rank', lane.rank)} AND {_same('device_id', lane.device)}"
+    mine = f"(SELECT name, start_ns FROM {trace.events} WHERE kind = 'kernel' AND {own})"
+    until = int(trace.work.s[min(lane.first + rules().limits.sequence, lane.last) - 1])
+    rows = trace.rows(
+        f"WITH k AS (SELECT name, row_number() OVER (ORDER BY start_ns) AS n FROM "
+        f"(FROM {mine} WHERE start_ns <= {until})), "
+        "d AS (SELECT name, n, n - lag(n) OVER (PARTITION BY name ORDER BY n) AS d FROM k), "
+        "m AS (SELECT name, count(*) AS times, min(n) AS first, mode(d) AS period, "
+        "(SELECT count(*) FROM k) AS total FROM d GROUP BY name) "
+        "SELECT m.name FROM m JOIN d ON m.name = d.name AND d.d = m.period "
+        "GROUP BY m.name, times, first, period, total "
+        f"HAVING times >= {_LEAST} AND count(*) >= {_ALIKE} * (times - 1) AND times * period >= {_ALIKE} * total "
+        "ORDER BY times, first LIMIT 1"
+    )
+    if not rows:
+        return None
+    name = str(rows[0][0])
+    found = trace.rows(f"SELECT start_ns FROM {mine} WHERE name = {sql_literal(name)} ORDER BY start_ns LIMIT {_MOST}")
+    starts = [int(s) for (s,) in found]
+    return _made("kernels", name, starts)
+
+
+def _even(starts: Sequence[int]) -> bool:
+    """Whether at least half of the distances are within a half of their median."""
+    if len(starts) < _LEAST:
+        return False
+    durations = [b - a for a, b in pairwise(starts)]
+    middle = median(durations)
+    return sum(abs(d - middle) <= 0.5 * middle for d in durations) >= _ALIKE * len(durations)
+
+
+def _made(by: Literal["range", "kernels"], name: str, starts: Sequence[int]) -> Steps:
+    durations = [b - a for a, b in pairwise(starts)]
+    slow = rules().limits.warm_up * median(durations)
+    warm_up = 0
+    while warm_up < len(durations) // 2 and durations[warm_up] > slow:
+        warm_up += 1
+    return Steps(by, name, list(starts), warm_up)

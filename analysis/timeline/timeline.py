@@ -1,0 +1,231 @@
+"""The answer to "where does the wall time go": everything about one timeline, put together once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..database import sql_literal
+from ..patterns import matching
+from ..problems import BadArgument, NotFound, near
+from ..workload import Workload
+from . import hosts, idle, steps, verdict, work
+from .busy import Busy, Within, busy
+from .idle import Gap, Idle
+from .rules import rules
+from .trace import Trace, Window, prepare
+from .verdict import Finding, HeightName, Verdict
+
+_GAPS, _FEW_GAPS = 30, 3
+"""Longest gaps of a cause that tell what the host did; fewer where there are many host calls."""
+_MANY = 1_000_000
+_NAMED = 3
+_MOST_WINDOWS = 20_000
+_LONG_NAME = 80
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a timeline: rows of each table, ranges by name, and whether warm-up is left out."""
+
+    top_n: int = 5
+    range: str | None = None
+    steady: bool = True
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """A cause of idle time with what the host did in its longest gaps."""
+
+    idle: Idle
+    doing: hosts.Doing
+
+
+@dataclass
+class Timeline:
+    """One timeline, split and explained; times in ns. ``windows`` is what the figures are of, ``whole`` all of it."""
+
+    trace: Trace
+    windows: Sequence[Window]
+    whole: Busy
+    """All lanes together, from the first event to the last."""
+    lanes: Mapping[int, Busy]
+    """By the number of the lane, within the windows."""
+    steps: steps.Steps | None
+    selected: str
+    """What the windows are: steady, whole or range."""
+    causes: list[CauseRow]
+    gaps: list[tuple[Gap, hosts.Doing]]
+    all_gaps: idle.Gaps
+    kernels: list[work.KernelRow]
+    total_kernels: int
+    copies: list[work.CopyRow]
+    figures: list[work.Figure]
+    ranges: list[work.RangeRow]
+    imbalance: work.Imbalance | None
+    verdict: Verdict
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def total(self) -> Busy:
+        """All lanes together within the windows."""
+        return sum(self.lanes.values(), Busy(0))
+
+    @property
+    def wall_ns(self) -> int:
+        """The length of the windows."""
+        return sum(w.end - w.start for w in self.windows)
+
+    @property
+    def idle_pct(self) -> float:
+        """Share of the devices' time in which nothing runs, %."""
+        return 100 * self.total.idle / max(self.total.wall, 1)
+
+
+def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
+    """Everything about the timeline of a workload.
+
+    Raises BadInput where it has none, NotFound for a range that is not there.
+    """
+    trace = prepare(workload)
+    found = steps.steps(trace)
+    windows, selected = _windows(trace, asked, found)
+    within = Within(windows)
+    whole = sum(busy(trace, Within([trace.whole])).values(), Busy(0))
+    lanes = busy(trace, within)
+    found_gaps = idle.find(trace, within)
+    by_cause, longest = found_gaps.causes, found_gaps.longest(asked.top_n)
+    per_cause = _GAPS if trace.calls <= _MANY else _FEW_GAPS
+    groups = [[gap] for gap in longest]
+    groups += [found_gaps.longest(per_cause, each.cause) if each.gaps else [] for each in by_cause]
+    done = hosts.doing(trace, groups)
+    gaps = list(zip(longest, done, strict=False))
+    causes = [CauseRow(each, did) for each, did in zip(by_cause, done[len(longest) :], strict=True)]
+    kernels, total_kernels = work.kernels(trace, windows, asked.top_n)
+    made = Timeline(
+        trace=trace,
+        windows=windows,
+        whole=whole,
+        lanes=lanes,
+        steps=found,
+        selected=selected,
+        causes=causes,
+        gaps=gaps,
+        all_gaps=found_gaps,
+        kernels=kernels,
+        total_kernels=total_kernels,
+        copies=work.copies(trace, windows),
+        figures=work.figures(trace, within, lanes),
+        ranges=work.ranges(trace, windows, asked.top_n),
+        imbalance=work.imbalance(trace, lanes),
+        verdict=Verdict("unknown", 0.0, None, None),
+    )
+    made.verdict, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
+    return made
+
+
+def _windows(trace: Trace, asked: Asked, found: steps.Steps | None) -> tuple[list[Window], str]:
+    """What the figures are to be of."""
+    if asked.range is not None:
+        return _of_range(trace, asked.range), "range"
+    if asked.steady and found and (steady := found.steady):
+        return [steady], "steady"
+    return [trace.whole], "whole"
+
+
+def _of_range(trace: Trace, name: str) -> list[Window]:
+    """The times of the ranges with this name, or whose path the pattern fits, overlaps merged."""
+    if not trace.ranges:
+        raise NotFound(f"There is no range {name!r}", "the timeline has no ranges at all", "Leave range out")
+    known = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
+    names = {name} if name in known else set(matching(name, known))
+    if not names:
+        raise NotFound(f"There is no range {name!r}", near(name, known), "A pattern is searched in names of ranges")
+    listed = ", ".join(map(sql_literal, sorted(names)))
+    rows = trace.rows(
+        "WITH r AS (SELECT start_ns AS s, end_ns AS e, max(end_ns) OVER (ORDER BY start_ns ROWS BETWEEN UNBOUNDED "
+        f"PRECEDING AND 1 PRECEDING) AS p FROM {trace.ranges} WHERE name IN ({listed})), "
+        "i AS (SELECT s, e, count(*) FILTER (p IS NULL OR s > p) OVER (ORDER BY s ROWS UNBOUNDED PRECEDING) AS island "
+        "FROM r) "
+        f"SELECT min(s), max(e) FROM i GROUP BY island HAVING max(e) > min(s) ORDER BY 1 LIMIT {_MOST_WINDOWS + 1}"
+    )
+    if not rows:
+        raise BadArgument(f"The ranges {name!r} take no time", fix="Name another range")
+    if len(rows) > _MOST_WINDOWS:
+        raise BadArgument(f"{name!r} names more than {_MOST_WINDOWS} ranges", fix="Name one that is further out")
+    return [Window(int(a), int(b)) for a, b in rows]
+
+
+def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
+    """What speaks for each height, in words with figures."""
+    found: dict[HeightName, list[str]] = {name: [] for name in verdict.HEIGHTS}
+    wall = max(made.total.wall, 1)
+    figure = {f.name: f.value for f in made.figures}
+    for row in made.causes:
+        height = rules().causes[row.idle.cause].height
+        if height == "waiting":
+            height = "communication" if made.trace.communicates else "synchronisation"
+        for name in verdict.HEIGHTS:
+            if name == height and name != "gpu" and 100 * row.idle.ns / wall >= 1:
+                found[name].append(_said(row, wall))
+    if (index := figure.get("launch_bound_index")) is not None:
+        text = (
+            f"launch-bound index {index:.3g}: the host takes {figure['host_us_per_launch']:.3g} us from launch to "
+            f"launch, a kernel {figure['mean_kernel_us']:.3g} us"
+        )
+        found["launch"].append(text)
+        found["gpu"].append(text)
+    if (brief := figure.get("kernels_below_10us_pct")) is not None and brief >= 50:
+        text = f"{brief:.0f} % of the kernels take less than 10 us: too short to fill the GPU"
+        found["launch"].append(text)
+        found["gpu"].append(text)
+    found["copies"] += [_copied(row, wall) for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
+    found["gpu"] += [
+        f"{_cut(k.name)}: {k.share_pct:.0f} % of the kernels' time, {k.calls} launches" for k in made.kernels[:2]
+    ]
+    total = made.total
+    if total.communication:
+        found["communication"].append(
+            f"communication kernels run {100 * total.communication / wall:.1f} % of the devices' time, "
+            f"{100 * total.exposed_communication / wall:.1f} % with nothing computing beside them"
+        )
+    if made.imbalance and made.imbalance.pct >= rules().limits.imbalance_pct:
+        of = {lane.number: lane for lane in made.trace.lanes}
+        least, most = (lane_name(of[n].rank, of[n].device) for n in (made.imbalance.least, made.imbalance.most))
+        text = f"out of balance: {least} computes {made.imbalance.pct:.0f} % less than {most}"
+        found["communication"].append(text)
+    return found
+
+
+def lane_name(rank: int | None, device: int | None) -> str:
+    """What a device is called."""
+    own = f"GPU {0 if device is None else device}"
+    return own if rank is None else f"rank {rank}, {own}"
+
+
+def _said(row: CauseRow, wall: int) -> str:
+    """One cause of idle time in words."""
+    text = f"{100 * row.idle.ns / wall:.1f} % idle: {rules().causes[row.idle.cause].title}"
+    if row.idle.gaps:
+        text += f" ({row.idle.gaps} gaps, the longest {row.idle.longest_ns / 1e6:.3g} ms)"
+    if row.doing.range:
+        text += f", in {_cut(row.doing.range)}"
+    if row.doing.operations:
+        text += f"; longest there: {', '.join(f'{_cut(n)} {ns / 1e6:.3g} ms' for n, ns in row.doing.operations)}"
+    return text
+
+
+def _copied(row: work.CopyRow, wall: int) -> str:
+    kind = {True: "pinned", False: "pageable", None: "host memory of unknown kind"}[row.pinned]
+    side = f", {kind}" if row.direction in ("h2d", "d2h") else ""
+    rate = f", {row.gbs:.3g} GB/s" if row.gbs else ""
+    size = "" if row.bytes is None else f" of {row.bytes / 1e6:.4g} MB"
+    limit = rules().limits.slow_link_gbs
+    slow = (
+        "" if not row.gbs or row.gbs >= limit or not side else " (PCIe 4.0 x16 moves about 25 GB/s from pinned memory)"
+    )
+    return f"{100 * row.ns / wall:.1f} % in {row.copies} copies {row.direction}{side}{size}{rate}{slow}"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 3]}..."

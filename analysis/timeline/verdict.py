@@ -1,0 +1,96 @@
+"""What takes the wall time of the application, by height: gpu, launch, host, copies, synchronisation, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .busy import Busy
+from .idle import Idle
+from .rules import rules
+from .trace import Trace
+
+HeightName = Literal["gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication", "unknown"]
+HEIGHTS: tuple[HeightName, ...] = (
+    "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication"
+)  # fmt: skip
+_CLEAR = 2.0
+"""A share that many times the next one leaves no doubt."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One height: its share of the wall time in %, what it says, evidence, actions, bound and what would refute it.
+
+    ``speedup_bound`` is the wall time over what is left of it when this share is gone and nothing else changes.
+    """
+
+    height: HeightName
+    share_pct: float
+    claim: str
+    speedup_bound: float | None
+    evidence: list[str] = field(default_factory=list)
+    advice: Sequence[str] = ()
+    falsify: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The height that takes most; ``confidence`` falls where another comes close or host calls are missing."""
+
+    height: HeightName
+    confidence: float
+    share_pct: float | None
+    speedup_bound: float | None
+
+
+def shares(busy: Mapping[int, Busy], idle: Sequence[Idle], communicates: bool) -> dict[HeightName, float]:
+    """The share of the wall time in % that each height takes: device time of all lanes, each ns once.
+
+    Communication is that of the lane where it is greatest: a device that waits for others is not what holds them up.
+    """
+    total = sum(busy.values(), Busy(0))
+    wall = max(total.wall, 1)
+    found: dict[HeightName, float] = dict.fromkeys(HEIGHTS, 0.0)
+    found["gpu"] += 100 * total.computing / wall
+    found["copies"] += 100 * total.exposed_copies / wall
+    found["communication"] += max((100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0)
+    for each in idle:
+        height = rules().causes[each.cause].height
+        if height == "waiting":
+            height = "communication" if communicates else "synchronisation"
+        for name in HEIGHTS:
+            if name == height:
+                found[name] += 100 * each.ns / wall
+    return found
+
+
+def judge(
+    trace: Trace, busy: Mapping[int, Busy], idle: Sequence[Idle], evidence: Mapping[HeightName, list[str]]
+) -> tuple[Verdict, list[Finding]]:
+    """The verdict and the findings, the largest first."""
+    limits, share = rules().limits, shares(busy, idle, trace.communicates)
+    weight = {name: share[name] * (limits.kernels_weigh if name == "gpu" else 1.0) for name in HEIGHTS}
+    first, second, *_ = sorted(HEIGHTS, key=lambda name: -weight[name])
+    wall = max(sum(b.wall for b in busy.values()), 1)
+    noise = sum(100 * i.ns / wall for i in idle if i.cause in ("queued", "profiler"))
+    unknown = sum(100 * i.ns / wall for i in idle if i.cause == "unknown")
+    findings = []
+    for name in sorted(HEIGHTS, key=lambda name: (name != first, -weight[name])):
+        if share[name] < limits.told_pct and name != first:
+            continue
+        findings.append(_finding(name, share[name], noise, evidence.get(name, [])))
+    if unknown > weight[first]:
+        return Verdict("unknown", 0.0, None, None), findings
+    gap = weight[first] / weight[second] if weight[second] else _CLEAR
+    confidence = min(1.0, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100)
+    return Verdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
+
+
+def _finding(name: HeightName, share: float, noise: float, evidence: list[str]) -> Finding:
+    said = rules().heights[name]
+    # How much faster kernels can become is not the timeline's to say.
+    left = 100 - share - (noise if name in ("launch", "host", "synchronisation", "allocation") else 0)
+    bound = None if name == "gpu" or left <= 0 else 100 / left
+    return Finding(name, share, said.claim.format(share=share), bound, evidence, said.advice, said.falsify)

@@ -1,0 +1,228 @@
+"""What ran and who asked for it: kernels, copies, launches, ranges and the balance of devices, within windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..database import sql_literal
+from .busy import Busy, Within
+from .rules import rules
+from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window
+
+if TYPE_CHECKING:
+    from .trace import Ints
+
+_NAMES = 40
+"""Names of ranges that are looked at, and instances of each."""
+_INSTANCES = 200_000
+_OF_LAUNCHES = {
+    "launch_call_us": "us",
+    "host_us_per_launch": "us",
+    "launch_bound_index": "ratio",
+    "queue_depth": "operations",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with unit; ``value`` is None with a reason where it could not be told."""
+
+    name: str
+    value: float | None
+    unit: str
+    status: str = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """A kernel: launches, ns of them together and on average, share of all kernels' ns in %, and whether it talks."""
+
+    name: str
+    calls: int
+    ns: int
+    mean_ns: float
+    share_pct: float
+    communication: bool
+
+
+@dataclass(frozen=True)
+class CopyRow:
+    """Copies of one direction, pinned or not (None: unknown); ``exposed_ns`` of them are beside no kernel."""
+
+    direction: str
+    pinned: bool | None
+    copies: int
+    ns: int
+    bytes: int | None
+
+    @property
+    def gbs(self) -> float | None:
+        """Bytes over the time of the copies, GB/s."""
+        return self.bytes / self.ns if self.bytes and self.ns else None
+
+
+@dataclass(frozen=True)
+class RangeRow:
+    """Ranges of one name: instances, ns on the host, ns of the device work that was asked for meanwhile."""
+
+    name: str
+    source: str | None
+    count: int
+    host_ns: int
+    device_ns: int | None
+
+
+@dataclass(frozen=True)
+class Imbalance:
+    """How far the devices' computing times are apart, in % of the longest; the lanes with least and most."""
+
+    pct: float
+    least: int
+    most: int
+
+
+def kernels(trace: Trace, windows: Sequence[Window], limit: int) -> tuple[list[KernelRow], int]:
+    """The kernels with most time in the windows, and how many different ones there are."""
+    source, time = _clipped(trace, windows)
+    rows = trace.rows(
+        f"SELECT name, count(*), sum({time}) AS ns, 100 * sum({time}) / nullif(sum(sum({time})) OVER (), 0), "
+        f"name IN (FROM tl_communicating), count(*) OVER () FROM {source} WHERE kind = 'kernel' "
+        f"GROUP BY name ORDER BY ns DESC, name LIMIT {limit}"
+    )
+    found = [KernelRow(str(name), n, int(ns), ns / n, share or 0.0, talks) for name, n, ns, share, talks, _ in rows]
+    return found, rows[0][5] if rows else 0
+
+
+def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
+    """Copies by direction and by what their host side is; one that reaches out of a window counts with its part."""
+    source, time = _clipped(trace, windows)
+    rows = trace.rows(
+        f"SELECT coalesce(direction, 'other') AS d, pinned, count(*), sum({time}) AS ns, "
+        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) FROM {source} WHERE kind = 'copy' "
+        "GROUP BY d, pinned ORDER BY ns DESC, d"
+    )
+    return [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in rows]
+
+
+def _clipped(trace: Trace, windows: Sequence[Window]) -> tuple[str, str]:
+    """SQL for the events that touch the windows, once for each, and for their ns within it."""
+    if len(windows) == 1:
+        start, end = windows[0]
+        return (
+            f"(FROM {trace.events} WHERE start_ns < {end} AND end_ns > {start})",
+            f"least(end_ns, {end}) - greatest(start_ns, {start})",
+        )
+    values = ", ".join(f"({w.start}, {w.end})" for w in windows)
+    return (
+        f"(FROM {trace.events} JOIN (VALUES {values}) w(w0, w1) ON start_ns < w1 AND end_ns > w0)",
+        "least(end_ns, w1) - greatest(start_ns, w0)",
+    )
+
+
+def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Figure]:
+    """Launches, queue and kernels in single figures."""
+    import numpy as np
+
+    work, total, wall = trace.work, sum(busy.values(), Busy(0)), within.wall
+    ns = within.ns(work.s, work.e)
+    kernel = np.isin(work.cls, (COMPUTE, COMMUNICATION)) & (ns > 0)
+    brief = kernel & (work.e - work.s < rules().limits.short_kernel_ns)
+    n, time = int(kernel.sum()), int(ns[kernel].sum())
+    mean = time / n if n else None
+    made = [
+        Figure("kernels", n, "launches"),
+        _figure("kernels_per_s", n / wall * 1e9 if wall else None, "1/s"),
+        _figure("mean_kernel_us", mean and mean / 1e3, "us"),
+        _figure("kernels_below_10us_pct", 100 * int(brief.sum()) / n if n else None, "%"),
+        _figure("time_in_kernels_below_10us_pct", 100 * int(ns[brief].sum()) / time if time else None, "%"),
+        _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
+    ]
+    return [*made, *_launching(trace, within, mean)]
+
+
+def _launching(trace: Trace, within: Within, mean: float | None) -> list[Figure]:
+    """What a launch costs the host, against what it brings the device."""
+    import numpy as np
+
+    work = trace.work
+    asked = np.flatnonzero((work.a0 != NONE) & (within.ns(work.s, work.e) > 0))
+    if not len(asked):
+        why = "the profile holds no host calls that belong to device work"
+        return [Figure(name, None, unit, "not_collected", why) for name, unit in _OF_LAUNCHES.items()]
+    # What a call took until the next one on its thread is what it costs the host.
+    order = asked[np.lexsort((work.a0[asked], work.thread[asked], work.pid[asked]))]
+    a0, same = work.a0[order], (np.diff(work.thread[order]) == 0) & (np.diff(work.pid[order]) == 0)
+    apart = np.diff(a0)[same]
+    apart = apart[apart > 0]
+    typical = float(np.median(apart)) if len(apart) else None
+    queued = float((work.e[asked] - np.minimum(work.a0[asked], work.e[asked])).sum())
+    return [
+        _figure("launch_call_us", float((work.a1 - work.a0)[asked].mean()) / 1e3, "us"),
+        _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
+        _figure("launch_bound_index", typical / mean if typical and mean else None, "ratio"),
+        _figure("queue_depth", queued / within.wall if within.wall else None, "operations"),
+    ]
+
+
+def _figure(name: str, value: float | None, unit: str) -> Figure:
+    return Figure(name, value, unit) if value is not None else Figure(name, None, unit, "undefined", "there were none")
+
+
+def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow]:
+    """Ranges by name, those of the user first: time on the host, and of the device work asked for meanwhile.
+
+    Work counts for every range of its process that is open when it is asked for, on any thread: what autograd's
+    thread launches counts for the range in which the main thread waits for it.
+    """
+    if not trace.ranges:
+        return []
+    low, high = min(w.start for w in windows), max(w.end for w in windows)
+    own = "coalesce(source, '') NOT IN ('torch', 'python')"
+    rows = trace.rows(
+        f"SELECT name, any_value(source), count(*), sum(end_ns - start_ns), bool_or({own}) AS own, "
+        f"coalesce(pid, {NONE}) "
+        f"FROM {trace.ranges} WHERE start_ns >= {low} AND start_ns < {high} GROUP BY name, pid "
+        f"ORDER BY own DESC, sum(end_ns - start_ns) DESC LIMIT {limit}"
+    )
+    device = _asked_within(trace, [r[0] for r in rows[:_NAMES]], low, high) if trace.calls else {}
+    return [
+        RangeRow(str(name), source, n, int(ns), int(device.get((name, pid), 0)) if trace.calls else None)
+        for name, source, n, ns, _, pid in rows
+    ]
+
+
+def _asked_within(trace: Trace, names: Sequence[str], low: int, high: int) -> dict[tuple[str, int], int]:
+    """ns of device work by name and process of the ranges in which it was asked for."""
+    import numpy as np
+
+    if not names:
+        return {}
+    listed = ", ".join(sql_literal(name) for name in names)
+    rows = trace.rows(
+        f"SELECT name, coalesce(pid, {NONE}), list(start_ns), list(end_ns) FROM (FROM {trace.ranges} WHERE name IN "
+        f"({listed}) AND start_ns >= {low} AND start_ns < {high} LIMIT {_INSTANCES}) GROUP BY ALL"
+    )
+    sums: dict[int, tuple[Ints, Ints]] = {}
+    work, found = trace.work, {}
+    for name, pid, starts, ends in rows:
+        if pid not in sums:
+            mine = np.flatnonzero((work.pid == pid) & (work.a0 != NONE))
+            mine = mine[np.argsort(work.a0[mine], kind="stable")]
+            sums[pid] = work.a0[mine], np.concatenate([[0], np.cumsum((work.e - work.s)[mine])])
+        asked, done = sums[pid]
+        first, last = np.searchsorted(asked, starts, side="left"), np.searchsorted(asked, ends, side="right")
+        found[name, pid] = int((done[last] - done[first]).sum())
+    return found
+
+
+def imbalance(trace: Trace, busy: Mapping[int, Busy]) -> Imbalance | None:
+    """How unevenly devices compute; None for one device."""
+    if len(trace.lanes) < 2:
+        return None
+    by_time = sorted(busy, key=lambda lane: busy[lane].computing)
+    least, most = by_time[0], by_time[-1]
+    longest = busy[most].computing
+    return Imbalance(100 * (longest - busy[least].computing) / longest, least, most) if longest else None

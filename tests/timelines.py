@@ -1,0 +1,146 @@
+"""Timelines for tests: published workloads of made events, the recorded Chrome traces, and times by brute force."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from rooflens.analysis.schema import schema
+from rooflens.analysis.store import Manifest, Store, write_table
+
+EVENT = [c for c in schema()["events"].columns if c != "workload"]
+RANGE = [c for c in schema()["ranges"].columns if c != "workload"]
+_SYNC = re.compile(r"Synchronize|StreamWaitEvent|hipMemcpy$|cudaMemcpy$")
+_ALLOC = re.compile(r"Malloc|Free|MemAlloc|MemPool")
+
+
+@dataclass
+class Made:
+    """Events and ranges as rows by column; times in ns."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    ranges: list[dict[str, Any]] = field(default_factory=list)
+    correlation: int = 0
+
+    def add(self, kind: str, name: str, start: int, end: int, **columns: Any) -> None:
+        """One event."""
+        self.events.append({"kind": kind, "name": name, "start_ns": start, "end_ns": end, "pid": 1} | columns)
+
+    def host(self, name: str, start: int, end: int, thread: int = 1, **columns: Any) -> int:
+        """A host call of the kind that its name tells; returns its correlation."""
+        self.correlation += 1
+        kind = "sync" if _SYNC.search(name) else "alloc" if _ALLOC.search(name) else "api"
+        self.add(kind, name, start, end, **{"thread": thread, "correlation": self.correlation} | columns)
+        return self.correlation
+
+    def launch(self, name: str, call: tuple[int, int], run: tuple[int, int], **columns: Any) -> None:
+        """A kernel and the call that launched it."""
+        host = {k: v for k, v in columns.items() if k in ("pid", "rank", "thread")}
+        device = {k: v for k, v in columns.items() if k != "thread"}
+        number = self.host("hipLaunchKernel", *call, **host)
+        self.add("kernel", name, *run, **{"device_id": 0, "stream": 7, "correlation": number} | device)
+
+    def copy(self, direction: str, call: tuple[int, int], run: tuple[int, int], **columns: Any) -> None:
+        """A copy and the call that asked for it."""
+        number = self.host("hipMemcpyAsync", *call)
+        self.add("copy", f"copy {direction}", *run, **{"device_id": 0, "stream": 8, "correlation": number,
+                 "direction": direction, "bytes": 1 << 20} | columns)  # fmt: skip
+
+    def range(self, name: str, start: int, end: int, depth: int = 0, **columns: Any) -> None:
+        """A range of the program."""
+        self.ranges.append(
+            {"name": name, "path": name, "start_ns": start, "end_ns": end, "depth": depth, "thread": 1, "pid": 1,
+             "source": "user"} | columns
+        )  # fmt: skip
+
+
+def publish(store: Store, made: Made, name: str = "made", **manifest: Any) -> Manifest:
+    """A workload of a timeline alone."""
+    with store.draft() as folder, duckdb.connect() as con:
+        for table, rows, columns in (("events", made.events, EVENT), ("ranges", made.ranges, RANGE)):
+            if not rows:
+                continue
+            path, numbered = folder / f"{table}.jsonl", f"{table[:-1]}_id"
+            with path.open("w") as out:
+                for number, row in enumerate(rows):
+                    out.write(json.dumps({numbered: number} | row) + "\n")
+            types = ", ".join(f"'{c}': '{schema()[table].columns[c].type}'" for c in columns)
+            select = f"FROM read_json('{path}', format = 'newline_delimited', columns = {{{types}}})"
+            write_table(con, select, folder / f"{table}.parquet")
+            path.unlink()
+        return store.publish(folder, Manifest(name=name, format="made", vendor="amd", **manifest))
+
+
+_KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill", "overhead": "api"}
+_DIRECTIONS = {"HtoD": "h2d", "DtoH": "d2h", "DtoD": "d2d", "PtoP": "p2p", "HtoH": "h2h"}
+
+
+def chrome(path: Path) -> Made:
+    """A Chrome trace of torch.profiler, with what these tests need of it."""
+    with gzip.open(path) as file:
+        trace = json.load(file)["traceEvents"]
+    made, process = Made(), None
+    for e in trace:
+        if e.get("ph") == "X" and e.get("cat") == "cuda_runtime":
+            process = e["pid"]
+            break
+    for e in trace:
+        cat = e.get("cat")
+        if e.get("ph") != "X":
+            continue
+        start, end = round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)
+        args = e.get("args", {})
+        if cat in _KINDS:
+            direction = (
+                next((d for word, d in _DIRECTIONS.items() if word in e["name"]), None) if cat == "gpu_memcpy" else None
+            )
+            pinned = (
+                None
+                if cat != "gpu_memcpy"
+                else False
+                if "Pageable" in e["name"]
+                else True
+                if "Pinned" in e["name"]
+                else None
+            )
+            on = {"device_id": args["device"], "stream": args["stream"]} if cat != "overhead" else {}
+            made.add(_KINDS[cat], e["name"], start, end, **on, pid=process, correlation=args.get("correlation"),
+                     bytes=args.get("bytes"), direction=direction, pinned=pinned, category=cat)  # fmt: skip
+        elif cat in ("cuda_runtime", "cuda_driver"):
+            kind = "sync" if _SYNC.search(e["name"]) else "alloc" if _ALLOC.search(e["name"]) else "api"
+            made.add(kind, e["name"], start, end, pid=e["pid"], thread=e["tid"], correlation=args["correlation"],
+                     category=cat)  # fmt: skip
+        elif cat in ("cpu_op", "user_annotation"):
+            made.range(e["name"], start, end, pid=e["pid"], thread=e["tid"],
+                       source="torch" if cat == "cpu_op" else "user")  # fmt: skip
+    _nest(made.ranges)
+    return made
+
+
+def _nest(ranges: list[dict[str, Any]]) -> None:
+    """State depth and path of ranges by what lies around them on their thread."""
+    ranges.sort(key=lambda r: (r["thread"], r["start_ns"], -r["end_ns"]))
+    around: list[dict[str, Any]] = []
+    for each in ranges:
+        while around and (around[-1]["thread"] != each["thread"] or around[-1]["end_ns"] < each["end_ns"]):
+            around.pop()
+        each["depth"] = len(around)
+        each["path"] = "/".join([*(r["name"] for r in around), each["name"]])
+        around.append(each)
+
+
+def union(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
+    """By brute force: how much of [start, end] the intervals cover."""
+    total, reached = 0, start
+    for a, b in sorted(intervals):
+        a, b = max(a, reached), min(b, end)
+        if b > a:
+            total += b - a
+            reached = b
+    return total

@@ -1,0 +1,286 @@
+"""compute_timeline: where the wall time of a program goes, why the GPU is idle, and what to do about it."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ..analysis.notes import Note
+from ..analysis.store import Store
+from ..analysis.timeline.busy import Busy
+from ..analysis.timeline.rules import rules
+from ..analysis.timeline.timeline import Asked, Timeline, lane_name, timeline
+from ..analysis.timeline.verdict import Finding, Verdict
+from ..analysis.workload import Workload
+from .parameters import Reference, WorkloadName
+from .results import NextCall, Result, Table, table_of
+
+_SplitRow = namedtuple("_SplitRow", "part ms pct whole_ms whole_pct")
+_IdleRow = namedtuple("_IdleRow", "cause ms pct gaps longest_ms range operations description")
+_GapRow = namedtuple("_GapRow", "at_ms ms device cause range operations")
+_CopyRow = namedtuple("_CopyRow", "direction host_memory copies ms pct mb gbs")
+_KernelRow = namedtuple("_KernelRow", "kernel calls ms pct_of_kernels mean_us communication")
+_RangeRow = namedtuple("_RangeRow", "range source count host_ms gpu_ms")
+_DeviceRow = namedtuple(
+    "_DeviceRow",
+    "device streams operations computing_pct communication_pct exposed_communication_pct copies_pct idle_pct",
+)
+_FigureRow = namedtuple("_FigureRow", "figure value unit status reason")
+"""The rows of the tables, by their columns."""
+_PARTS = {
+    "gpu_busy": "any",
+    "kernels": "kernels",
+    "computing": "computing",
+    "communication": "communication",
+    "exposed_communication": "exposed_communication",
+    "copies": "copies",
+    "copies_beside_kernels": "overlapped_copies",
+    "exposed_copies": "exposed_copies",
+    "idle": "idle",
+}
+"""Parts of the split, by the attribute of Busy that has their time."""
+_STRETCHED_US = 50.0
+"""Mean kernel below which a profiler's own work per launch shows in the wall time."""
+
+
+class TimelineResult(Result):
+    """The wall time split without counting anything twice; shares are of the time of all devices together."""
+
+    workload: str
+    name: str
+    window: str
+    wall_ms: float | None
+    steps: str
+    step_ms: float | None
+    verdict: Verdict
+    findings: list[Finding]
+    split: Table
+    idle: Table
+    copies: Table
+    figures: Table
+    devices: Table
+    kernels: Table
+    ranges: Table
+    gaps: Table
+
+
+def compute_timeline(
+    store: Store,
+    workload: WorkloadName = "latest",
+    top_n: Annotated[int, Field(ge=1, le=100, description="rows of each table")] = 5,
+    range: Annotated[Reference | None, Field(description="only while such ranges are open: name or pattern")] = None,
+    steady: Annotated[bool, Field(description="without start and warm-up")] = True,
+) -> TimelineResult:
+    """Where the wall time goes: GPU busy, copies, overlap, idle by cause (launch, host, synchronisation, ...), verdict
+    for the whole application. Call it before looking at kernels."""
+    with Workload.open(store, workload) as opened:
+        found = timeline(opened, Asked(top_n, range, steady))
+        return _result(found)
+
+
+def _result(found: Timeline) -> TimelineResult:
+    manifest, total = found.trace.workload.manifest, found.total
+    steps = found.steps
+    durations = steps.durations[steps.warm_up :] if steps else []
+    return TimelineResult(
+        workload=manifest.id,
+        name=manifest.name,
+        window=_window(found),
+        wall_ms=_ms(found.wall_ns),
+        steps=_steps(found),
+        step_ms=_ms(sorted(durations)[len(durations) // 2]) if durations else None,
+        verdict=_judged(found.verdict),
+        findings=[
+            replace(f, share_pct=round(f.share_pct, 2), speedup_bound=_three(f.speedup_bound)) for f in found.findings
+        ],
+        split=_split(found.whole, total),
+        idle=_idle(found),
+        copies=_copies(found),
+        figures=table_of(
+            _FigureRow, [_FigureRow(f.name, _three(f.value), f.unit, f.status, f.reason) for f in found.figures]
+        ),
+        devices=_devices(found),
+        kernels=_kernels(found),
+        ranges=table_of(
+            _RangeRow,
+            [_RangeRow(r.name, r.source, r.count, _ms(r.host_ns), _ms(r.device_ns)) for r in found.ranges],
+            {"host_ms": "ms", "gpu_ms": "ms"},
+        ),
+        gaps=_gaps(found),
+        notes=[note.text for note in notes(found)],
+        next=_next(found),
+    )
+
+
+def _judged(verdict: Verdict) -> Verdict:
+    share = None if verdict.share_pct is None else round(verdict.share_pct, 2)
+    return replace(verdict, share_pct=share, speedup_bound=_three(verdict.speedup_bound))
+
+
+def _split(whole: Busy, within: Busy) -> Table:
+    """Each part within the window and from first to last; parts overlap only as their names say."""
+    rows = [
+        _SplitRow(
+            part,
+            _ms(getattr(within, name)),
+            _pct(getattr(within, name), within.wall),
+            _ms(getattr(whole, name)),
+            _pct(getattr(whole, name), whole.wall),
+        )
+        for part, name in _PARTS.items()
+        if "communication" not in name or whole.communication
+    ]
+    return table_of(_SplitRow, rows, {"ms": "ms", "pct": "%", "whole_ms": "ms", "whole_pct": "%"})
+
+
+def _idle(found: Timeline) -> Table:
+    rows = [
+        _IdleRow(
+            row.idle.cause,
+            _ms(row.idle.ns),
+            _pct(row.idle.ns, found.total.wall),
+            row.idle.gaps,
+            _ms(row.idle.longest_ns) if row.idle.gaps else None,
+            row.doing.range,
+            _operations(row.doing.operations),
+            rules().causes[row.idle.cause].title,
+        )
+        for row in found.causes
+    ]
+    return table_of(_IdleRow, rows, {"ms": "ms", "pct": "%", "longest_ms": "ms"})
+
+
+def _gaps(found: Timeline) -> Table:
+    devices = {lane.number: lane_name(lane.rank, lane.device) for lane in found.trace.lanes}
+    rows = [
+        _GapRow(
+            _ms(gap.start - found.trace.whole.start),
+            _ms(gap.ns),
+            devices[gap.lane],
+            gap.cause,
+            doing.range,
+            _operations(doing.operations),
+        )
+        for gap, doing in found.gaps
+    ]
+    total = sum(row.idle.gaps for row in found.causes)
+    made = table_of(_GapRow, rows, {"at_ms": "ms", "ms": "ms"})
+    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+
+
+def _operations(operations: Any) -> str | None:
+    return ", ".join(f"{name} {ns / 1e6:.3g} ms" for name, ns in operations) or None
+
+
+def _copies(found: Timeline) -> Table:
+    kinds = {True: "pinned", False: "pageable", None: None}
+    rows = [
+        _CopyRow(
+            row.direction,
+            kinds[row.pinned],
+            row.copies,
+            _ms(row.ns),
+            _pct(row.ns, found.total.wall),
+            None if row.bytes is None else row.bytes / 1e6,
+            _three(row.gbs),
+        )
+        for row in found.copies
+    ]
+    return table_of(_CopyRow, rows, {"ms": "ms", "pct": "%", "mb": "MB", "gbs": "GB/s"})
+
+
+def _devices(found: Timeline) -> Table:
+    rows = []
+    for lane in found.trace.lanes:
+        of = found.lanes[lane.number]
+        shares = (of.computing, of.communication, of.exposed_communication, of.copies, of.idle)
+        rows.append(
+            _DeviceRow(
+                lane_name(lane.rank, lane.device), lane.streams, lane.work, *(_pct(ns, of.wall) for ns in shares)
+            )
+        )
+    units = {name: "%" for name in _DeviceRow._fields if name.endswith("_pct")}
+    return table_of(_DeviceRow, rows, units)
+
+
+def _kernels(found: Timeline) -> Table:
+    rows = [
+        _KernelRow(k.name, k.calls, _ms(k.ns), round(k.share_pct, 2), _three(k.mean_ns / 1e3), k.communication)
+        for k in found.kernels
+    ]
+    made = table_of(_KernelRow, rows, {"ms": "ms", "pct_of_kernels": "%", "mean_us": "us"})
+    return made.model_copy(update={"total_rows": found.total_kernels, "truncated": found.total_kernels > len(rows)})
+
+
+def _window(found: Timeline) -> str:
+    if found.selected == "range":
+        return f"{len(found.windows)} ranges"
+    if found.selected == "steady" and found.steps:
+        return f"{found.steps.count} steps in the steady state"
+    return "from the first event to the last"
+
+
+def _steps(found: Timeline) -> str:
+    if not found.steps:
+        return "none found: nothing repeats"
+    by = "repeating range" if found.steps.by == "range" else "repeating kernels, each step has once"
+    return (
+        f"{len(found.steps.durations)} whole steps, {found.steps.warm_up} of them warm-up, by {by} {found.steps.name!r}"
+    )
+
+
+def notes(found: Timeline) -> list[Note]:
+    """What to know of the figures."""
+    mean = next((f.value for f in found.figures if f.name == "mean_kernel_us"), None)
+    told = []
+    if found.verdict.height != "gpu" and found.idle_pct >= rules().limits.idle_first_pct:
+        text = f"The GPU is idle {found.idle_pct:.0f} % of the time: its kernels come second."
+        told.append(Note("idle_first", text))
+    if mean is not None and mean < _STRETCHED_US and found.trace.calls:
+        text = (
+            "Profiling stretches programs that launch many short kernels, by a third and more: time a step without the "
+            "profiler before and after a change, and hold shares rather than ms against each other."
+        )
+        told.append(Note("stretched", text))
+    if not found.trace.calls:
+        text = "The profile holds no host calls: why the device was idle is not known."
+        told.append(Note("no_host_calls", text))
+    if found.selected == "whole" and not found.steps:
+        told.append(Note("no_steps", "No steps were found: start-up and warm-up are in the figures."))
+    if found.selected == "range":
+        text = "The window is when the ranges were open on the host; the device may work on what was asked for before."
+        told.append(Note("range_time", text))
+    if len(found.trace.lanes) > 1:
+        text = f"Shares are of the time of {len(found.trace.lanes)} devices together."
+        told.append(Note("several_devices", text))
+    if found.trace.unusable:
+        text = f"{found.trace.unusable} events without a usable time were left out."
+        told.append(Note("unusable_events", text))
+    return told
+
+
+def _next(found: Timeline) -> list[NextCall]:
+    """Built from ids and closed sets only."""
+    own = found.trace.workload
+    picture = NextCall(tool="plot", arguments={"kind": "timeline", "workload": own.id}, why="lanes and gaps by cause")
+    if found.verdict.height != "gpu":
+        return [picture]
+    if own.manifest.dispatches:
+        why = "the GPU is the limit: what holds its kernels back"
+        return [NextCall(tool="diagnose_bottleneck", arguments={"workload": own.id}, why=why), picture]
+    return [picture]
+
+
+def _ms(ns: float | None) -> float | None:
+    return None if ns is None else round(ns / 1e6, 6)
+
+
+def _pct(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None
+
+
+def _three(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
