@@ -134,8 +134,8 @@ def _question(one: dict[str, Any]) -> Question:
     right = {name: one.pop(name) for name in ("check", "answer", "unit", "tolerance") if name in one}
     calls = tuple(Step(**call) for call in one.pop("calls"))
     also = tuple(one.pop("also", ()))
-    lists = {name: tuple(one.pop(name)) for name in ("about", "choices") if name in one}
-    return Question(right=Truth(**right, also=also), calls=calls, **lists, **one)
+    about, choices = tuple(one.pop("about")), tuple(one.pop("choices", ()))
+    return Question(about=about, right=Truth(**right, also=also), calls=calls, choices=choices, **one)
 
 
 def _words(question: Question) -> Any:

@@ -80,10 +80,8 @@ class Bench:
         place = self.folder / f"version_{len(list(self.folder.iterdir()))}"
         place.mkdir()
         (place / f"candidate{self.task.speaks.suffix}").write_text(source, encoding="utf-8")
-        for command in self.task.commands:
-            ended = workbench.run(command, place, self.limits)
-            if ended.why:
-                return Measured(problem=f"it does not compile: {workbench.tail(ended)}")
+        if problem := self._built(place):
+            return Measured(problem=problem)
         program = self.task.program(place, 1 + secrets.randbelow(1 << 30), self.repeat)
         limits = Limits(self.limits.seconds, self.limits.memory_bytes, self.task.speaks.small_addresses)
         found = workbench.measured(workbench.run(program, place, limits))
@@ -91,11 +89,26 @@ class Bench:
             self._kept[f"./{keep_as}"] = place
         return found
 
+    def _built(self, place: Path) -> str | None:
+        """Compile the candidate in ``place``, and the driver where it is not; what went wrong."""
+        build, driver = self.task.speaks.build, self.folder / "driver.o"
+        if build is None:
+            return None
+        if not driver.exists():
+            ended = workbench.run(build.prepare(self.task.driver), self.folder, self.limits)
+            if ended.why:
+                return f"the driver does not compile here: {workbench.tail(ended)}"
+        for command in build.link(driver):
+            ended = workbench.run(command, place, self.limits)
+            if ended.why:
+                return f"it does not compile: {workbench.tail(ended)}"
+        return None
+
     def gate(self, call: Call) -> dict[str, Any]:
         """A call of profile_command for one of this task's programs, whatever else it asked for. Raises Refused."""
         command = call.arguments.get("command")
         name = command[0] if isinstance(command, list) and len(command) == 1 else None
-        if name not in self._kept:
+        if not isinstance(name, str) or name not in self._kept:
             offered = " or ".join(f'["{kept}"]' for kept in self._kept)
             raise Refused(f"profile_command runs command={offered} in this game and nothing else.")
         place = self._kept[name]

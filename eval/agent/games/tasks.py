@@ -26,40 +26,57 @@ class NoTask(Exception):
 
 
 @dataclass(frozen=True)
-class Language:
-    """How versions of a language are called, told apart in a reply, and built into what runs.
+class Build:
+    """The commands that make ``driver.o`` of a driver, once a task, and ``program`` of it and a candidate."""
 
-    ``build`` gives the commands that make ``program`` out of driver and candidate; Python needs none.
-    """
+    prepare: Callable[[Path], list[str]]
+    link: Callable[[Path], Sequence[list[str]]]
+
+
+@dataclass(frozen=True)
+class Language:
+    """How versions of a language are called, told apart in a reply, and built into what runs; Python needs no build."""
 
     suffix: str
     fences: tuple[str, ...]
-    needs: str
-    build: Callable[[str], Sequence[list[str]]] | None = None
+    build: Build | None = None
     driver: str = ""
     small_addresses: bool = False
+    """Whether its programs live with a limit on the addresses that they reserve, as no GPU's runtime does."""
 
 
-def _cuda(driver: str) -> list[list[str]]:
-    return [
-        [_tool("nvcc"), "-std=c++17", "-O3", "-arch=native", f"-I{FOLDER}", driver, "candidate.cu", "-o", "program"]
-    ]
+def _whole(tool: str, suffix: str, *options: str) -> Build:
+    """A language whose compiler takes driver and candidate alike."""
+
+    def prepare(driver: Path) -> list[str]:
+        return [_tool(tool), *options, f"-I{FOLDER}", "-c", str(driver), "-o", "driver.o"]
+
+    def link(driver: Path) -> Sequence[list[str]]:
+        return [[_tool(tool), *options, f"candidate{suffix}", str(driver), "-o", "program"]]
+
+    return Build(prepare, link)
 
 
-def _hip(driver: str) -> list[list[str]]:
-    return [[_tool("hipcc"), "-std=c++17", "-O3", f"-I{FOLDER}", driver, "candidate.hip", "-o", "program"]]
+def _c() -> Build:
+    def prepare(driver: Path) -> list[str]:
+        return [_tool("c++"), "-std=c++17", "-O1", f"-I{FOLDER}", "-c", str(driver), "-o", "driver.o"]
 
+    def link(driver: Path) -> Sequence[list[str]]:
+        compiled = [_tool("cc"), "-std=c11", "-O1", "-c", "candidate.c", "-o", "candidate.o"]
+        return [compiled, [_tool("c++"), str(driver), "candidate.o", "-o", "program"]]
 
-def _c(driver: str) -> list[list[str]]:
-    compiled = [_tool("cc"), "-std=c11", "-O1", "-c", "candidate.c", "-o", "candidate.o"]
-    return [compiled, [_tool("c++"), "-std=c++17", "-O1", f"-I{FOLDER}", driver, "candidate.o", "-o", "program"]]
+    return Build(prepare, link)
 
 
 LANGUAGES = {
-    "cuda": Language(".cu", ("cuda", "cu", "cpp", "c++", ""), "nvcc", _cuda, "driver.cu"),
-    "hip": Language(".hip", ("hip", "cpp", "c++", "cuda", ""), "hipcc", _hip, "driver.hip"),
-    "c": Language(".c", ("c", ""), "cc", _c, "driver.cpp", small_addresses=True),
-    "triton": Language(".py", ("python", "py", ""), "python"),
+    "cuda": Language(
+        ".cu", ("cuda", "cu", "cpp", "c++", ""), _whole("nvcc", ".cu", "-std=c++17", "-O3", "-arch=native"), "driver.cu"
+    ),
+    "hip": Language(
+        ".hip", ("hip", "cpp", "c++", "cuda", ""), _whole("hipcc", ".hip", "-std=c++17", "-O3"), "driver.hip"
+    ),
+    "c": Language(".c", ("c", ""), _c(), "driver.cpp", small_addresses=True),
+    "triton": Language(".py", ("python", "py", "")),
 }
 
 
@@ -89,11 +106,9 @@ class Task:
         return LANGUAGES[self.language]
 
     @property
-    def commands(self) -> Sequence[list[str]]:
-        """What builds the version in the folder where it is called; nothing for Python."""
-        if self.speaks.build is None:
-            return ()
-        return self.speaks.build(str(self.slow.parent / self.speaks.driver))
+    def driver(self) -> Path:
+        """What makes the inputs, checks and times; part of the program but for Python."""
+        return self.slow.parent / self.speaks.driver
 
     def program(self, folder: Path, seed: int, repeat: int) -> list[str]:
         """What measures the version in ``folder``."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import os
 import resource
+import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rooflens.eval.agent.games.server import environment
+from rooflens.tools.runner import processes
 
 OUTPUT_BYTES = 200_000
 """How much of what a program prints is read."""
@@ -67,10 +69,11 @@ class Measured:
         return ordered[len(ordered) // 2] if ordered else None
 
 
-def run(command: Sequence[str], folder: Path, limits: Limits, extra: Mapping[str, str] | None = None) -> Ended:
+def run(command: Sequence[str], folder: Path, limits: Limits) -> Ended:
     """Run a command in ``folder`` without a shell, without secrets in its environment, and end all it started."""
     out, err = folder / ".stdout", folder / ".stderr"
-    variables = {**environment(), "HOME": str(folder), "TMPDIR": str(folder), **(extra or {})}
+    mark = secrets.token_hex(8)
+    variables = {**environment(), "HOME": str(folder), "TMPDIR": str(folder), processes.MARKER: mark}
     try:
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
@@ -85,6 +88,7 @@ def run(command: Sequence[str], folder: Path, limits: Limits, extra: Mapping[str
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        processes.end_all(mark, 0)  # what left the group
     return Ended(_end_of(out), _end_of(err), why)
 
 
