@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs bench eval fuzz clean
+.PHONY: demo test lint docs bench eval eval-agent fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -27,6 +27,10 @@ bench: $(VENV)/tested
 # Questions with known answers and kernels with known bottlenecks, put to the tools; see eval/README.md.
 eval: $(VENV)/tested
 	$(BIN)/python eval/evaluate.py
+
+# The same with a player in the loop: here a script that knows every call; for models see eval/agent/README.md.
+eval-agent: $(VENV)/tested
+	$(BIN)/python eval/agent/play.py questions
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,0 +1,71 @@
+"""The recordings that questions are about: where they lie, and as SQL tables that no code of rooflens has touched.
+
+The tables are for the truths: each recording is one, named as the workload, with a row a launch, its columns as the
+profiler named them, and two more: ``kernel`` (the name without parameters) and ``ns`` (the duration). Beside the AMD
+ones stands ``<name>_device``, what the profiler wrote about the machine.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+ROOT = Path(__file__).resolve().parents[3]
+SAMPLES = ROOT / "server" / "samples"
+OWN = Path(__file__).resolve().parents[1] / "profiles"
+
+
+def recordings() -> dict[str, Path]:
+    """What to import for each workload that a question may be about, by its name."""
+    found = {}
+    for folder in sorted(path for base in (SAMPLES, OWN) for path in base.iterdir() if path.is_dir()):
+        found[folder.name] = next(iter(sorted(folder.glob("*.csv.gz"))), folder)
+    return found
+
+
+def tables() -> duckdb.DuckDBPyConnection:
+    """Every recording as a table of a database in memory; close it after use."""
+    database = duckdb.connect()
+    for name, path in recordings().items():
+        if path.is_dir():
+            rows = _rows((path / "pmc_perf.csv").read_text(encoding="utf-8").splitlines())
+            for row in rows:
+                row |= {"kernel": _plain(row["Kernel_Name"]), "ns": row["End_Timestamp"] - row["Start_Timestamp"]}
+            _table(database, f"{name}_device", _rows((path / "sysinfo.csv").read_text(encoding="utf-8").splitlines()))
+        else:
+            with gzip.open(path, "rt", encoding="utf-8", newline="") as text:
+                rows = _rows(text.read().splitlines())[1:]  # the first one holds units
+            for row in rows:
+                row |= {"kernel": _plain(row["Kernel Name"]), "ns": row["gpu__time_duration.sum"]}
+        _table(database, name, rows)
+    return database
+
+
+def _rows(lines: list[str]) -> list[dict[str, Any]]:
+    return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(lines)]
+
+
+def _value(text: str) -> float | str | None:
+    """A number, with or without commas at the thousands; else the text; None where there is nothing."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return text or None
+
+
+def _plain(name: Any) -> str:
+    return re.sub(r"\(.*$", "", str(name)).removeprefix("void ")
+
+
+def _table(database: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]]) -> None:
+    columns = list(rows[0])
+    kinds = {c: "DOUBLE" if any(isinstance(row[c], float) for row in rows) else "VARCHAR" for c in columns}
+    stated = ", ".join(f'"{column}" {kinds[column]}' for column in columns)
+    database.execute(f'CREATE TABLE "{name}" ({stated})')
+    values = [[None if kinds[c] == "DOUBLE" and isinstance(row[c], str) else row[c] for c in columns] for row in rows]
+    database.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(columns))})', values)

@@ -1,0 +1,71 @@
+"""A rooflens server on stdio and what of it a player may use."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import MCPError, StdioServerParameters
+from mcp.client import Client
+from rooflens.eval.agent.players.turn import Call, Offer, Result
+
+Gate = Callable[[Call], dict[str, Any]]
+"""What the arguments of a call become before it reaches the server. Raises Refused."""
+TIMEOUT_S = 300.0
+
+
+class Refused(Exception):
+    """A call that the game does not let through; the argument is told to the player."""
+
+
+class Toolbox:
+    """The tools of a running server, less those that a game withholds."""
+
+    def __init__(self, client: Client, offers: Sequence[Offer], instructions: str, gates: dict[str, Gate]) -> None:
+        self.offers, self.instructions = tuple(offers), instructions
+        self._client, self._gates = client, gates
+        self._names = {offer.name for offer in offers}
+
+    async def call(self, call: Call) -> Result:
+        """Answer one call; whatever is wrong with it becomes a failed result, never an exception."""
+        if call.name not in self._names:
+            return Result(call.id, f"There is no tool {call.name}.", failed=True)
+        try:
+            arguments = self._gates[call.name](call) if call.name in self._gates else call.arguments
+            answer = await self._client.call_tool(call.name, arguments, read_timeout_seconds=TIMEOUT_S)
+        except (Refused, MCPError) as refused:
+            return Result(call.id, str(refused), failed=True)
+        text = "\n".join(str(getattr(block, "text", "(a picture)")) for block in answer.content)
+        return Result(call.id, text, bool(answer.is_error), dict(answer.structured_content or {}))
+
+
+@asynccontextmanager
+async def serving(
+    store: Path, *, execute: bool = False, gates: dict[str, Gate] | None = None, withheld: Sequence[str] = ()
+) -> AsyncIterator[Toolbox]:
+    """Start a server over ``store``; with ``execute`` it offers the tools that run programs too, else none that writes.
+
+    The server does not see the environment's secrets: it gets a few variables only.
+    """
+    arguments = ["-m", "rooflens", "serve", "--store", str(store), "--allow-exec" if execute else "--read-only"]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
+    async with Client(server) as client:
+        listed = await client.list_tools()
+        offers = [
+            Offer(tool.name, tool.description or "", dict(tool.input_schema))
+            for tool in listed.tools
+            if tool.name not in withheld
+        ]
+        yield Toolbox(client, offers, client.instructions or "", gates or {})
+
+
+def environment() -> dict[str, str]:
+    """The variables that a child needs to start and to find its GPU; no other, so no key."""
+    wanted = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
+    toolkits = ("LD_LIBRARY_PATH", "ROCM_PATH", "HIP_PATH", "CUDA_HOME")
+    visible = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+    return {name: os.environ[name] for name in (*wanted, *toolkits, *visible) if name in os.environ}

@@ -1,0 +1,69 @@
+"""What was said in a game, one JSON object a line, with anything that looks like a secret blotted out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+BLOT = "(secret)"
+_NAMES_A_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
+_SHORTEST_SECRET = 8
+_LOOKS_SECRET = re.compile(
+    r"sk-[A-Za-z0-9_-]{16,}"  # keys of OpenAI and Anthropic
+    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{16}"
+)
+
+
+class Scrubber:
+    """Blots out the values of variables that are named like secrets, and text that has the form of a key."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        known = {v for name, v in environment.items() if _NAMES_A_SECRET.search(name) and len(v) >= _SHORTEST_SECRET}
+        self._known = sorted(known, key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        for value in self._known:
+            text = text.replace(value, BLOT)
+        return _LOOKS_SECRET.sub(BLOT, text)
+
+    def value(self, value: Any) -> Any:
+        """Plain data without secrets, keys of objects included."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(str(name)): self.value(part) for name, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(part) for part in value]
+        return value
+
+
+class Transcript:
+    """One task's file; as a context. Without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None, task: str, scrubber: Scrubber) -> None:
+        safe = re.sub(r"[^A-Za-z0-9_.-]", "_", task).lstrip(".") or "task"
+        self._path = folder / f"{safe}.jsonl" if folder else None
+        self._scrubber = scrubber
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> Transcript:
+        if self._path:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("w", encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()
+
+    def write(self, what: str, **facts: Any) -> None:
+        """One line, on disk at once, so that a game that is broken off can be read."""
+        if self._file:
+            self._file.write(json.dumps(self._scrubber.value({"what": what, **facts}), default=str) + "\n")
+            self._file.flush()
