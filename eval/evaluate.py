@@ -11,7 +11,6 @@ import json
 import sys
 import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -34,11 +33,16 @@ async def evaluate(folder: str) -> dict[str, Any]:
     """Everything measured, with a store in ``folder``."""
     store = Store(folder)
     async with Client(app.build(store)) as client:
-        await load_samples(client)
-        outcomes = [await questions.answered(client, question) for question in questions.questions()]
-        cases, skipped = await kernels.labelled(client, Path(folder))
-        done = [await kernels.diagnosed(client, case) for case in cases]
-        measured = diagnoses.scores(await diagnoses.diagnosed(client, store))
+        return await evaluated(client, store)
+
+
+async def evaluated(client: Client, store: Store) -> dict[str, Any]:
+    """Everything measured by a client of an empty store."""
+    await load_samples(client)
+    outcomes = [await questions.answered(client, question) for question in questions.questions()]
+    cases, skipped = await kernels.labelled(client, store.root)
+    done = [await kernels.diagnosed(client, case) for case in cases]
+    measured = diagnoses.scores(await diagnoses.diagnosed(client, store))
     sets = {name: [d for d in done if d.case.workload == name] for name in dict.fromkeys(c.workload for c in cases)}
     whole = [d for d in done if not d.case.thinned]
     return {
@@ -59,6 +63,7 @@ async def evaluate(folder: str) -> dict[str, Any]:
         "thinned": kernels.scores([d for d in done if d.case.thinned]),
         "wrong_first": [{**asdict(d.case), "said": d.ranked, "confidence": d.confidence} for d in whole if not d.first],
         "interventions": measured,
+        "cases": [asdict(case) for case in cases],
         "skipped": skipped,
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import evaluate
@@ -23,31 +22,34 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def found(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, Any]]:
-    yield await evaluate.evaluate(str(tmp_path_factory.mktemp("eval")))
+async def store(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("eval"))
 
 
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    async with Client(app.build(Store(tmp_path))) as connected:
+@pytest.fixture(scope="module")
+async def client(store: Store) -> AsyncIterator[Client]:
+    async with Client(app.build(store)) as connected:
         yield connected
 
 
+@pytest.fixture(scope="module")
+async def found(client: Client, store: Store) -> dict[str, Any]:
+    return await evaluate.evaluated(client, store)
+
+
 @pytest.mark.anyio
-async def test_all_kernels_of_the_example_program_are_cases_and_what_is_absent_is_told(
-    client: Client, tmp_path: Path
-) -> None:
-    cases, skipped = await kernels.labelled(client, tmp_path)
+async def test_all_kernels_of_the_example_program_are_cases_and_what_is_absent_is_told(found: dict[str, Any]) -> None:
+    cases = [kernels.Labelled(**case) for case in found["cases"]]
     assert sum(case.workload == "h200_kernels" for case in cases) == 44
-    assert len(cases) >= 49 and all(case.labels for case in cases)
-    assert len({case.workload for case in cases}) + len(skipped) == 9
+    assert len(cases) >= 49 and all(label for case in cases for label in case.labels)
+    assert len({case.workload for case in cases}) + len(found["skipped"]) == 9
 
 
 @pytest.mark.anyio
-async def test_a_case_that_fits_no_kernel_or_several_is_refused(client: Client, tmp_path: Path) -> None:
-    cases, _ = await kernels.labelled(client, tmp_path)
+async def test_a_case_that_fits_no_kernel_or_several_is_refused(client: Client, found: dict[str, Any]) -> None:
+    workload = found["cases"][0]["workload"]
     with pytest.raises(ValueError, match="no_such_kernel"):
-        await kernels.diagnosed(client, kernels.Labelled(cases[0].workload, "no_such_kernel", ("hbm",)))
+        await kernels.diagnosed(client, kernels.Labelled(workload, "no_such_kernel", ("hbm",)))
 
 
 def made(said: str, confidence: float, *findings: str) -> kernels.Diagnosed:
