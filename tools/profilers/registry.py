@@ -99,6 +99,10 @@ PROFILERS = (  # in the order in which format="auto" tries them
         "cupti", "nvidia", "folder or file of our recorder of kernel times (HOST_PID.record)", "cupti.read",
         program=False,
     ),
+    Profiler(
+        "perfetto", "amd", "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)",
+        "perfetto.read", program=False,
+    ),
     Profiler("chrome", "cpu", "any other trace in Chrome's format (*.json)", "chrome.read", program=False),
     Profiler("perf", "cpu", "output of perf stat (text, -x, or -j)", "perf.read", "perf.run"),
 )  # fmt: skip
@@ -106,7 +110,7 @@ FORMATS = tuple(p.name for p in PROFILERS if p.reader)
 _LOOKED_AT = 200
 _SUFFIXES = {  # end of a file's name -> what it is, where it cannot be read yet
     ".nsys-rep": "a report of NVIDIA Nsight Systems: nsys export --type sqlite makes a file that can be read",
-    ".pftrace": "a Perfetto trace",
+    ".pftrace": "no Perfetto trace, although it is called one",
     ".otf2": "an OTF2 trace",
     ".db.gz": "a compressed database: unpack it and import that",
     ".json.gz": "a compressed JSON file, but no trace in Chrome's format",
