@@ -92,8 +92,16 @@ PROFILERS = (  # in the order in which format="auto" tries them
         "ncu.run",
     ),
     Profiler(
+        "nsys", "nvidia", "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)", "nsys.read",
+        program=False,
+    ),
+    Profiler(
         "cupti", "nvidia", "folder or file of our recorder of kernel times (HOST_PID.record)", "cupti.read",
         program=False,
+    ),
+    Profiler(
+        "perfetto", "amd", "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)",
+        "perfetto.read", program=False,
     ),
     Profiler("chrome", "cpu", "any other trace in Chrome's format (*.json)", "chrome.read", program=False),
     Profiler("perf", "cpu", "output of perf stat (text, -x, or -j)", "perf.read", "perf.run"),
@@ -101,8 +109,8 @@ PROFILERS = (  # in the order in which format="auto" tries them
 FORMATS = tuple(p.name for p in PROFILERS if p.reader)
 _LOOKED_AT = 200
 _SUFFIXES = {  # end of a file's name -> what it is, where it cannot be read yet
-    ".nsys-rep": "a report of NVIDIA Nsight Systems",
-    ".pftrace": "a Perfetto trace",
+    ".nsys-rep": "a report of NVIDIA Nsight Systems: nsys export --type sqlite makes a file that can be read",
+    ".pftrace": "no Perfetto trace, although it is called one",
     ".otf2": "an OTF2 trace",
     ".db.gz": "a compressed database: unpack it and import that",
     ".json.gz": "a compressed JSON file, but no trace in Chrome's format",
@@ -115,7 +123,7 @@ _ANALYSED = (b"compute_workload", b"compute_metric_definition")
 """Tables of the database that ``rocprof-compute analyze`` writes, named in its first pages."""
 _FIRST_PAGES = 1 << 18
 _STARTS = {  # first bytes of a file -> what it is
-    b"SQLite format 3\x00": "a SQLite database without the tables of rocpd",
+    b"SQLite format 3\x00": "a SQLite database without the tables of rocpd or Nsight Systems",
     b"PERFILE2": "recorded samples of perf",
 }
 

@@ -51,7 +51,7 @@ def test_auto_finds_the_reader_of_a_file_and_of_its_folder(tmp_path, file, heade
     [
         ("perf.data", b"PERFILE2\x68", "perf"),
         ("run.nsys-rep", b"NSYS", "Nsight Systems"),
-        ("results.pftrace", b"\x0a", "Perfetto"),
+        ("results.pftrace", b"text", "Perfetto"),
         ("4711_results.db.gz", b"\x1f\x8b\x08\x00", "unpack it"),
         ("workload.tar.gz", b"\x1f\x8b\x08\x00", "archive"),
     ],

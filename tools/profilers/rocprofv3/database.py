@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -56,6 +57,14 @@ class Database:
             o for o in self._objects if isinstance(o, str) and re.fullmatch(rf"{name}_[0-9a-fA-F_]{{8,80}}", o)
         )
 
+    def columns(self, name: str) -> set[str]:
+        """The columns of the relations that hold ``name``."""
+        found: set[str] = set()
+        for table in self.parts(name):
+            sql = f'SELECT * FROM "{table}" LIMIT 0'
+            found |= {str(column[0]) for column in self._patiently(partial(self.con.execute, sql)).description}
+        return found
+
     def read(self, name: str, picks: Sequence[str], where: str = "") -> Iterator[list[tuple[Any, ...]]]:
         """Batches of rows of the relations that hold ``name``.
 
@@ -63,7 +72,7 @@ class Database:
         """
         relations = self.parts(name)
         if not relations:
-            raise BadInput(f"{self.path.name} is no rocpd database", f"it has no table {name}")
+            raise BadInput(f"{self.path.name} has another layout than its profiler writes", f"it has no table {name}")
         for table in relations:
             yield from self.batches(f'SELECT {", ".join(picks)} FROM "{table}" {where}')
 
@@ -192,7 +201,7 @@ def _problem(path: Path, error: Exception) -> BadInput | LimitExceeded:
     if code in (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM) or isinstance(error, MemoryError):
         return LimitExceeded(f"{path.name} holds a value of more than {limits.DATABASE_VALUE >> 20} MiB", text)
     if code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH):
-        return BadInput(f"{path.name} has another layout than rocpd", text)
+        return BadInput(f"{path.name} has another layout than its profiler writes", text)
     return BadInput(f"{path.name} is damaged", text, "Copy it again, or profile again")
 
 

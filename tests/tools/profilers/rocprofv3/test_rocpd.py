@@ -188,7 +188,7 @@ def test_another_sqlite_file_is_no_profile(bench, tmp_path):
 
 def test_another_layout_is_said_plainly(bench, database):
     file = database("ALTER TABLE rocpd_kernel_dispatch_{suffix} RENAME COLUMN dispatch_id TO number")
-    with pytest.raises(BadInput, match="another layout than rocpd"):
+    with pytest.raises(BadInput, match="another layout than its profiler"):
         bench.load(file)
 
 

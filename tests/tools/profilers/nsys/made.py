@@ -1,0 +1,66 @@
+"""Exports of Nsight Systems in the layout that NVIDIA documents, made by the tests: no recorded one is at hand."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+PID, THREAD = 4242, 4243
+_GLOBAL = 1 << 48
+TABLES = {
+    "StringIds": "id INTEGER PRIMARY KEY, value TEXT NOT NULL",
+    "TARGET_INFO_GPU": "id INT, name TEXT, busLocation TEXT, totalMemory INT, smCount INT, computeMajor INT, "
+    "computeMinor INT",
+    "TARGET_INFO_SYSTEM_ENV": "globalVid INT, devStateName TEXT, name TEXT, nameEnum INT, value TEXT",
+    "ENUM_CUDA_MEM_KIND": "id INTEGER PRIMARY KEY, name TEXT, label TEXT",
+    "CUPTI_ACTIVITY_KIND_KERNEL": "start INT NOT NULL, end INT NOT NULL, deviceId INT, contextId INT, streamId INT, "
+    "correlationId INT, globalPid INT, demangledName INT, shortName INT, mangledName INT, registersPerThread INT, "
+    "gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT, staticSharedMemory INT, "
+    "dynamicSharedMemory INT, localMemoryPerThread INT, graphNodeId INT",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT, "
+    "globalPid INT, bytes INT, copyKind INT, srcKind INT, dstKind INT",
+    "CUPTI_ACTIVITY_KIND_MEMSET": "start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT, "
+    "globalPid INT, value INT, bytes INT",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "start INT, end INT, eventClass INT, globalTid INT, correlationId INT, nameId INT, "
+    "returnValue INT",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start INT, end INT, deviceId INT, contextId INT, streamId INT, "
+    "correlationId INT, globalPid INT, syncType INT, eventId INT",
+    "NVTX_EVENTS": "start INT NOT NULL, end INT, eventType INT, rangeId INT, text TEXT, globalTid INT, "
+    "endGlobalTid INT, textId INT, domainId INT",
+}
+STRINGS = ["void gemm<float>(float *)", "gemm", "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cuMemAlloc_v2",
+           "cudaStreamSynchronize_v3020", "backward"]  # fmt: skip
+
+
+def export(path: Path, drop: tuple[str, ...] = ()) -> Path:
+    """One step of a program with every kind of row; without the tables ``drop``."""
+    process, thread = _GLOBAL | PID << 24, _GLOBAL | PID << 24 | THREAD
+    rows: dict[str, list[tuple[object, ...]]] = {
+        "StringIds": list(enumerate(STRINGS, 1)),
+        "TARGET_INFO_GPU": [(0, "NVIDIA H200", "0000:01", 150109880320, 132, 9, 0)],
+        "TARGET_INFO_SYSTEM_ENV": [(0, "x", "Hostname", 1, "node01")],
+        "ENUM_CUDA_MEM_KIND": [(0, "PAGEABLE", "Pageable"), (1, "PINNED", "Pinned"), (2, "DEVICE", "Device")],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [
+            (3000, 4500, 0, 1, 7, 11, process, 1, 2, 2, 40, 4, 2, 1, 128, 1, 1, 512, 1024, 0, None),
+        ],
+        "CUPTI_ACTIVITY_KIND_MEMCPY": [(4600, 4900, 0, 1, 13, 12, process, 4096, 1, 0, 2)],
+        "CUPTI_ACTIVITY_KIND_MEMSET": [(5000, 5010, 0, 1, 7, 99, process, 0, 64)],
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [
+            (1000, 1500, 0, thread, 10, 5, 0), (2000, 2100, 0, thread, 11, 3, 0), (2200, 2300, 0, thread, 12, 4, 0),
+            (2400, 5100, 0, thread, 13, 6, 0),
+        ],
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": [(2450, 5050, 0, 1, 7, 13, process, 3, 0)],
+        "NVTX_EVENTS": [
+            (500, 6000, 59, None, "step", thread, None, None, 0), (1900, 2250, 59, None, None, thread, None, 7, 0),
+            (100, 100, 34, None, "a mark", thread, None, None, 0),
+        ],
+    }  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(path) as con:
+        for name, columns in TABLES.items():
+            if name not in drop:
+                con.execute(f"CREATE TABLE {name} ({columns})")
+                marks = ", ".join("?" * len(columns.split(",")))
+                con.executemany(f"INSERT INTO {name} VALUES ({marks})", rows[name])
+    con.close()
+    return path

@@ -1,0 +1,1 @@
+"""Nsight Systems: the SQLite file that it exports."""

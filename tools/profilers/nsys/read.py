@@ -1,0 +1,258 @@
+"""Read the SQLite export of Nsight Systems: kernels, copies, fills, calls and NVTX ranges.
+
+Tables and columns are those of NVIDIA's "SQLite Export Schema Reference"; tables are there only where something was
+recorded, and columns came with versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.notes import Note
+from ....analysis.problems import BadInput, Problem
+from ....analysis.store import Manifest, write_table
+from ... import progress
+from ..rocprofv3.database import MAGIC, Database, open_database
+from ..tables import limits
+from ..tables.contract import LAUNCH, PassTable, parquet
+from ..tables.files import WORK, files_below, head
+from ..tables.merge import Merged, as_replays, without_launches, write_tables
+from ..tables.names import bounded_name, plain_text
+from ..tables.spool import Spool
+from ..tables.timeline import EVENT, RANGE, Timeline, row_of, write_timeline
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+_STRINGS, _ACTIVITY, _RANGES = "StringIds", "CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS"
+_PROCESS, _THREAD = "{0} / 16777216 % 16777216", "{0} % 16777216"
+"""SQL: a global id is a machine, 24 bits of the process and 24 bits of the thread."""
+_TIMES = {"start_ns": '"start"', "end_ns": '"end"'}
+_ON_DEVICE = _TIMES | {
+    "device": "deviceId", "stream": "streamId", "correlation": "correlationId", "pid": _PROCESS.format("globalPid"),
+}  # fmt: skip
+_TABLES = {  # what -> its table, and SQL by column; a column whose name is missing is NULL
+    "kernel": (f"{_ACTIVITY}KERNEL", _ON_DEVICE | {
+        "name": "demangledName", "short": "shortName", "vgpr": "registersPerThread",
+        "grid": "gridX * gridY * gridZ * blockX * blockY * blockZ", "workgroup_size": "blockX * blockY * blockZ",
+        "static_lds": "staticSharedMemory", "dynamic_lds": "dynamicSharedMemory", "scratch": "localMemoryPerThread",
+    }),
+    "copy": (f"{_ACTIVITY}MEMCPY", _ON_DEVICE | {
+        "bytes": "bytes", "way": "copyKind", "source": "srcKind", "target": "dstKind",
+    }),
+    "fill": (f"{_ACTIVITY}MEMSET", _ON_DEVICE | {"bytes": "bytes"}),
+    "call": (f"{_ACTIVITY}RUNTIME", _TIMES | {
+        "name": "nameId", "correlation": "correlationId", "pid": _PROCESS.format("globalTid"),
+        "thread": _THREAD.format("globalTid"),
+    }),
+    "wait": (f"{_ACTIVITY}SYNCHRONIZATION", _ON_DEVICE),
+    "range": (_RANGES, _TIMES | {
+        "name": "textId", "event": "eventType", "pid": _PROCESS.format("globalTid"),
+        "thread": _THREAD.format("globalTid"), "end_thread": _THREAD.format("endGlobalTid"),
+    }),
+}  # fmt: skip
+_TEXT = {"range": {"text": "text"}}
+"""Columns of text, where a table has some."""
+_PUSHED, _STARTED = 59, 60
+"""eventType of a range of one thread, and of one that another may end."""
+_WAYS = {1: "h2d", 2: "d2h", 3: "h2d", 4: "d2h", 5: "d2d", 6: "d2d", 7: "d2d", 8: "d2d", 9: "h2h", 10: "p2p",
+         11: "h2d", 12: "d2h", 13: "d2d"}  # fmt: skip
+"""copyKind: CUpti_ActivityMemcpyKind, and from 11 on what unified memory moves."""
+_VERSION = r"_v\d+$"
+"""What CUDA's versions of a function are told apart by."""
+_SMALL = 1000
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder with some in it or in its sub-folders."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    return [file for file in files_below(path, _SUFFIXES) if _is_export(file)]
+
+
+def _is_export(file: Path) -> bool:
+    try:
+        if head(file, len(MAGIC)) != MAGIC:
+            return False
+        with open_database(file) as db:
+            return bool(db.parts(_STRINGS)) and any(db.parts(t) for t, _ in _TABLES.values())
+    except Problem:
+        return False
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
+    """Read the export at ``path`` into tables under ``out``; BadInput where it is none, or holds no event."""
+    files = _files(path) or ([path] if path.is_file() else [])
+    if len(files) != 1:
+        what = "more than one export" if files else "no SQLite export"
+        raise BadInput(f"{path.name} holds {what} of Nsight Systems", fix="nsys export --type sqlite REPORT.nsys-rep")
+    (file,) = files
+    with open_database(file) as db:
+        if not db.parts(_STRINGS):
+            raise BadInput(f"{file.name} is no export of Nsight Systems", f"it has no table {_STRINGS}")
+        export = _Export(con, db, out)
+        merged = export.launches()
+        written = write_timeline(con, out, Timeline(export.events(), export.ranges()))
+        if not written.events and not written.ranges:
+            raise BadInput(f"{file.name} holds no CUDA activity", "the program was profiled without --trace=cuda,nvtx")
+        merged.events = written.events
+        merged.warnings += written.warnings
+        merged.notes += written.notes
+        if db.parts("OSRT_API"):
+            merged.notes.append(Note("not_read", "Calls of the operating system (OSRT_API) were not read."))
+        return export.manifest(path), merged
+
+
+class _Export:
+    """One file, staged."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, db: Database, out: Path) -> None:
+        self.con, self.db, self.out = con, db, out
+        self.staged = {what: self._stage(what) for what, (table, _) in _TABLES.items() if db.parts(table)}
+        names = self._spool("names", _STRINGS, {"id": "id"}, {"text": "value"})
+        self.names = f"(SELECT DISTINCT ON (id) * FROM {names})"
+
+    def launches(self) -> Merged:
+        """Write the kernels as launches, in the order of their start."""
+        if "kernel" not in self.staged:
+            return without_launches(self.con, self.db.path, self.out)
+        path = self.out / WORK / "nsys_launches.parquet"
+        count = write_table(
+            self.con,
+            "SELECT row_number() OVER (ORDER BY start_ns, end_ns, correlation) - 1 AS row, k.*, "
+            f"{bounded_name('coalesce(n.text, s.text)')} AS kernel FROM {self.staged['kernel']} k "
+            f"LEFT JOIN {self.names} n ON n.id = k.name LEFT JOIN {self.names} s ON s.id = k.short",
+            path,
+        )
+        self.kernels = parquet([path])
+        if not count:
+            return without_launches(self.con, self.db.path, self.out)
+        own = {
+            "row": "row", "dispatch_id": "row", "kernel": "kernel", "device_id": "device", "queue_id": "stream",
+            "lds_bytes": "coalesce(static_lds, 0) + dynamic_lds", "scratch_bytes": "scratch",
+            "duration_ns": "CASE WHEN end_ns > start_ns AND start_ns != 0 THEN end_ns - start_ns END",
+            **{c: c for c in ("pid", "grid", "workgroup_size", "vgpr", "start_ns", "end_ns")},
+        }  # fmt: skip
+        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+        table = PassTable("main", self.db.path, count, f"(SELECT {picks} FROM {self.kernels})", frozenset(own))
+        return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
+
+    def events(self) -> str:
+        """SQL for all events, in the columns EVENT."""
+        device = {c: c for c in ("stream", "pid", "start_ns", "end_ns", "correlation")} | {"device_id": "device"}
+        parts = []
+        if "kernel" in self.staged:
+            known = device | {"kind": "'kernel'", "name": "kernel", "row": "row"}
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.kernels}")
+        if "copy" in self.staged:
+            cases = " ".join(f"WHEN {number} THEN '{way}'" for number, way in _WAYS.items())
+            way = f"CASE way {cases} ELSE 'other' END"
+            known = device | {
+                "kind": "'copy'",
+                "name": way,
+                "direction": way,
+                "bytes": "bytes",
+                "pinned": self._pinned(),
+            }
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['copy']}")
+        if "fill" in self.staged:
+            known = device | {"kind": "'fill'", "name": "'fill'", "bytes": "bytes"}
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['fill']}")
+        if "call" in self.staged:
+            known = {c: c for c in ("pid", "thread", "start_ns", "end_ns", "correlation")}
+            known["name"] = f"regexp_replace(coalesce(text, ''), '{_VERSION}', '')"
+            calls = f"{self.staged['call']} c LEFT JOIN {self.names} n ON n.id = c.name"
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {calls}")
+        if "wait" in self.staged:  # the host's side is among the calls
+            lone = self.staged["wait"] + " w"
+            if "call" in self.staged:
+                lone += f" ANTI JOIN {self.staged['call']} c ON c.correlation = w.correlation AND c.pid = w.pid"
+            known = device | {"kind": "'sync'", "name": "'synchronize'", "category": "'runtime'", "device_id": "NULL"}
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {lone}")
+        return " UNION ALL ".join(parts) or f"SELECT {row_of(EVENT, {})} WHERE false"
+
+    def ranges(self) -> str:
+        """SQL for the ranges (NVTX), in the columns RANGE; empty without any."""
+        if "range" not in self.staged:
+            return ""
+        known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "shown", "source": "'nvtx'"}
+        rows = f"SELECT r.*, coalesce(r.text, n.text, '') AS shown FROM {self.staged['range']} r "
+        rows += f"LEFT JOIN {self.names} n ON n.id = r.name WHERE event IN ({_PUSHED}, {_STARTED})"
+        return f"SELECT {row_of(RANGE, known)} FROM ({rows})"
+
+    def _pinned(self) -> str:
+        """SQL: whether the host's side of a copy is pinned, by the labels that the file gives to kinds of memory."""
+        if not self.db.parts("ENUM_CUDA_MEM_KIND"):
+            return "NULL"
+        rows = self._small("ENUM_CUDA_MEM_KIND", ("CAST(id AS INTEGER)", "substr(CAST(label AS TEXT), 1, 80)"))
+        of = {word: [n for n, label in rows if word in str(label).casefold()] for word in ("pageable", "pinned")}
+        host = "CASE WHEN way IN (1, 3) THEN source WHEN way IN (2, 4) THEN target END"
+        cases = [(of["pageable"], "false"), (of["pinned"], "true")]
+        whens = " ".join(f"WHEN {host} IN ({', '.join(map(str, ids))}) THEN {value}" for ids, value in cases if ids)
+        return f"CASE {whens} END" if whens else "NULL"
+
+    def manifest(self, path: Path) -> Manifest:
+        """What the export says of the machine."""
+        device, arch, facts = None, None, {}
+        if gpu := self._first("TARGET_INFO_GPU", ("name", "computeMajor", "computeMinor", "smCount", "totalMemory")):
+            device = plain_text(str(gpu[0] or ""), 80) or None
+            major, minor = gpu[1], gpu[2]
+            if type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10:
+                arch = f"sm_{major}{minor}"
+            known = {"cu_per_gpu": gpu[3], "memory_bytes": gpu[4]}
+            facts = {name: float(v) for name, v in known.items() if type(v) is int and 0 < v < 1 << 53}
+        return Manifest(
+            name=path.name if path.is_dir() else path.stem,
+            format="nsys",
+            vendor="nvidia",
+            arch=arch,
+            device=device,
+            host=self._host(),
+            tool="nsys",
+            facts=facts,
+        )
+
+    def _host(self) -> str | None:
+        if not self.db.parts("TARGET_INFO_SYSTEM_ENV"):
+            return None
+        rows = self._small(
+            "TARGET_INFO_SYSTEM_ENV", ("substr(CAST(value AS TEXT), 1, 200)",), "WHERE name = 'Hostname'"
+        )
+        return plain_text(str(rows[0][0] or ""), 80) or None if rows else None
+
+    def _first(self, table: str, columns: Sequence[str]) -> tuple[Any, ...] | None:
+        if not self.db.parts(table):
+            return None
+        has = self.db.columns(table)
+        rows = self._small(table, [c if c in has else "NULL" for c in columns])
+        return rows[0] if rows else None
+
+    def _small(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
+        rows = (row for batch in self.db.read(table, picks, f"{where} LIMIT {_SMALL}") for row in batch)
+        return list(rows)
+
+    def _stage(self, what: str) -> str:
+        table, picks = _TABLES[what]
+        return self._spool(what, table, picks, _TEXT.get(what, {}))
+
+    def _spool(self, name: str, table: str, picks: Mapping[str, str], texts: Mapping[str, str]) -> str:
+        """The rows of a table as Parquet. SQLite keeps any type in any column: what is no number is NULL."""
+        has, known = self.db.columns(table), {}
+        for column, sql in picks.items():
+            lacking = [word for word in sql.replace('"', "").split() if word.isidentifier() and word not in has]
+            value = f"CASE WHEN typeof({sql}) = 'integer' THEN {sql} END"
+            known[column] = "NULL" if lacking else value
+        for column, source in texts.items():
+            known[column] = f"substr(CAST({source} AS TEXT), 1, {limits.TEXT})" if source in has else "NULL"
+        columns = [(c, "VARCHAR" if c in texts else "BIGINT") for c in known]
+        spool, rows = Spool(self.con, self.out / WORK / f"nsys_{name}", columns), 0
+        for batch in self.db.read(table, list(known.values())):
+            spool.add(batch)
+            rows += len(batch)
+            progress.report(f"read {rows:,} rows of {table} of {self.db.path.name}")
+        return parquet(spool.close())
