@@ -19,6 +19,7 @@ from ..analysis.doubts import TIME
 from ..analysis.experiments import Entry, Outcome
 from ..analysis.problems import BadArgument
 from ..analysis.store import Store
+from ..analysis.timeline.change import notes as wall_time
 from ..analysis.workload import Workload
 from .parameters import GROUPS, By, ChangeText, Detail, HypothesisText, KernelName, Patterns, Reference, Versions
 from .profilers.tables.names import noted
@@ -138,7 +139,10 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
         metrics=_metrics(comparison, top, detail),
         only_in_baseline=_few_names(comparison.matching.only_before),
         only_in_candidate=_few_names(comparison.matching.only_after),
-        notes=[note.text for note in notes(comparison)],
+        notes=[
+            note.text
+            for note in (*notes(comparison), *wall_time(comparison.before.workload, comparison.after.workload))
+        ],
         next=_next(comparison),
     )
 
