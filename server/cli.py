@@ -1,4 +1,4 @@
-"""The command line: serve, call, tools, demo, doctor, export-db."""
+"""The command line: serve, call, tools, demo, doctor, export-db, export-trace."""
 
 from __future__ import annotations
 
@@ -119,6 +119,12 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("file", metavar="FILE")
     export.add_argument("--workload", help="only this one: id, unique id prefix, name or latest")
     export.set_defaults(run=_export)
+    trace = commands.add_parser(
+        "export-trace", parents=[store], help="a timeline as Chrome trace for Perfetto, with what was found in it"
+    )
+    trace.add_argument("workload", metavar="WORKLOAD", help="id, unique id prefix, name or latest")
+    trace.add_argument("file", metavar="FILE", help="a new .json or .json.gz")
+    trace.set_defaults(run=_export_trace)
     return parser
 
 
@@ -228,6 +234,14 @@ def _doctor(options: argparse.Namespace, store: Store) -> int:
     for check in checks:
         fix = f"\n          fix: {check.fix}" if check.fix and check.state != "ok" else ""
         print(inert(f"{check.state:8}  {check.name}: {check.found}{fix}"))
+    return OK
+
+
+def _export_trace(options: argparse.Namespace, store: Store) -> int:
+    from ..tools.trace_export import export_trace
+
+    written = export_trace(store, options.workload, Path(options.file))
+    print(f"{options.file}: {written} events. Open it in https://ui.perfetto.dev or chrome://tracing")
     return OK
 
 

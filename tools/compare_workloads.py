@@ -15,6 +15,7 @@ from ..analysis.comparison.words import causes, notes, series_notes, series_summ
 from ..analysis.experiments import Entry, Outcome
 from ..analysis.problems import BadArgument
 from ..analysis.store import Store
+from ..analysis.timeline.change import notes as wall_time
 from ..analysis.workload import Workload
 from . import comparison_tables as tables
 from .parameters import GROUPS, By, ChangeText, Detail, HypothesisText, KernelName, Patterns, Reference, Versions
@@ -117,7 +118,10 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
         only_in_candidate=tables.few_names(comparison.matching.only_after),
         metrics_only_in_baseline=_few(first.only_before, shown) if first else [],
         metrics_only_in_candidate=_few(first.only_after, shown) if first else [],
-        notes=[note.text for note in notes(comparison)],
+        notes=[
+            note.text
+            for note in (*notes(comparison), *wall_time(comparison.before.workload, comparison.after.workload))
+        ],
         next=_next(comparison),
     )
 

@@ -236,7 +236,7 @@ def notes(found: Timeline) -> list[Note]:
     """What to know of the figures."""
     mean = next((f.value for f in found.figures if f.name == "mean_kernel_us"), None)
     told = []
-    if found.verdict.height != "gpu" and found.idle_pct >= rules().limits.idle_first_pct:
+    if found.verdict.height not in ("gpu", "unknown") and found.idle_pct >= rules().limits.idle_first_pct:
         text = f"The GPU is idle {found.idle_pct:.0f} % of the time: its kernels come second."
         told.append(Note("idle_first", text))
     if mean is not None and mean < _STRETCHED_US and found.trace.calls:

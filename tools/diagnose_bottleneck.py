@@ -1,4 +1,4 @@
-"""diagnose_bottleneck: what holds each kernel back, the figures that say so, and what to try."""
+"""diagnose_bottleneck: what holds the application and each kernel back, the figures that say so, and what to try."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..analysis.diagnosis import score
 from ..analysis.diagnosis.evidence import Evidence
 from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
 from ..analysis.store import Manifest, Store
+from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
 from .configurations import about
 from .parameters import By, Detail, KernelName, WorkloadName
@@ -26,12 +27,13 @@ _CHANGE = 100
 
 
 class DiagnosisResult(Result):
-    """The kernels diagnosed, longest total time first."""
+    """The kernels diagnosed, longest total time first; before them the application, where there is a timeline."""
 
     workload: str
     name: str
     arch: str | None
     total_kernels: int
+    application: Application | None = None
     kernels: list[Diagnosis]
 
 
@@ -47,6 +49,7 @@ def diagnose_bottleneck(
     speed-up, and counters that would decide."""
     with Workload.open(store, workload, kernel, by) as opened:
         diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
+        whole = application(opened)
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
     manifest, log = opened.manifest, experiments.entries(store)
     kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
@@ -57,10 +60,34 @@ def diagnose_bottleneck(
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=total,
+        application=None if whole is None else _figures_of(whole),
         kernels=kernels,
-        notes=[*_notes(manifest, diagnoses, total), *told.notes],
-        next=[*_next(manifest, diagnoses), *told.next],
+        notes=[*_of_the_application(whole), *_notes(manifest, diagnoses, total), *told.notes],
+        next=[*_first(manifest, whole), *_next(manifest, diagnoses), *told.next],
     )
+
+
+def _figures_of(whole: Application) -> Application:
+    """With as many digits as an answer needs."""
+    return replace(
+        whole,
+        share_pct=round(whole.share_pct, 1),
+        gpu_idle_pct=round(whole.gpu_idle_pct, 1),
+        speedup_bound=_three_digits(whole.speedup_bound),
+    )
+
+
+def _of_the_application(whole: Application | None) -> list[str]:
+    if whole is None or not whole.kernels_come_second:
+        return []
+    return [f"The GPU is idle {whole.gpu_idle_pct:.0f} % of the time: its kernels come second. {whole.claim}"]
+
+
+def _first(manifest: Manifest, whole: Application | None) -> list[NextCall]:
+    if whole is None or not whole.kernels_come_second:
+        return []
+    why = "where the wall time goes: the kernels are not what to look at first"
+    return [NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why=why)]
 
 
 def _rounded(diagnosis: Diagnosis) -> Diagnosis:

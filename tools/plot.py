@@ -1,4 +1,4 @@
-"""plot: pictures of a roofline, of occupancy, of speed of light, and of two workloads side by side."""
+"""plot: pictures of a roofline, of occupancy, of speed of light, of a timeline, of two workloads side by side."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .results import NextCall, Result
 if TYPE_CHECKING:
     from ..analysis.plot.style import Picture
 
-Kind = Literal["roofline", "speed_of_light", "compare", "occupancy"]
+Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline"]
 _FOLDER = "plots"
 _MOST_FACTS = 60
 _AS_THERE = "as for compute_roofline"
@@ -42,6 +42,7 @@ _SAME_IN_WORDS = {
     "speed_of_light": "compute_metrics",
     "compare": "compute_metrics",
     "occupancy": "compute_occupancy",
+    "timeline": "compute_timeline",
 }
 
 
@@ -89,7 +90,7 @@ def plot(
     width_px: Annotated[int, Field(ge=480, le=4000, description="of the PNG")] = 800,
 ) -> PlotResult:
     """Draw as PNG and SVG: roofline, percent of peak by subsystem (speed_of_light), two workloads side by side
-    (compare, with candidate), or occupancy."""
+    (compare, with candidate), occupancy, or timeline."""
     try:
         manifest = store.resolve(workload)
     except NotFound:
@@ -109,6 +110,10 @@ def plot(
                 drawn = compared(opened, after, kernel, width_px)
         elif kind == "occupancy":
             drawn = occupied(opened, kernel, width_px)
+        elif kind == "timeline":
+            if kernel is not None:
+                raise BadArgument("kernel belongs to the other kinds", fix="Leave it out")
+            drawn = over_time(opened, width_px)
         elif kind == "speed_of_light":
             drawn = speed(opened, kernel, width_px)
         else:
@@ -191,6 +196,16 @@ def occupied(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     return Drawn(render(lambda: occupancy.draw(picture), width_px), facts, width_px)
 
 
+def over_time(workload: Workload, width_px: int) -> Drawn:
+    """Where the wall time goes, with lanes of devices and host."""
+    from ..analysis.plot import timeline, timeline_content
+    from ..analysis.plot.style import render
+    from ..analysis.timeline.timeline import timeline as computed
+
+    picture, facts = timeline_content.of_timeline(computed(workload))
+    return Drawn(render(lambda: timeline.draw(picture), width_px), facts, width_px)
+
+
 def speed(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     """Percent of peak of each subsystem."""
     from ..analysis.plot import bar_content, bars
@@ -263,7 +278,7 @@ def _saved_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
 
 def _next(kind: Kind, manifest: Manifest, by: str) -> list[NextCall]:
     arguments: dict[str, object] = {"workload": manifest.id}
-    if by == "launch" and kind != "occupancy":
+    if by == "launch" and kind not in ("occupancy", "timeline"):
         arguments["by"] = by
     if kind in ("speed_of_light", "compare"):
         arguments["metrics"] = ["2"]

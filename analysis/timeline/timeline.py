@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from ..database import sql_literal
 from ..patterns import matching
-from ..problems import BadArgument, NotFound, near
+from ..problems import BadArgument, BadInput, NotFound, near
 from ..workload import Workload
 from . import hosts, idle, steps, verdict, work
 from .busy import Busy, Within, busy
 from .idle import Gap, Idle
 from .rules import rules
-from .trace import Trace, Window, prepare
+from .trace import Trace, Window, has_timeline, prepare
 from .verdict import Finding, HeightName, Verdict
 
 _GAPS, _FEW_GAPS = 30, 3
@@ -122,6 +122,44 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
     )
     made.verdict, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
     return made
+
+
+@dataclass(frozen=True)
+class Application:
+    """The verdict for the whole application in a few figures: what to look at before kernels."""
+
+    height: HeightName
+    confidence: float
+    share_pct: float
+    gpu_idle_pct: float
+    claim: str
+    speedup_bound: float | None
+
+    @property
+    def kernels_come_second(self) -> bool:
+        """Whether the device is idle so long that its kernels are not what to look at first."""
+        return self.height != "gpu" and self.gpu_idle_pct >= rules().limits.idle_first_pct
+
+
+def application(workload: Workload) -> Application | None:
+    """What takes the wall time, where the workload has a timeline that tells."""
+    if not has_timeline(workload):
+        return None
+    try:
+        found = timeline(workload, Asked(top_n=1))
+    except BadInput:  # a timeline of the host alone
+        return None
+    if found.verdict.height == "unknown" or found.verdict.share_pct is None:
+        return None
+    told = found.verdict
+    return Application(
+        told.height,
+        told.confidence,
+        found.verdict.share_pct,
+        found.idle_pct,
+        found.findings[0].claim,
+        told.speedup_bound,
+    )
 
 
 def _windows(trace: Trace, asked: Asked, found: steps.Steps | None) -> tuple[list[Window], str]:

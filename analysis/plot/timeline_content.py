@@ -1,0 +1,248 @@
+"""What a picture of a timeline shows: shares of the wall time, lanes of devices and of the host, and facts in words.
+
+Lanes are columns one pixel wide: the share of the pixel's time that something takes, so that thousands of short kernels
+show as what they are together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..timeline.busy import COMPUTING, KERNELS
+from ..timeline.idle import CAUSES
+from ..timeline.timeline import Timeline, lane_name
+from ..timeline.trace import BLOCKING, COPY, NONE, Lane, Window
+
+if TYPE_CHECKING:
+    from ..timeline.trace import Ints
+
+PIXELS = 660
+"""Columns of a lane."""
+STEPS = 3
+"""Steps that are shown in the lanes."""
+_DEVICES, _DEPTHS, _RANGES = 4, 3, 400
+_LEAST_PCT = 0.05
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One lane: for each key (a class of work or a cause) its share of every column, 0 to 1."""
+
+    name: str
+    columns: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A range of the program: its row, its ends in ms from the start of the lanes, and its name."""
+
+    row: int
+    start: float
+    end: float
+    name: str
+
+
+@dataclass(frozen=True)
+class TimelinePicture:
+    """All that the picture shows; ``shares`` are in % of the wall time of all devices, by key, largest first."""
+
+    title: str
+    subtitle: str
+    shares: Sequence[tuple[str, float]]
+    strips: Sequence[Strip]
+    boxes: Sequence[Box]
+    rows: int
+    lane_ms: float
+    lane_title: str
+    statements: Sequence[str] = field(default_factory=tuple)
+
+
+def of_timeline(found: Timeline) -> tuple[TimelinePicture, list[str]]:
+    """The picture of a timeline, and its facts in words."""
+    window = _shown(found)
+    boxes = _boxes(found, window)
+    shares = [(key, pct) for key, pct in _shares(found) if pct >= _LEAST_PCT]
+    statements = []
+    if len(found.trace.lanes) > _DEVICES:
+        statements.append(f"{len(found.trace.lanes) - _DEVICES} more devices are not drawn.")
+    wall = found.wall_ns / 1e6
+    picture = TimelinePicture(
+        title=f"Timeline: {found.trace.workload.name}",
+        subtitle=_subtitle(found),
+        shares=shares,
+        strips=[*_devices(found, window), *_host(found, window)],
+        boxes=boxes,
+        rows=max((box.row for box in boxes), default=-1) + 1,
+        lane_ms=(window.end - window.start) / 1e6,
+        lane_title=_lane_title(found, window),
+        statements=statements,
+    )
+    facts = [
+        picture.subtitle,
+        f"Of {wall:.4g} ms of wall time: " + ", ".join(f"{label(key)} {pct:.1f} %" for key, pct in shares) + ".",
+        *(f.claim for f in found.findings),
+        *statements,
+    ]
+    return picture, facts
+
+
+def label(key: str) -> str:
+    """A key in a few words."""
+    names = {"computing": "kernels", "communication": "communication alone", "copying": "copies alone"}
+    return names.get(key) or f"idle: {key.replace('_', ' ')}"
+
+
+def _subtitle(found: Timeline) -> str:
+    verdict = found.verdict
+    if verdict.height == "unknown" or verdict.share_pct is None:
+        return "What takes the time is not known: the profile holds no host calls"
+    bound = "" if verdict.speedup_bound is None else f", at most x {verdict.speedup_bound:.3g} without it"
+    return f"Verdict: {verdict.height}, {verdict.share_pct:.1f} % of the wall time{bound}"
+
+
+def _shares(found: Timeline) -> list[tuple[str, float]]:
+    total = found.total
+    wall = max(total.wall, 1)
+    parts = [
+        ("computing", total.computing),
+        ("communication", total.exposed_communication),
+        ("copying", total.exposed_copies),
+        *((row.idle.cause, row.idle.ns) for row in found.causes),
+    ]
+    return [(key, 100 * ns / wall) for key, ns in parts]
+
+
+def _shown(found: Timeline) -> Window:
+    """The first steps of the window, or all of it."""
+    first, last = found.windows[0].start, found.windows[-1].end
+    if found.selected == "range":
+        return Window(first, found.windows[min(STEPS, len(found.windows)) - 1].end)
+    if found.selected == "steady" and found.steps:
+        starts = found.steps.starts[found.steps.warm_up :]
+        return Window(starts[0], starts[min(STEPS, len(starts) - 1)])
+    return Window(first, last)
+
+
+def _lane_title(found: Timeline, window: Window) -> str:
+    ms = (window.end - window.start) / 1e6
+    if found.selected == "steady" and found.steps:
+        steps = min(STEPS, found.steps.count)
+        return f"{steps} of {found.steps.count} steps in the steady state, {ms:.4g} ms"
+    return f"{ms:.4g} ms"
+
+
+def _edges(window: Window) -> Ints:
+    import numpy as np
+
+    return np.linspace(window.start, window.end, PIXELS + 1).astype(np.int64)
+
+
+def _columns(window: Window, start: Ints, end: Ints) -> list[float]:
+    """The share of each column that disjoint intervals in order cover."""
+    import numpy as np
+
+    edges = _edges(window)
+    keep = end > start
+    start, end = start[keep], end[keep]
+    if not len(start):
+        return [0.0] * PIXELS
+    before = np.concatenate([[0], np.cumsum(end - start)])
+    last = np.searchsorted(start, edges, side="right") - 1
+    at = np.maximum(last, 0)
+    covered = np.where(last < 0, 0, before[at] + np.minimum(edges, end[at]) - start[at])
+    widths = np.maximum(np.diff(edges), 1)
+    return [float(v) for v in np.clip(np.diff(covered) / widths, 0, 1)]
+
+
+def _devices(found: Timeline, window: Window) -> list[Strip]:
+    import numpy as np
+
+    made = []
+    trace, gaps = found.trace, found.all_gaps
+    for lane in trace.lanes[:_DEVICES]:
+        name = lane_name(lane.rank, lane.device)
+        kernels = _union(found, lane, "kernels", KERNELS, window)
+        computing = _union(found, lane, "computing", COMPUTING, window) if trace.communicates else kernels
+        columns = {"computing": computing}
+        if trace.communicates:
+            columns["communication"] = [max(0.0, k - c) for k, c in zip(kernels, computing, strict=True)]
+        made.append(Strip(f"{name} kernels", columns))
+        if found.lanes[lane.number].copies:
+            made.append(Strip(f"{name} copies", {"copying": _union(found, lane, "copies", (COPY,), window)}))
+        mine = gaps.lane == lane.number
+        causes = {}
+        for code, cause in enumerate(CAUSES):
+            own = np.flatnonzero(mine & (gaps.main == code))
+            if len(own):
+                own = own[np.argsort(gaps.start[own], kind="stable")]
+                causes[cause] = _columns(window, gaps.start[own], gaps.end[own])
+        made.append(Strip(f"{name} idle", causes))
+    return made
+
+
+def _union(found: Timeline, lane: Lane, name: str, classes: Sequence[int], window: Window) -> list[float]:
+    """The union of some classes of a lane's work, by column."""
+    import numpy as np
+
+    work, own = found.trace.work, slice(lane.first, lane.last)
+    mine = np.isin(work.cls[own], classes)
+    ahead = found.trace.ahead(name, classes)[own][mine]
+    return _columns(window, np.maximum(work.s[own][mine], ahead), work.e[own][mine])
+
+
+def _host(found: Timeline, window: Window) -> list[Strip]:
+    """The calls of the process that asked for most of the work shown, by all of its threads that asked for some."""
+    import numpy as np
+
+    work = found.trace.work
+    touching = np.flatnonzero((work.s < window.end) & (work.e > window.start) & (work.a0 != NONE))
+    if not len(touching):
+        return []
+    processes, count = np.unique(work.pid[touching], return_counts=True)
+    pid = int(processes[int(count.argmax())])
+    mine = touching[work.pid[touching] == pid]
+    columns = {"launch": _disjoint(window, work.a0[mine], work.a1[mine])}
+    asking = {int(t) for t in np.unique(work.thread[mine])}
+    blocks = [each for (owner, thread), each in found.trace.blocks.items() if owner == pid and thread in asking]
+    for code, cause in enumerate(BLOCKING):
+        if own := [(each.s[each.cls == code], each.e[each.cls == code]) for each in blocks]:
+            starts, ends = (np.concatenate(part) for part in zip(*own, strict=True))
+            columns[cause] = _disjoint(window, starts, ends)
+    left = [1 - min(1.0, sum(each[i] for c, each in columns.items() if c != "launch")) for i in range(PIXELS)]
+    columns["launch"] = [min(v, room) for v, room in zip(columns["launch"], left, strict=True)]
+    return [Strip("host calls", {c: v for c, v in columns.items() if max(v) > 0})]
+
+
+def _disjoint(window: Window, start: Ints, end: Ints) -> list[float]:
+    """The share of each column that intervals cover, whatever their order and overlaps."""
+    import numpy as np
+
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    reached = np.maximum.accumulate(end)
+    start = np.concatenate([start[:1], np.maximum(start[1:], reached[:-1])])
+    return _columns(window, start, np.maximum(start, end))
+
+
+def _boxes(found: Timeline, window: Window) -> list[Box]:
+    """The user's ranges in the lanes' time, outermost first."""
+    if not found.trace.ranges:
+        return []
+    rows = found.trace.rows(
+        f"SELECT name, start_ns, end_ns, coalesce(depth, 0) AS d FROM {found.trace.ranges} "
+        "WHERE coalesce(source, '') NOT IN ('torch', 'python') "
+        f"AND start_ns < {window.end} AND end_ns > {window.start} ORDER BY end_ns - start_ns DESC LIMIT {_RANGES}"
+    )
+    depths = sorted({d for *_, d in rows})[:_DEPTHS]
+    return [
+        Box(
+            depths.index(d),
+            (max(a, window.start) - window.start) / 1e6,
+            (min(b, window.end) - window.start) / 1e6,
+            name,
+        )
+        for name, a, b, d in rows
+        if d in depths
+    ]

@@ -1,0 +1,215 @@
+"""compute_timeline, its picture and its export: what is answered, on made timelines and on recorded ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rooflens.analysis.store import Store
+from rooflens.analysis.timeline.change import change, notes
+from rooflens.analysis.timeline.timeline import application
+from rooflens.analysis.workload import Workload
+from rooflens.server import cli, render, toolbox
+from rooflens.tests.pictures import collisions, outside
+from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
+from rooflens.tests.timelines import Made, chrome, publish
+from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
+from rooflens.tools.diagnose_bottleneck import DiagnosisResult
+from rooflens.tools.plot import over_time, plot
+from rooflens.tools.results import Table
+
+US, MS = 1_000, 1_000_000
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def small(names: tuple[str, ...] = ("gemm",)) -> Made:
+    """Steps of 5 ms: the host reads for 3, a copy of 1 MB takes 1, a kernel 0.5."""
+    made, t = Made(), 0
+    for i in range(10):
+        made.range("step", t, t + 5 * MS)
+        made.range(names[0], t, t + 3 * MS, depth=1, path=f"step/{names[0]}")
+        made.copy("h2d", (t + 3 * MS, t + 3 * MS + 20 * US), (t + 3 * MS + 30 * US, t + 4 * MS + 30 * US), pinned=False)
+        made.launch(names[i % len(names)], (t + 3 * MS + 25 * US, t + 3 * MS + 30 * US),
+                    (t + 4 * MS + 31 * US, t + 4 * MS + 531 * US))  # fmt: skip
+        t += 5 * MS
+    return made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = Store(tmp_path)
+    publish(made, small(), "small")
+    return made
+
+
+def test_the_split_idle_causes_and_copies_add_up(store: Store) -> None:
+    found = compute_timeline(store, "small")
+    split = {row["part"]: row for row in rows(found.split)}
+    assert found.wall_ms == 9 * 5 and found.window == "9 steps in the steady state"
+    assert split["gpu_busy"]["ms"] == pytest.approx(9 * 1.5)
+    assert split["kernels"]["pct"] == 10 and split["copies"]["pct"] == split["exposed_copies"]["pct"] == 20
+    assert split["idle"]["pct"] == pytest.approx(sum(row["pct"] for row in rows(found.idle)), abs=0.02)
+    [copies] = rows(found.copies)
+    assert (copies["direction"], copies["host_memory"], copies["gbs"]) == ("h2d", "pageable", pytest.approx(1.049))
+    assert found.verdict.height == "host" and found.steps.startswith("9 whole steps, 0 of them warm-up")
+    assert rows(found.idle)[0]["cause"] == "host" and rows(found.idle)[0]["range"] == "step/gemm"
+    assert "The GPU is idle 70 % of the time: its kernels come second." in found.notes
+    assert all(c.arguments["workload"] == found.workload for c in found.next)
+
+
+def test_figures_say_their_unit_and_status(store: Store) -> None:
+    figures = {row["figure"]: row for row in rows(compute_timeline(store, "small").figures)}
+    mean = {"figure": "mean_kernel_us", "value": 500, "unit": "us", "status": "ok", "reason": None}
+    assert figures["mean_kernel_us"] == mean
+    assert figures["operations_at_once"]["value"] == 1
+    assert {row["status"] for row in figures.values()} == {"ok"}
+
+
+def test_profiling_is_said_to_stretch_programs_of_short_kernels(shared: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    publish(store, chrome(shared / "traces" / "launch_bound.json.gz"), "launch_bound")
+    found = compute_timeline(store, "launch_bound")
+    assert any("Profiling stretches" in note for note in found.notes)
+    assert not any("Profiling stretches" in note for note in compute_timeline_of_long_kernels(tmp_path).notes)
+
+
+def compute_timeline_of_long_kernels(tmp_path: Path) -> TimelineResult:
+    store = Store(tmp_path / "long")
+    publish(store, small(), "long")
+    return compute_timeline(store, "long")
+
+
+def test_an_answer_is_short(shared: Path, tmp_path: Path) -> None:
+    """About 2,000 tokens, however long the names of kernels are."""
+    store = Store(tmp_path)
+    publish(store, chrome(shared / "traces" / "launch_bound.json.gz"), "launch_bound")
+    assert len(render.text(compute_timeline(store, "launch_bound"))) < 9_000
+
+
+def test_hostile_names_neither_hide_nor_act(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = small(PAYLOADS)
+    for name in PAYLOADS:
+        made.host(name, 0, 2 * MS)
+    publish(store, made, PAYLOADS[0])
+    found = toolbox.answer(store, "compute_timeline", {"top_n": 50})
+    assert isinstance(found, TimelineResult)
+    words, data = render.text(found), render.structured(found)
+    assert {s: what for s in {words, *strings(data)} if (what := active(s))} == {}
+    assert not any("evil" in word for call in found.next for word in strings(call.model_dump()))
+    drawn = toolbox.answer(store, "plot", {"kind": "timeline", "workload": "latest"})
+    assert {s: what for s in strings(render.structured(drawn)) if (what := active(s))} == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["gpu_bound", "launch_bound", "dataloader", "pageable"])
+def test_the_picture_is_legible_at_800_pixels(shared: Path, tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path)
+    publish(store, chrome(shared / "traces" / f"{name}.json.gz"), name)
+    with Workload.open(store, name) as workload:
+        drawn = over_time(workload, 800)
+    assert outside(drawn.picture) == [] and collisions(drawn.picture) == []
+    assert {"title", "share", "key", "lane", "lanes"} <= set(drawn.picture.labels)
+
+
+def test_a_picture_names_the_verdict_and_every_share(store: Store) -> None:
+    found = plot(store, "timeline", "small")
+    assert "Verdict: host, 69" in found.description and "copies alone 20.0 %" in found.description
+    svg = Path(found.svg_path).read_text()
+    assert 'id="share-host"' in svg and 'id="lane-copying"' in svg
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_pictures_of_many_devices_and_of_no_host_are_drawn(tmp_path: Path, ranges: bool) -> None:
+    made = Made()
+    for rank in range(6):
+        for i in range(5):
+            made.add("kernel", "ncclAllReduce" if i % 2 else "gemm", i * MS, i * MS + 500 * US, rank=rank, pid=rank,
+                     device_id=0, stream=0)  # fmt: skip
+    if ranges:
+        made.range("x" * 500, 0, 5 * MS)
+    publish(Store(tmp_path), made, "many")
+    found = plot(Store(tmp_path), "timeline", "many")
+    assert "2 more devices are not drawn." in found.description
+
+
+def test_a_workload_of_counters_alone_is_told_how_to_get_a_timeline(samples: Store) -> None:
+    refusal = toolbox.answer(samples, "compute_timeline", {"workload": "yax_before"})
+    assert "has no timeline" in str(refusal) and "sys-trace" in str(refusal)
+    assert "has no timeline" in str(toolbox.answer(samples, "plot", {"kind": "timeline", "workload": "yax_before"}))
+
+
+def test_sql_reads_the_timeline(store: Store) -> None:
+    sql = "SELECT kind, count(*) AS n, sum(end_ns - start_ns) AS ns FROM events GROUP BY kind ORDER BY kind"
+    found = toolbox.answer(store, "query_counters", {"sql": sql, "workload": "small"})
+    assert found.table.rows == [["api", 20, 250_000], ["copy", 10, 10_000_000], ["kernel", 10, 5_000_000]]  # type: ignore[union-attr]
+    assert json.dumps(render.structured(found))  # type: ignore[arg-type]
+
+
+def test_an_exported_trace_holds_the_events_and_what_was_found(store: Store, tmp_path: Path) -> None:
+    assert cli.main(["--store", str(store.root), "export-trace", "small", str(tmp_path / "out.json.gz")]) == 0
+    with gzip.open(tmp_path / "out.json.gz", "rt") as file:
+        events = json.load(file)["traceEvents"]
+    of = {cat: [e for e in events if e.get("cat") == cat] for cat in ("kernel", "copy", "api", "user", "idle", "step")}
+    assert {cat: len(found) for cat, found in of.items()} == {
+        "kernel": 10, "copy": 10, "api": 20, "user": 20, "idle": 18, "step": 9
+    }  # fmt: skip
+    assert of["kernel"][0]["ts"] == 4031 and of["kernel"][0]["dur"] == 500, "us from the first event"
+    assert sum(e["dur"] for e in of["idle"]) == pytest.approx(0.7 * 45_000, rel=0.001)
+    [verdict] = [e for e in events if e.get("cat") == "verdict"]
+    assert verdict["name"] == "verdict: host" and verdict["args"]["share_pct"] > 60
+    assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in events if e["ph"] == "X")
+
+
+def test_an_export_replaces_nothing_and_leaves_nothing_behind(
+    store: Store, tmp_path: Path, samples: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "there.json"
+    target.write_text("mine")
+    assert cli.main(["--store", str(store.root), "export-trace", "small", str(target)]) == 1
+    assert "exists already" in capsys.readouterr().err and target.read_text() == "mine"
+    assert cli.main(["--store", str(samples.root), "export-trace", "yax_before", str(tmp_path / "a.json")]) == 1
+    assert "has no timeline" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*a.json*"))
+
+
+def test_a_change_of_wall_time_is_told_by_its_parts(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    publish(store, small(), "before")
+    faster = small()
+    faster.events = [e for e in faster.events if e["kind"] != "copy" and e["name"] != "hipMemcpyAsync"]
+    publish(store, faster, "after")
+    with Workload.open(store, "before") as before, Workload.open(store, "after") as after:
+        found = change(before, after)
+        assert found is not None and found.per_step
+        assert sum(part.delta for part in found.parts) == pytest.approx(found.after - found.before)
+        by_name = {part.name: part for part in found.parts}
+        assert (by_name["copies alone"].before, by_name["copies alone"].after) == (MS, 0)
+        assert "copies alone 1 -> 0 ms (-1)" in notes(before, after)[0].text
+    with Workload.open(store, "before") as before:
+        assert application(before) is not None
+
+
+def test_the_diagnosis_of_kernels_begins_with_the_application(samples: Store, tmp_path: Path) -> None:
+    """A profile with counters and a timeline in which the device is idle most of the time."""
+    publish(Store(tmp_path / "t"), small(), "timeline")
+    counted, timed = samples.resolve("yax_before"), Store(tmp_path / "t").resolve("timeline")
+    both = Store(tmp_path / "both")
+    with both.draft() as folder:
+        for store, manifest in ((samples, counted), (Store(tmp_path / "t"), timed)):
+            for name in manifest.files:
+                shutil.copy(store.root / f"workload={manifest.id}" / name, folder / name)
+        both.publish(folder, counted)
+    found = toolbox.answer(both, "diagnose_bottleneck", {"workload": "latest"})
+    assert isinstance(found, DiagnosisResult) and found.application is not None
+    assert (found.application.height, found.application.gpu_idle_pct) == ("host", 70.0)
+    assert found.notes[0].startswith("The GPU is idle 70 % of the time: its kernels come second.")
+    assert found.next[0].tool == "compute_timeline" and found.kernels
+    alone = toolbox.answer(samples, "diagnose_bottleneck", {"workload": "yax_before"})
+    assert isinstance(alone, DiagnosisResult) and alone.application is None
