@@ -59,7 +59,7 @@ _INSTRUCTION_POINT = {
     "n": "dispatches",
 }
 _REPLAYED = (
-    "time_ns and rates are of the replays that counted (one kernel alone, caches emptied); list_workloads has the times "
+    "time_ns and rates are of the replays that counted (one kernel alone, caches emptied); list_workloads has those "
     "of the run, under the same numbers."
 )
 _PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
