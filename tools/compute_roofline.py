@@ -59,6 +59,10 @@ _INSTRUCTION_POINT = {
     "pct_of_peak": "%",
     "n": "dispatches",
 }
+_REPLAYED = (
+    "time_ns and rates are of the replays that counted (one kernel alone, caches emptied); list_workloads has those "
+    "of the run, under the same numbers."
+)
 _PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
 _MORE_PIPES = ("gl1",)
 _BUSY = ("valu", "matrix", "lds")
@@ -268,6 +272,7 @@ def compute_roofline(
         shown = list(dict.fromkeys(work.kernel for work in inputs.collected.groups))
         together = shown if by == "kernel" else []
         told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
+        times = [_REPLAYED] if opened.manifest.replayed else []
         numbers = {name: f"#{opened.kernels[name].number}" for name in shown}
     known = [level.name for level in inputs.formulas.level]
     if absent := [level for level in levels or () if level not in known]:
@@ -286,6 +291,6 @@ def compute_roofline(
         operations=_operations(roofline.rates) if isinstance(roofline, FlopRoofline) else None,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
         sweep=_sweep(inputs.ceilings) if detail == "full" and inputs.ceilings.sweep else None,
-        notes=[*(note.text for note in notes(roofline, drawn)), *told.notes],
+        notes=[*(note.text for note in notes(roofline, drawn)), *times, *told.notes],
         next=[*told.next, *_next(opened.id, roofline, datatype, numbers)],
     )
