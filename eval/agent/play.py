@@ -12,14 +12,15 @@ import json
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 from rooflens.analysis.store import Store
 from rooflens.eval.agent.games import asking, kernels, scores, tasks
-from rooflens.eval.agent.games.server import serving
+from rooflens.eval.agent.games.server import Toolbox, serving
 from rooflens.eval.agent.games.workbench import Limits
 from rooflens.eval.agent.players.command import CommandPlayer
 from rooflens.eval.agent.players.dialects import DIALECTS
@@ -36,24 +37,35 @@ async def questions(options: argparse.Namespace) -> dict[str, Any]:
     if not asked:
         raise tasks.NoTask(f"no question is of the level {', '.join(options.only)}; levels: {', '.join(asking.LEVELS)}")
     found = {}
+    for with_tools in WAYS[options.tools]:
+        name = _NAMES[with_tools]
+        player = _player(options) or asking.ideal(asked)
+        try:
+            async with _stored_questions(with_tools) as tools:
+                done = await asking.play(player, asked, tools, _place(options, "questions", name))
+        finally:
+            await player.close()
+        found[name] = scores.of_questions(done)
+    return found
+
+
+@asynccontextmanager
+async def _stored_questions(with_tools: bool) -> AsyncIterator[Toolbox | None]:
+    """The tools over a store that holds every recording; None where the game goes without."""
+    if not with_tools:
+        yield None
+        return
     with tempfile.TemporaryDirectory(prefix="rooflens-game-", ignore_cleanup_errors=True) as folder:
         asking.load(Store(folder))
         async with serving(Path(folder)) as tools:
-            for with_tools in WAYS[options.tools]:
-                name = _NAMES[with_tools]
-                player = _player(options) or asking.ideal(asked)
-                try:
-                    offered = tools if with_tools else None
-                    done = await asking.play(player, asked, offered, _place(options, "questions", name))
-                finally:
-                    await player.close()
-                found[name] = scores.of_questions(done)
-    return found
+            yield tools
 
 
 async def played(options: argparse.Namespace) -> dict[str, Any]:
     """The scores of the kernels, by way of playing."""
     wanted = [t for t in tasks.tasks(options.tasks) if not options.only or {t.name, t.language} & set(options.only)]
+    if not wanted:
+        raise tasks.NoTask(f"no task is called or written in {', '.join(options.only)}")
     limits = Limits(options.seconds, options.memory_mb << 20)
     found = {}
     for with_tools in WAYS[options.tools]:
@@ -89,6 +101,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     print(json.dumps(found, indent=1) if options.json else scores.table(found))
     if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
         (options.out / f"{options.game}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     # Without tools the script knows nothing, and that is no fault.
     missed = scores.misses(found.get(_NAMES[True], {})) if options.player == "script" else []

@@ -15,12 +15,14 @@ from rooflens.eval.agent.games.judging import Truth
 from rooflens.eval.agent.games.server import Toolbox
 from rooflens.eval.agent.games.transcript import Scrubber, Transcript
 from rooflens.eval.agent.players.script import Part, ScriptPlayer, Step
-from rooflens.eval.agent.players.turn import Player
+from rooflens.eval.agent.players.turn import Player, PlayerFailed
 from rooflens.eval.questions import read as read_cell
 from rooflens.tools.import_profile import import_profile
 
 FILE = Path(__file__).resolve().parents[1] / "questions.toml"
 MOST_CALLS = 12
+MOST_FAILURES = 3
+"""After so many questions in a row without a reply, the game is over: no player is there."""
 LEVELS = (
     "device", "times", "roofline", "occupancy", "counters", "diagnosis", "comparison", "planning", "honesty",
 )  # fmt: skip
@@ -101,9 +103,9 @@ def load(store: Store) -> None:
 async def play(
     player: Player, asked: Sequence[Question], tools: Toolbox | None, transcripts: Path | None = None
 ) -> list[Answered]:
-    """Put every question to the player, each in a dialogue of its own."""
+    """Put every question to the player, each in a dialogue of its own. Raises PlayerFailed where it keeps failing."""
     scrubber = Scrubber()
-    done = []
+    done, failures = [], 0
     for number, question in enumerate(asked, start=1):
         with Transcript(transcripts, f"q{number:02}_{question.level}", scrubber) as transcript:
             rules = f"{RULES}\n\n{tools.instructions}" if tools else RULES
@@ -113,6 +115,9 @@ async def play(
             transcript.write("judged", given=given, right=right, answer=question.right.answer)
             problem = dialogue.problem or (None if given is not None else "no line ANSWER")
             done.append(Answered(question, given, right, dialogue.cost, problem))
+            failures = failures + 1 if dialogue.failed else 0
+            if failures == MOST_FAILURES:
+                raise PlayerFailed(f"{player.name} gave no reply to {failures} questions in a row: {dialogue.problem}")
     return done
 
 

@@ -42,6 +42,8 @@ class Dialogue:
     cost: Cost = field(default_factory=Cost)
     problem: str | None = None
     """Why the player can say no more."""
+    failed: bool = False
+    """Whether it gave no reply at all."""
     _messages: list[Message] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -56,7 +58,7 @@ class Dialogue:
             try:
                 reply = await self.player.reply(position)
             except PlayerFailed as failed:
-                self.problem = str(failed)
+                self.problem, self.failed = str(failed), True
                 self.transcript.write("failed", problem=self.problem)
                 return ""
             self._count(position, reply)

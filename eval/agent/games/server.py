@@ -49,7 +49,7 @@ async def serving(
 ) -> AsyncIterator[Toolbox]:
     """Start a server over ``store``; with ``execute`` it offers the tools that run programs too, else none that writes.
 
-    The server does not see the environment's secrets: it gets a few variables only.
+    The server sees a few variables of the environment only, so no secret. A player cannot have it read a file.
     """
     arguments = ["-m", "rooflens", "serve", "--store", str(store), "--allow-exec" if execute else "--read-only"]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
@@ -60,7 +60,15 @@ async def serving(
             for tool in listed.tools
             if tool.name not in withheld
         ]
-        yield Toolbox(client, offers, client.instructions or "", gates or {})
+        every = {"compute_occupancy": _no_file, **(gates or {})}
+        yield Toolbox(client, offers, client.instructions or "", every)
+
+
+def _no_file(call: Call) -> dict[str, Any]:
+    """A call of compute_occupancy, unless it names a file. Raises Refused."""
+    if call.arguments.get("code_object") is not None:
+        raise Refused("compute_occupancy reads no files in this game: give numbers, or workload and kernel.")
+    return call.arguments
 
 
 def environment() -> dict[str, str]:

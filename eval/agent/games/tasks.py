@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / "tasks"
 ROUNDS = 6
 """Rounds of a task that states none."""
+_LARGEST_MODULE = 1 << 20
 _TORCH_TEXT = "Make `ModelNew` faster: the same result as `Model`, as a Python module that defines class ModelNew."
 
 
@@ -137,7 +138,10 @@ def _task(path: Path) -> Task | None:
     if path.is_dir():
         stated = path / "task.toml"
         if stated.is_file():
-            return _own(path, tomllib.loads(stated.read_text(encoding="utf-8")))
+            try:
+                return _own(path, tomllib.loads(stated.read_text(encoding="utf-8")))
+            except (KeyError, TypeError, ValueError) as error:
+                raise NoTask(f"{stated} is not of the shape of the tasks that are shipped: {error}") from error
         return _bench(path / "reference.py", path.name) if (path / "reference.py").is_file() else None
     # A reference.py is taken up with its folder.
     return _bench(path, path.stem) if path.suffix == ".py" and path.name != "reference.py" else None
@@ -161,6 +165,8 @@ def _own(folder: Path, stated: dict[str, object]) -> Task:
 
 
 def _bench(path: Path, name: str) -> Task | None:
+    if path.stat().st_size > _LARGEST_MODULE:
+        return None
     text = path.read_text(encoding="utf-8", errors="replace")
     if "class Model(" not in text or "def get_inputs" not in text:
         return None

@@ -53,7 +53,9 @@ class ScriptPlayer:
         try:
             for step, answer in zip(part.steps, answers, strict=False):
                 kept |= {name: self._read(answer.content, where) for name, where in step.keep.items()}
-            if position.tools and len(answers) < len(part.steps):
+            if part.steps and not position.tools:
+                return Reply("Without tools the script knows nothing.")
+            if len(answers) < len(part.steps):
                 step = part.steps[len(answers)]
                 return Reply(calls=(Call(f"call_{len(answers)}", step.tool, _filled(step.arguments, kept)),))
             return Reply(part.words(answers[-1].content if answers else {}, kept))

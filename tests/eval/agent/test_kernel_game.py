@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.store import Store
 from rooflens.eval.agent import play as program
 from rooflens.eval.agent.games import kernels, scores, workbench
 from rooflens.eval.agent.games.dialogue import Cost
@@ -16,6 +18,9 @@ from rooflens.eval.agent.games.tasks import NoTask, Task, tasks
 from rooflens.eval.agent.games.workbench import Limits, Measured
 from rooflens.eval.agent.players.script import Part, ScriptPlayer, SilentPlayer
 from rooflens.eval.agent.players.turn import Call
+from rooflens.tests.standins.install import install, machine
+from rooflens.tools import profile_command as profiling
+from rooflens.tools.machine.model import Roots
 from rooflens.tools.runner import processes
 
 HERE = Path(__file__).resolve().parent
@@ -182,3 +187,26 @@ def test_what_a_driver_prints_is_read_with_care(output: str, problem: str | None
     found = workbench.measured(workbench.Ended(output, "", None))
     assert (problem is None) == (found.problem is None)
     assert problem is None or problem in str(found.problem)
+
+
+@needs_cc
+@pytest.mark.anyio
+async def test_a_version_is_profiled_by_the_game_and_explained_by_the_tools(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A stand-in plays AMD's profiler: it runs the program and makes up what it counted.
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    programs = install(tmp_path / "rocm", version="1.3.2", programs=("rocprofv3",))
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    roots = Roots(base=machine(tmp_path / "root"), search=str(programs), site=None)
+    monkeypatch.setattr(profiling, "Roots", lambda: roots)
+    store = Store(tmp_path / "store")
+    bench = kernels.Bench(task, tmp_path / "versions", LIMITS, repeat=1)
+    assert bench.measure(task.slow.read_text(), "slow").right
+    asked = {"command": ["./slow"], "metrics": ["l2.hit_rate_pct"], "name": "v0", "cwd": "/", "wait_s": 60}
+    passed = bench.gate(Call("1", "profile_command", asked))
+    done = profiling.profile_command(store, **passed)
+    assert done.state == "done", done
+    assert store.resolve("v0").name == "v0"
