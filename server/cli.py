@@ -112,6 +112,12 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", parents=[store], help="the whole loop on the shipped samples, without a GPU")
     demo.set_defaults(run=_demo)
     doctor = commands.add_parser("doctor", parents=[store], help="what works here, what is missing, and the fix")
+    doctor.add_argument(
+        "--bundle",
+        metavar="FILE",
+        help="also write a text to send with a report: versions, devices, permissions, help texts of the profilers, "
+        "the logs of the newest failed run; without variables, secrets, host and user names",
+    )
     doctor.set_defaults(run=_doctor)
     export = commands.add_parser(
         "export-db", parents=[store], help="the store as one .duckdb file for any DuckDB client"
@@ -228,12 +234,18 @@ def _demo(options: argparse.Namespace, store: Store) -> int:
 
 
 def _doctor(options: argparse.Namespace, store: Store) -> int:
-    from .doctor import doctor
+    from ..tools.machine.model import Roots
+    from .bundle import bundle, refuse_existing
+    from .doctor import examined
 
-    checks = doctor(store)
-    for check in checks:
+    if options.bundle is not None:
+        refuse_existing(Path(options.bundle))
+    found = examined(store, Roots())
+    for check in found[1]:
         fix = f"\n          fix: {check.fix}" if check.fix and check.state != "ok" else ""
         print(inert(f"{check.state:8}  {check.name}: {check.found}{fix}"))
+    if options.bundle is not None:
+        bundle(store, Path(options.bundle), lambda line: print(inert(line)), found)
     return OK
 
 

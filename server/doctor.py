@@ -24,8 +24,16 @@ _WITHOUT_GPU = (
 
 def doctor(store: Store, *, roots: Roots | None = None) -> list[Check]:
     """Every check; each ends within its time limit, and none of them writes."""
-    roots = roots or Roots()
+    return examined(store, roots or Roots())[1]
+
+
+def examined(store: Store, roots: Roots) -> tuple[Machine, list[Check]]:
+    """The machine as it was found, and every check."""
     machine = survey(roots)
+    return machine, _checks(store, machine, roots)
+
+
+def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
     vendors = {d.vendor for d in machine.gpus}
     return [
         software.python(),

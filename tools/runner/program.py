@@ -30,16 +30,16 @@ _PASSED_PREFIXES = (
     "KOKKOS_",
     "SLURM_", "PBS_", "LSB_", "FLUX_", "OMPI_", "PMI_", "PMIX_", "MPI", "I_MPI_", "MV2_", "UCX_", "FI_",
 )  # fmt: skip
-_SECRET = re.compile(
+SECRET = re.compile(
     r"TOKEN|SECRET|PASS(WORD|WD|PHRASE)?($|_)|_PW$|KEY|CREDENTIAL|COOKIE|PRIVATE|JWT|OAUTH|BEARER|SIGNATURE|^AWS_|^AZURE_|"
     r"^GITHUB_|^GITLAB_|^OPENAI_|^ANTHROPIC_|^GOOGLE_",
     re.IGNORECASE,
 )
-_RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_.~-]{20,}")
+RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_.~-]{20,}")
 _SHORTEST = 6
 """Characters of a secret worth looking for; shorter texts occur by chance."""
 HIDDEN = "[withheld]"
-_LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@")
+LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@")
 """An address with a user's password in it."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LISTED = 3000
@@ -51,7 +51,7 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and not (_SECRET.search(name) or _LOGIN.search(value))
+        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and not (SECRET.search(name) or LOGIN.search(value))
     }
 
 
@@ -63,11 +63,9 @@ def secrets(environment: Mapping[str, str], given: Mapping[str, str]) -> list[st
     passed = inherited(environment)
     withheld = {n: v for n, v in environment.items() if n not in passed}
     values = [
-        v
-        for n, v in withheld.items()
-        if _SECRET.search(n) or (_RANDOM.fullmatch(v) and "/" not in v) or _LOGIN.search(v)
+        v for n, v in withheld.items() if SECRET.search(n) or (RANDOM.fullmatch(v) and "/" not in v) or LOGIN.search(v)
     ]
-    values += [v for n, v in given.items() if _SECRET.search(n)]
+    values += [v for n, v in given.items() if SECRET.search(n)]
     return sorted({v for v in values if len(v) >= _SHORTEST}, key=len, reverse=True)
 
 

@@ -240,6 +240,11 @@ def wait(store: Store, folder: Path, wait_s: float, sleep: Callable[[float], Non
         sleep(min(left, _POLL_S))
 
 
+def folders(store: Store) -> list[Path]:
+    """The folders of all runs, oldest first."""
+    return [store.run_folder(run) for run in _ids(store)]
+
+
 def cancel(store: Store, folder: Path) -> None:
     """Ask for a run's end. It keeps what its finished steps left."""
     if store.read_only:
