@@ -121,7 +121,7 @@ def _with_tried(diagnosis: Diagnosis, log: Sequence[experiments.Entry]) -> Diagn
 
 
 def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
-    """A summary: the verdict's evidence and advice, SQL and other findings' evidence for the first kernel alone."""
+    """A summary: evidence and advice of the verdict; of the first kernel with SQL, and that of its other findings."""
     leading = [
         replace(f, evidence=_met(f) if first else _without_sql(_met(f)), advice=f.advice[:_ADVICE])
         for f in diagnosis.findings[:1]

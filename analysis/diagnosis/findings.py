@@ -8,7 +8,7 @@ from string import Formatter
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import paths
-from ..catalogue.rules import BOUNDS, Advice, Rule
+from ..catalogue.rules import BOUNDS, Advice, Bound, Rule
 from ..engine.expressions import Values, evaluate
 from ..notes import Reason
 from ..planning.plan import plan
@@ -30,13 +30,15 @@ _FLAT = 1_000_000
 class Verdict:
     """What holds the kernel back first. Below a confidence of 0.5, missing counters may overturn it.
 
+    ``bound`` is the kind of limit that is reached, latency where no unit is at its own, as the roofline has it.
+
     ``speedup_bound`` is for this kernel alone, ``program_bound`` what it would make of the time of all kernels
     together (Amdahl). Both are for the traffic that this version causes, which ``own_traffic`` states. ``doubt`` is why
     the figures that decide are not to be trusted, where a check doubts them.
     """
 
     subsystem: str
-    bound: str
+    bound: Bound
     confidence: float
     speedup_bound: float | None
     program_bound: float | None = None
@@ -141,7 +143,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         launches=case.subject.launches,
         verdict=Verdict(
             subsystem,
-            BOUNDS[subsystem],
+            _bound(case, chosen),
             round(score.confidence(weighed, chosen, doubt is not None), 3),
             bound,
             program_bound(case.subject.share_pct, bound),
@@ -152,6 +154,13 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         next_counters=requests(case, open_rules),
         undecided=undecided(case, open_rules),
     )
+
+
+def _bound(case: Case, chosen: Weighed | None) -> Bound:
+    """What kind of limit is reached, by the loads, as the roofline says it; by the subsystem where they do not tell."""
+    if case.view is not None and case.view.bound != "unknown" and chosen and chosen.tier != score.GATE:
+        return case.view.bound
+    return BOUNDS[chosen.rule.subsystem if chosen else "unknown"]
 
 
 def _doubt(case: Case, rule: Rule) -> Reason | None:

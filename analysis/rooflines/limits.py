@@ -250,16 +250,16 @@ def bound_by(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, st
         first = reached[0]
         return BOUNDS[first.subsystem], first.subsystem, f"the fullest unit: {first.words} of what it sustains"
     known = [load for load in loads if load.pct is not None]
-    top = max(known, key=lambda load: load.pct or 0.0) if known else None
+    busy = [load for load in known if load.reached and load.status != "impossible"]
+    top = max((load for load in known if load not in busy), key=lambda load: load.pct or 0.0, default=None)
     unknown = [load for load in loads if load.decides and (load.pct is None or load.status == "impossible")]
     if unknown or not top:
         reasons = "; ".join(f"{load.unit}: {load.reason}" for load in unknown[:4])
         return "unknown", None, f"nothing known is near its limit, and these are not known: {reasons}"
-    return (
-        "latency",
-        "latency",
-        f"every pipe and level is below {REACHED:.0f} % of its limit; the nearest is {top.words}",
-    )
+    why = f"no unit is at its limit, which begins at {REACHED:.0f} %; the nearest is {top.words}"
+    if busy:
+        why += f"; {', '.join(load.words for load in busy)} serves what another unit asks for"
+    return "latency", "latency", why
 
 
 def _pct(share: float) -> str:

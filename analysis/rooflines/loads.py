@@ -19,7 +19,7 @@ OF_THEORY = 50.0
 """The same for counted work held against theory: kernels reach less of it."""
 IMPOSSIBLE = 105.0
 """A load above this is a wrong counter or clock: it decides nothing."""
-_SIGNAL = "load."
+_SIGNAL, _RATE = "load.", "_gbs"
 _ISSUE, _PIPE = "issue", "valu"
 _UNIT_OF = {"valu.issue": _ISSUE}
 """Pipes of the mixed-pipe view whose unit has another name."""
@@ -58,9 +58,10 @@ class Load:
     """Whether it is counted work held against theory, with no cycles that say more."""
 
     @property
-    def reached_at(self) -> float:
-        """From which load on the unit is the limit."""
-        return OF_THEORY if self.of_theory else REACHED
+    def reached(self) -> bool:
+        """Whether the unit is at its limit."""
+        by_theory = self.of_theory and self.work_pct is not None and self.work_pct >= OF_THEORY
+        return self.pct is not None and (self.pct >= REACHED or by_theory)
 
     @property
     def signal(self) -> str:
@@ -70,7 +71,7 @@ class Load:
     @property
     def certain(self) -> float | None:
         """Its value for rules: a lower bound tells only that a limit is reached."""
-        return None if self.at_least and (self.pct or 0.0) < self.reached_at else self.pct
+        return None if self.at_least and not self.reached else self.pct
 
     @property
     def words(self) -> str:
@@ -146,6 +147,7 @@ def of_units(target: str, told: Values, work: Mapping[str, Worked], busy: Mappin
     labels = {s.name.removeprefix(_SIGNAL): s.label for s in rules.stated()[0]}
     known = [name.removeprefix(_SIGNAL) for name in signals_of_loads(target)]
     parts: dict[str, list[Worked]] = {}
+    rates = _rates(target)
     for name, part in work.items():
         unit = _UNIT_OF.get(name, name)
         parts.setdefault(_SUBSYSTEM_OF.get(unit, unit) if unit not in known else unit, []).append(part)
@@ -155,7 +157,7 @@ def of_units(target: str, told: Values, work: Mapping[str, Worked], busy: Mappin
             _load(unit, labels.get(unit) or unit, told.get(_SIGNAL + unit), parts.get(unit, []), busy.get(unit)),
             decides=unit in parts,
             at_least=unit in known and told.get(_SIGNAL + unit) is None,
-            of_theory=_of_theory(told.get(_SIGNAL + unit), parts.get(unit, [])),
+            of_theory=_of_theory(told.get(_SIGNAL + unit), parts.get(unit, []), unit in rates),
         )
         for unit in units
     ]
@@ -178,9 +180,19 @@ def _load(unit: str, label: str, cycles: float | None, work: Sequence[Worked], b
     return Load(unit, label, pct, cycles, by_work, "suspect" if doubt else "ok", doubt)
 
 
-def _of_theory(cycles: float | None, work: Sequence[Worked]) -> bool:
+def _rates(target: str) -> set[str]:
+    """The units of which counters tell a rate against its peak and no cycles."""
+    known = {name: every[0] for name, every in rules.signals(target).items() if name.startswith(_SIGNAL)}
+    return {
+        name.removeprefix(_SIGNAL)
+        for name, first in known.items()
+        if all(n.startswith(rules.PEAK) or n.endswith(_RATE) for n in paths(first))
+    }
+
+
+def _of_theory(cycles: float | None, work: Sequence[Worked], rate: bool) -> bool:
     most = max((part.share for part in work if part.of_theory and part.share is not None), default=None)
-    return most is not None and (cycles is None or 100 * most >= cycles - _SAME)
+    return most is not None and (cycles is None or rate or 100 * most >= cycles - _SAME)
 
 
 def _larger(cycles: float | None, by_work: float | None) -> float | None:
@@ -206,12 +218,14 @@ def at_their_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequen
         reached = []
         for rule in limits:
             severity, load = values[rule.severity], by_signal.get(rule.severity)
-            if values[rule.when] and severity and (load.reached_at if load else REACHED) <= severity <= IMPOSSIBLE:
+            if not values[rule.when] or not severity or severity > IMPOSSIBLE:
+                continue
+            if load.reached if load else severity >= REACHED:
                 words = load.words if load else f"{rule.subsystem} {severity:.3g} %"
                 reached.append(Limit(rule.subsystem, rule.severity, severity, words))
         for load in every:
             free = load.signal not in ruled or (load.pct or 0.0) > IMPOSSIBLE
-            if free and load.pct and load.pct >= load.reached_at and load.status != "impossible":
+            if free and load.pct and load.reached and load.status != "impossible":
                 subsystem = _SUBSYSTEM_OF.get(load.unit, load.unit)
                 reached.append(Limit(subsystem, load.signal, load.pct, load.words))
         found.append(sorted(reached, key=lambda one: -one.pct))
