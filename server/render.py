@@ -36,6 +36,9 @@ _NAMES = frozenset(_STATED.split())
 """Fields outside of tables that hold texts of a profile."""
 _KERNEL = "kernel"
 """Field and column of names that are shown short in a text; structured answers have them whole."""
+_SAID_ONCE = frozenset({"status", "n", "datatype", "kernel", "gpu"})
+_SEVERAL = 3
+"""Columns that are told once for a table of so many rows, where they say the same in all of them."""
 _SHORTENED = 2_000
 """Different names at most for which that is done."""
 _LOOKED_AT = 100_000
@@ -314,15 +317,30 @@ def _adapter(kind: type) -> pydantic.TypeAdapter[Any]:
 
 
 def _markdown(table: Table) -> str:
-    """A Markdown table without the columns that are empty throughout."""
+    """A Markdown table without the columns that are empty throughout; what all rows have in common stands below it."""
     used = [i for i in range(len(table.columns)) if any(row[i] is not None for row in table.rows)]
     if not table.rows:
         return "(no rows)"
+    common = [i for i in used if _common(table, i)]
+    used = [i for i in used if i not in common]
     head = [table.columns[i] + (f" [{u}]" if (u := table.units[i]) and u not in table.columns[i] else "") for i in used]
     rows = [" | ".join(_cell(row[i]) for i in used) for row in table.rows]
     total = "" if table.total_rows is None else f" of {table.total_rows}"
     tail = [f"({len(table.rows)}{total} rows shown)"] if table.truncated else []
+    if common:
+        told = (f"{table.columns[i]} {_cell(table.rows[0][i])}" for i in common)
+        tail.insert(0, f"in all rows: {', '.join(told)}")
     return "\n".join([" | ".join(head), " | ".join("---" for _ in used), *rows, *tail])
+
+
+def _common(table: Table, column: int) -> bool:
+    """Whether a column says the same in every one of several rows, and is none that names them."""
+    first = table.rows[0][column]
+    return (
+        len(table.rows) >= _SEVERAL
+        and table.columns[column] in _SAID_ONCE
+        and all(row[column] == first for row in table.rows)
+    )
 
 
 def _cell(value: Any) -> str:

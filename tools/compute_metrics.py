@@ -17,6 +17,7 @@ from ..analysis.engine.evaluation import View
 from ..analysis.problems import BadArgument
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
+from .brief_metrics import Brief, asked_for_presets, brief, rounded
 from .configurations import about
 from .parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
 from .results import NextCall, Result, Table, table
@@ -36,13 +37,19 @@ _IN_ONE_PASS = 8
 _FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None}
 _OF_TIME = {"of_time": "%"}
 """Beside percentages of cycles that are too low: the same of the time, at least."""
+_OF_TIME_NOTE = "of_time: of the time instead, at least."
+_LEFT_OUT = ("title", "kernel")
 _SHOWN = 4
 By = Literal["kernel", "launch", "operator", "range", "range_name"]
 _PARTS: dict[By, launched_by.Part] = {"operator": "operator", "range": "range", "range_name": "range_name"}
 
 
 class MetricsResult(Result):
-    """Figures of one workload; ``avg`` follows the aggregation, the other statistics are per dispatch."""
+    """Figures of one workload; ``avg`` follows the aggregation, the other statistics are per dispatch.
+
+    Of presets in a summary, ``zeros`` are those that were counted and are 0, ``without_value`` those of no value, by
+    status; the table has the others.
+    """
 
     workload: str
     name: str
@@ -50,6 +57,8 @@ class MetricsResult(Result):
     normalization: str
     aggregation: str
     table: Table
+    zeros: list[str] = []
+    without_value: dict[str, list[str]] = {}
 
 
 def compute_metrics(
@@ -78,28 +87,38 @@ def compute_metrics(
 ) -> MetricsResult:
     """Metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
     reason. Start with overview."""
-    by = _grouping(by, by_kernel)
+    by, unknown = _grouping(by, by_kernel), dict[str, str]()
     apart, part = by in ("kernel", "launch"), _PARTS.get(by) if by else None
     view = View(kernel, dispatches, apart, normalization, aggregation, detail == "full", part)
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
+        if opened.arch in catalog.with_metrics():
+            metrics, unknown = catalog.known_words(opened.arch, metrics)
         figures = engine.figures(opened, metrics, view)
         cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
         of_time = by_time(opened, figures, view) if cycles else []
-        mixed = [*_scattered(opened, figures), *_by_time(of_time)]
+        folds = detail == "summary" and asked_for_presets(metrics)
+        mixed = [*_scattered(opened, figures), *([_OF_TIME_NOTE] if folds and of_time else _by_time(of_time))]
         selection = opened.select(kernel, dispatches)
         told = about(opened, "compute_metrics", selection, selection.kernels if apart or kernel else [])
         numbers = {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by == "launch" else None
         mixed += _within(launched_by.left_out(opened, selection, part), part) if part else []
     manifest = opened.manifest
-    rows = [_row(f, detail) for f in figures]
+    every = figures
+    short = Brief(figures)
+    if folds:
+        short = brief(figures)
+        figures = short.figures
+    rows = [_row(f, detail, titled=not folds) for f in figures]
     columns = _SUMMARY | (_FULL if detail == "full" else {})
     if of_time:
         columns |= _OF_TIME
-        beside = {(f.kernel, f.id, f.name): value for f, value in of_time}
+        beside = {(f.kernel, f.id, f.name): rounded(value, 4) if folds else value for f, value in of_time}
         rows = [[*row, beside.get((f.kernel, f.id, f.name))] for row, f in zip(rows, figures, strict=True)]
     if numbers is not None:
         columns = {"number": None, **columns}
         rows = [[numbers[f.kernel or ""], *row] for f, row in zip(figures, rows, strict=True)]
+    if folds:
+        columns, rows = _without_empty(columns, rows)
     if part:
         called = part.partition("_")[0]
         columns = {called if name == "kernel" else name: unit for name, unit in columns.items()}
@@ -110,9 +129,26 @@ def compute_metrics(
         normalization=normalization,
         aggregation=aggregation,
         table=table(columns, rows, limit=limit, offset=offset),
-        notes=[*_renumbered(figures, metrics), *_notes(manifest, figures), *mixed, *told.notes],
-        next=[*told.next, *_next(manifest, figures, by is None and kernel is None)],
+        zeros=short.zeros,
+        without_value=short.without_value,
+        notes=[*_unknown(unknown), *_renumbered(every, metrics), *_notes(manifest, every, short), *mixed, *told.notes],
+        next=[*told.next, *_next(manifest, every, metrics if folds else [], by is None and kernel is None)],
     )
+
+
+def _without_empty(
+    columns: dict[str, str | None], rows: list[list[Any]]
+) -> tuple[dict[str, str | None], list[list[Any]]]:
+    """A table without titles, which the names say, and without kernels, where it is of all together."""
+    names = list(columns)
+    kept = [i for i, n in enumerate(names) if n not in _LEFT_OUT or any(row[i] is not None for row in rows)]
+    return {names[i]: columns[names[i]] for i in kept}, [[row[i] for i in kept] for row in rows]
+
+
+def _unknown(unknown: dict[str, str]) -> list[str]:
+    """What to say of words that mean no metric here; the others are answered."""
+    more = [f"{len(unknown) - _SHOWN} more words mean no metric here."] if len(unknown) > _SHOWN else []
+    return [*list(unknown.values())[:_SHOWN], *more]
 
 
 def _grouping(by: By | None, by_kernel: bool) -> By | None:
@@ -132,8 +168,19 @@ def _within(left_out: int, part: launched_by.Part) -> list[str]:
     return notes
 
 
-def _row(f: engine.Figure, detail: str) -> list[Any]:
-    row = [f.id, f.name, f.metric.title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak]
+def _row(f: engine.Figure, detail: str, *, titled: bool) -> list[Any]:
+    row = [
+        f.id,
+        f.name,
+        f.metric.title if titled else None,
+        f.kernel,
+        f.value,
+        f.min,
+        f.max,
+        f.unit,
+        f.peak,
+        f.pct_of_peak,
+    ]
     return [
         *row,
         f.status,
@@ -154,7 +201,7 @@ def _renumbered(figures: list[engine.Figure], asked: list[str]) -> list[str]:
     return notes
 
 
-def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
+def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> list[str]:
     notes = []
     gpu = targets.gpu(manifest.arch or "")
     if any(f.peak is not None for f in figures):
@@ -165,14 +212,12 @@ def _notes(manifest: Manifest, figures: list[engine.Figure]) -> list[str]:
         at = " and ".join(f"{_CLOCKS[name]} of {facts[name]:.0f} MHz" for name in clocks)
         notes.append("Peaks are theoretical" + (f", at the nominal {at}." if at else "."))
     if not gpu.validated_on_hardware:
-        notes.append(
-            f"Formulas for {gpu.target} are checked against recorded profiles, not yet run on hardware by rooflens."
-        )
+        notes.append(f"{gpu.target}: formulas checked on recorded profiles, not yet run on hardware.")
     for status, what in _WITHOUT.items():
-        if missing := sum(1 for f in figures if f.status == status):
+        if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
             notes.append(f"{missing} of {len(figures)} figures {what}.")
     for status in ("impossible", "suspect"):
-        if odd := [f.name for f in figures if f.status == status]:
+        if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
             notes.append(f"{len(odd)} figures are {status}: {', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}.")
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
         notes.append(f"Suspect: {doubt.text}.")
@@ -195,7 +240,7 @@ def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
     if not names:
         return []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
-    return [f"{len(names)} figures combine counters of different passes, whose runs can differ: {shown}."]
+    return [f"{len(names)} figures combine counters of passes whose runs can differ: {shown}."]
 
 
 def _by_time(found: list[tuple[engine.Figure, float]]) -> list[str]:
@@ -210,7 +255,7 @@ def _by_time(found: list[tuple[engine.Figure, float]]) -> list[str]:
     ]
 
 
-def _next(manifest: Manifest, figures: list[engine.Figure], all_together: bool) -> list[NextCall]:
+def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], all_together: bool) -> list[NextCall]:
     suggested = []
     if all_together and manifest.kernels > 1:
         suggested.append(
@@ -223,8 +268,9 @@ def _next(manifest: Manifest, figures: list[engine.Figure], all_together: bool) 
     if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:
         arguments: dict[str, Any] = {"gpu": manifest.arch, "metrics": impossible}
         suggested.append(NextCall(tool="plan_profile", arguments=arguments, why="the passes that hold these together"))
-    if any(f.status == "not_collected" for f in figures):
+    if lacking := list(dict.fromkeys(f.metric.name for f in figures if f.status == "not_collected")):
+        arguments = {"gpu": manifest.arch, "metrics": presets or lacking[:_IN_ONE_PASS]}
         suggested.append(
-            NextCall(tool="list_workloads", arguments={"workload": manifest.id}, why="which passes and counters exist")
+            NextCall(tool="plan_profile", arguments=arguments, why="the passes that collect what is missing")
         )
     return suggested

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ..analysis import experiments
 from ..analysis.catalogue import targets
+from ..analysis.catalogue.rules import Advice
 from ..analysis.diagnosis import score
 from ..analysis.diagnosis.evidence import Evidence
 from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
@@ -22,6 +23,9 @@ from .results import NextCall, Result
 
 _ADVICE = 2
 """Actions named for the first finding of a kernel; detail="full" has all of all."""
+_SQL = " evidence.sql runs in query_counters."
+_BEGINNING = 40
+"""Characters of an advice that was given before."""
 _CHANGE = 100
 """Characters of an earlier change that are repeated."""
 
@@ -54,7 +58,7 @@ def diagnose_bottleneck(
     manifest, log = opened.manifest, experiments.entries(store)
     kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
     if detail == "summary":
-        kernels = [_shortened(d, first=d is kernels[0]) for d in kernels]
+        kernels = _said_once([_shortened(d, first=d is kernels[0]) for d in kernels])
     return DiagnosisResult(
         workload=manifest.id,
         name=manifest.name,
@@ -62,7 +66,7 @@ def diagnose_bottleneck(
         total_kernels=total,
         application=None if whole is None else _figures_of(whole),
         kernels=kernels,
-        notes=[*_of_the_application(whole), *_notes(manifest, diagnoses, total), *told.notes],
+        notes=[*_of_the_application(whole), *_notes(manifest, diagnoses, total, sql=detail == "full"), *told.notes],
         next=[*_first(manifest, whole), *_next(manifest, diagnoses), *told.next],
     )
 
@@ -121,9 +125,14 @@ def _with_tried(diagnosis: Diagnosis, log: Sequence[experiments.Entry]) -> Diagn
 
 
 def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
-    """A summary: evidence and advice of the verdict; of the first kernel with SQL, and that of its other findings."""
+    """A summary: evidence and advice of the verdict; of the first kernel's other findings the evidence too."""
     leading = [
-        replace(f, evidence=_met(f) if first else _without_sql(_met(f)), advice=f.advice[:_ADVICE])
+        replace(
+            f,
+            evidence=_without_sql(_met(f)),
+            contradicting=_without_sql(f.contradicting),
+            advice=f.advice[:_ADVICE],
+        )
         for f in diagnosis.findings[:1]
     ]
     others = [
@@ -140,19 +149,44 @@ def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
     return replace(diagnosis, findings=leading + others)
 
 
+def _said_once(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
+    """Advice that an earlier kernel has in full is only called by its beginning."""
+    said: dict[Advice, str] = {}
+    short = []
+    for d in diagnoses:
+        findings = [
+            replace(
+                f,
+                advice=[
+                    a.model_copy(update={"do": _begun(a.do), "source": said[a]}) if a in said else a for a in f.advice
+                ],
+            )
+            for f in d.findings
+        ]
+        said = {a: f"as for #{d.number}" for f in d.findings for a in f.advice} | said
+        short.append(replace(d, findings=findings))
+    return short
+
+
+def _begun(text: str) -> str:
+    return text if len(text) <= _BEGINNING else f"{text[:_BEGINNING].rsplit(' ', 1)[0]} ..."
+
+
 def _met(finding: Finding) -> list[Evidence]:
     return [e for e in finding.evidence if e.met is not False]
 
 
 def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
-    return [replace(e, sql=None) for e in evidence]
+    """Evidence for reading: the SQL behind it is in full."""
+    return [replace(e, sql=None, value=None if e.value is None else float(f"{e.value:.6g}")) for e in evidence]
 
 
-def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int) -> list[str]:
+def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> list[str]:
     notes = [
         "speedup_bound is an upper bound for this version's own work and traffic (everything overlaps and runs at its "
         "ceiling); a version that moves less can go beyond it. 1 means at the ceiling: only less work helps. "
-        "program_bound is what it makes of all kernels' time. evidence.sql runs in query_counters."
+        "program_bound is what it makes of all kernels' time."
+        f"{_SQL if sql else ''}"
     ]
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < score.CONFIDENT]:
         notes.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, get_args
 
@@ -218,6 +219,19 @@ def select(target: str, wanted: Iterable[str]) -> list[Metric]:
     return list(chosen.values())
 
 
+def known_words(target: str, wanted: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Which of these words mean metrics of a target, and what to say of the others; BadArgument where all are others.
+
+    One slip of the pen in a long list is no reason to answer nothing.
+    """
+    everything, named = metrics(target), by_name(target)
+    words = list(wanted)
+    unknown = {word: _unknown(word, target, named) for word in words if not _meant(word, everything, named)}
+    if unknown and len(unknown) == len(set(words)):
+        raise next(iter(unknown.values()))
+    return [word for word in words if word not in unknown], {word: p.text for word, p in unknown.items()}
+
+
 def variants(target: str | None = None, family: str | None = None) -> dict[str, dict[str, Metric]]:
     """Metric name -> the metric as it stands on each target that has it (or on one target or family only)."""
     by_target: dict[str, dict[str, Metric]] = {}
@@ -282,15 +296,30 @@ def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
     if elsewhere := known_targets(word):
         return BadArgument(
             f"Metric {word!r} does not exist on {target}",
-            f"it does on {', '.join(elsewhere)}",
+            f"it does on {', '.join(elsewhere)}. {_instead(by_name(elsewhere[0])[word], named)}".strip(),
             "search_metrics lists what this GPU has",
         )
     return BadArgument(
         f"Unknown metric {word!r}",
-        near(word, [*named, *presets()]),
+        near(word, [*named, *presets(), *SUBSYSTEMS]),
         "Give a name, an id (17.3.7), a table (17.3), a panel (17), a subsystem, a preset "
         f"({', '.join(presets())}) or *; search_metrics finds names",
     )
+
+
+def _instead(lacking: Metric, named: dict[str, Metric]) -> str:
+    """What says about the same as a metric that a target lacks: of one unit, the closest names."""
+    quantity = lacking.name.partition(".")[2]
+    alike = [m for m in named.values() if m.unit == lacking.unit and not m.of]
+    near_ones = get_close_matches(f"{quantity} {lacking.title}", [f"{_quantity(m)} {m.title}" for m in alike], 3, 0.6)
+    found = [m.name for text in near_ones for m in alike if f"{_quantity(m)} {m.title}" == text]
+    same = [m.name for m in alike if _quantity(m) == quantity]
+    names = list(dict.fromkeys([*same, *found]))[:3]
+    return f"Much the same here: {', '.join(names)}" if names else ""
+
+
+def _quantity(metric: Metric) -> str:
+    return metric.name.partition(".")[2]
 
 
 def _metric(

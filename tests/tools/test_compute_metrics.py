@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import NotFound
+from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.analysis.store import Store
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
@@ -174,3 +174,31 @@ def test_hbm_bandwidth_says_where_the_local_share_was_not_counted(store: Store, 
     assert row["hbm.read_bw_gbs"]["avg"] == row["fabric.read_bw_gbs"]["avg"] > 0
     assert "share of local memory was not counted" in row["hbm.read_bw_gbs"]["reason"]
     assert row["hbm.write_bw_gbs"]["reason"] is None
+
+
+def test_one_unknown_name_loses_only_itself(samples: Store) -> None:
+    found = compute_metrics(samples, "yax_before", metrics=["l2.hit_rate_pct", "l2.hitrate_pct", "hbm.nothing_of_it"])
+    assert [r["name"] for r in records(found.table)] == ["l2.hit_rate_pct"]
+    told = " ".join(found.notes)
+    assert "Unknown metric 'l2.hitrate_pct'. Near names: l2.hit_rate_pct" in told and "hbm.nothing_of_it" in told
+    with pytest.raises(BadArgument, match="Unknown metric"):
+        compute_metrics(samples, "yax_before", metrics=["l2.hitrate_pct"])
+
+
+def test_a_preset_lists_zeros_and_gaps_by_name_and_full_has_them_as_rows(samples: Store) -> None:
+    short, full = (compute_metrics(samples, "yax_before", detail=detail) for detail in ("summary", "full"))
+    names = {r["name"] for r in records(short.table)}
+    folded = {*short.zeros, *(name for group in short.without_value.values() for name in group)}
+    rows = {r["name"]: r for r in records(full.table)}
+    assert folded and not names & folded and names | folded == set(rows)
+    assert all(rows[name]["avg"] == 0 for name in short.zeros)
+    assert all(
+        rows[n]["avg"] is None and rows[n]["status"] == s for s, group in short.without_value.items() for n in group
+    )
+    assert all(r["avg"] == pytest.approx(rows[r["name"]]["avg"], rel=1e-5) for r in records(short.table))
+
+
+def test_what_was_asked_for_by_name_is_a_row_with_all_its_digits_also_where_it_is_missing(samples: Store) -> None:
+    missing = next(iter(compute_metrics(samples, "yax_before").without_value["not_collected"]))
+    (row,) = records(compute_metrics(samples, "yax_before", metrics=[missing]).table)
+    assert (row["name"], row["status"], row["avg"]) == (missing, "not_collected", None) and row["reason"]
