@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ..analysis import experiments
+from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
 from ..analysis.diagnosis import score
@@ -52,8 +53,10 @@ def diagnose_bottleneck(
     """What holds each kernel back: subsystem, confidence, evidence, contradictions, advice, an upper bound of the
     speed-up, and counters that would decide."""
     with Workload.open(store, workload, kernel, by) as opened:
-        diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
         whole = application(opened)
+        if whole is not None and not opened.manifest.counters:
+            return _of_times_alone(opened, whole, kernel)
+        diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
     manifest, log = opened.manifest, experiments.entries(store)
     kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
@@ -68,6 +71,32 @@ def diagnose_bottleneck(
         kernels=kernels,
         notes=[*_of_the_application(whole), *_notes(manifest, diagnoses, total, sql=detail == "full"), *told.notes],
         next=[*_first(manifest, whole), *_next(manifest, diagnoses), *told.next],
+    )
+
+
+def _of_times_alone(opened: Workload, whole: Application, kernel: str | None) -> DiagnosisResult:
+    """The application's verdict, where a timeline is all that there is; what is to be counted for its kernels."""
+    manifest = opened.manifest
+    count = NextCall(
+        tool="plan_profile",
+        arguments={"gpu": manifest.arch, "metrics": ["diagnosis"]},
+        why="the counters that tell what holds its kernels back",
+    )
+    return DiagnosisResult(
+        workload=manifest.id,
+        name=manifest.name,
+        arch=manifest.arch,
+        total_kernels=len(opened.select(kernel).kernels) if manifest.dispatches else 0,
+        application=_figures_of(whole),
+        kernels=[],
+        notes=[
+            *_of_the_application(whole),
+            "No counters were collected: the application is diagnosed, its kernels cannot be.",
+        ],
+        next=[
+            NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why="where the wall time goes"),
+            *([count] if manifest.arch in catalog.with_metrics() else []),
+        ],
     )
 
 

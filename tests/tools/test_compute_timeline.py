@@ -18,7 +18,7 @@ from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.timelines import Made, chrome, publish
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
-from rooflens.tools.diagnose_bottleneck import DiagnosisResult
+from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
 from rooflens.tools.plot import over_time, plot
 from rooflens.tools.results import Table
 
@@ -213,3 +213,11 @@ def test_the_diagnosis_of_kernels_begins_with_the_application(samples: Store, tm
     assert found.next[0].tool == "compute_timeline" and found.kernels
     alone = toolbox.answer(samples, "diagnose_bottleneck", {"workload": "yax_before"})
     assert isinstance(alone, DiagnosisResult) and alone.application is None
+
+
+def test_a_timeline_without_counters_is_diagnosed_as_an_application_and_says_what_to_count(store: Store) -> None:
+    found = diagnose_bottleneck(store, "small")
+    assert found.application is not None and found.application.height == compute_timeline(store, "small").verdict.height
+    assert not found.kernels and found.total_kernels == 0
+    assert any("No counters were collected" in note for note in found.notes)
+    assert found.next[0].tool == "compute_timeline"
