@@ -68,7 +68,7 @@ def measured(argv: Sequence[str], launches: Sequence[Launch]) -> list[int]:
 
 
 def page(argv: Sequence[str], launches: Sequence[Launch], values: Mapping[str, str]) -> str:
-    """The page of the launches that are measured; metrics without a value in ``values`` are a launch's number from 1."""
+    """The page of the launches that are measured; others than ``values`` are the number of a launch from 1."""
     metrics = _options(argv)["--metrics"][0].split(",")
     out = io.StringIO()
     write = csv.writer(out, quoting=csv.QUOTE_ALL)
