@@ -130,7 +130,7 @@ def profile_command(
         run = _record(run_id, profiled, choice, request)
         run.name, run.tags, run.timeout_s = label or profiled.title or "profile", tags, timeout_s
         run.hypothesis, run.change, run.warnings = noted(hypothesis), noted(change), _warnings(planned)
-        arranged = _arranged(driver, choice, request, planned, steering, _Place(run_id, str(run_folder / run.out)))
+        arranged = _arranged(choice, request, planned, steering, _Place(run_id, str(run_folder / run.out)))
         run.counters, run.notes = arranged.counters, arranged.notes
         launch.start(store, _job(run, profiled, choice, arranged))
     except Problem:
@@ -205,10 +205,9 @@ class _Arranged:
     notes: list[str]
 
 
-def _arranged(
-    driver: Driver, choice: Choice, request: Request, planned: PassPlan, steering: _Steering, run: _Place
-) -> _Arranged:
+def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: _Steering, run: _Place) -> _Arranged:
     """A run for times, after which a sample is counted; or all steps, where no sample can be had or is wanted."""
+    driver = drivers.profiler(choice.profiler.name)
     features = _features(driver, choice.path)
     asked = Asked(
         profiler=driver.NAME,

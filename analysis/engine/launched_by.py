@@ -15,6 +15,8 @@ NO_PART = {part: f"(no {part.partition('_')[0]})" for part in ("operator", "rang
 """What launches belong to that no range of the program made."""
 MOST_RANGES = 100
 """Ranges that figures are given for: those with the most time."""
+_DEEPEST = 64
+"""Ranges around a launch that are looked for from the outside."""
 _WHERE: dict[Part, str] = {
     "operator": "profile with rocprof-compute --torch-trace",
     "range": "mark the program (torch.cuda.nvtx.range_push, roctxRangePush) and profile it with profile_command",
@@ -94,9 +96,9 @@ def _parts(workload: Workload, part: Part) -> str:
         )
     # Ranges hold no number of the one around them: that its path is the beginning of theirs tells it.
     words = f"SELECT DISTINCT path, string_split(path, '/') AS words FROM {ranges} WHERE path IS NOT NULL"
-    beginnings = (
-        f"SELECT path, array_to_string(words[1:n], '/') AS outer_path FROM ({words}), range(1, len(words) + 1) t(n)"
-    )
+    outer = f"SELECT path, array_to_string(words[1:n], '/') AS outer_path FROM ({words}), "
+    outer += f"range(1, least(len(words), {_DEEPEST}) + 1) t(n)"
+    beginnings = f"{outer} UNION SELECT DISTINCT path, path FROM {ranges}"
     label = "path" if part == "range" else "name"
     around = (
         f"SELECT DISTINCT b.path, o.{label} AS part FROM ({beginnings}) b "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,12 +64,12 @@ def test_what_counting_took_is_known_to_the_next_plan(node: Store, launching: st
         assert any("measured on this device" in note for note in again.result.notes)
 
 
-def figures(store: Store, run: Ended) -> dict[str, dict[str, float]]:
-    """Rounds of a kernel -> time of a launch, its bytes of device memory and its operations, and how many are known."""
+def figures(store: Store, run: Ended, called: Callable[[str], str]) -> dict[str, dict[str, float]]:
+    """What a kernel is called -> time, bytes of device memory and operations of a launch, and how many are known."""
     points = records(compute_roofline(store, str(run.result.workload), levels=["hbm"], datatype="f32", limit=9).points)
     launches = dict(asked(store, run.result.workload, "SELECT kernel, count(*) FROM dispatches GROUP BY 1"))
     return {
-        rounds(str(point["kernel"])): {
+        called(str(point["kernel"])): {
             "n": point["n"],
             **{name: point[name] / launches[point["kernel"]] for name in ("time_ns", "bytes", "operations")},
         }
@@ -85,7 +86,7 @@ def rounds(kernel: str) -> str:
 
 
 def test_a_sample_gives_the_figures_of_the_whole(node: Store, whole: Ended, sampled: Ended) -> None:
-    every, some = figures(node, whole), figures(node, sampled)
+    every, some = figures(node, whole, rounds), figures(node, sampled, rounds)
     assert len(every) == 4 and every.keys() == some.keys()
     worst = {"time_ns": 0.0, "bytes": 0.0, "operations": 0.0}
     for kernel, values in every.items():

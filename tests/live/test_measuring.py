@@ -11,12 +11,16 @@ import pytest
 from rooflens.analysis.store import Store
 from rooflens.tests.live.measuring import Ended, asked, deviations, printed_by, profiled, python_with, records, stated
 from rooflens.tests.live.measuring import told as tell
+from rooflens.tests.live.test_counting import counted, figures, rounds
+from rooflens.tests.live.test_recording import PATHS, launches
 from rooflens.tests.perf_stand_in import install
 from rooflens.tools.get_run import RunResult
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.results import table
 from rooflens.tools.runner import start as launch
 
 METRICS = ["task-clock", "page-faults"]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -65,3 +69,20 @@ def test_what_was_measured_is_printed_with_its_numbers(capsys: pytest.CaptureFix
 def test_an_interpreter_is_found_by_what_it_can_import(tmp_path: Path) -> None:
     assert python_with("json", [str(tmp_path / "none"), sys.executable]) == sys.executable
     assert python_with("no_such_module_anywhere", [sys.executable]) is None
+
+
+def test_the_questions_to_a_workload_are_answered_for_one_of_an_h200(tmp_path: Path) -> None:
+    """A recording of the example program, which has no ranges; every launch is counted."""
+    store = Store(tmp_path / "store")
+    done = import_profile(store, str(ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"))
+    run = Ended(RunResult.model_construct(workload=done.workload), 0.0, {})
+    assert launches(store, run) == done.dispatches
+    assert dict(asked(store, run.result.workload, PATHS)) == {None: done.dispatches}
+    assert counted(store, run) == {None: done.dispatches}
+    found = figures(store, run, str)
+    assert len(found) == 9 and all(f["time_ns"] > 0 and f["n"] > 0 for f in found.values())
+
+
+@pytest.mark.parametrize("name", ["void turn<(int)8>(float *, unsigned long)", "void turn<8>(float*, unsigned long)"])
+def test_a_kernel_is_known_however_its_name_is_spelled(name: str) -> None:
+    assert rounds(name) == "8"

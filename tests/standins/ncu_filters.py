@@ -19,7 +19,7 @@ DEFAULT = "<default domain>"
 _WITH_VALUE = (
     "--metrics", "--replay-mode", "--cache-control", "--clock-control", "--target-processes", "--filter-mode",
     "--launch-skip", "--launch-count", "--kernel-name-base", "--print-kernel-base", "--kernel-name", "--page",
-    "--print-units", "--log-file", "--nvtx-include", "--nvtx-push-pop-scope", "--export",
+    "--print-units", "--log-file", "--nvtx-include", "--nvtx-push-pop-scope", "--export", "--import",
 )  # fmt: skip
 _ALONE = ("--nvtx", "--csv", "--disable-extra-suffixes", "--force-overwrite")
 
@@ -34,6 +34,8 @@ class Launch:
     started: Mapping[str, Sequence[str]] = field(default_factory=dict)
     elsewhere: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Pushed by other threads."""
+    grid: int = 8
+    block: int = 64
 
 
 def measured(argv: Sequence[str], launches: Sequence[Launch]) -> list[int]:
@@ -54,7 +56,7 @@ def measured(argv: Sequence[str], launches: Sequence[Launch]) -> list[int]:
     for number, launch in enumerate(launches):
         if not re.search(pattern.removeprefix("regex:"), launch.kernel):
             continue
-        key = launch.kernel if apart else ""
+        key = f"{launch.kernel} {launch.grid} {launch.block}" if apart else ""
         seen[key] += 1
         if seen[key] <= skip or taken[key] == count:
             continue
@@ -66,7 +68,7 @@ def measured(argv: Sequence[str], launches: Sequence[Launch]) -> list[int]:
 
 
 def page(argv: Sequence[str], launches: Sequence[Launch], values: Mapping[str, str]) -> str:
-    """The page of the launches that are measured; a metric without a value in ``values`` is the launch's number."""
+    """The page of the launches that are measured; others than ``values`` are the number of a launch from 1."""
     metrics = _options(argv)["--metrics"][0].split(",")
     out = io.StringIO()
     write = csv.writer(out, quoting=csv.QUOTE_ALL)
@@ -75,8 +77,10 @@ def page(argv: Sequence[str], launches: Sequence[Launch], values: Mapping[str, s
     write.writerow([*head, *metrics])
     write.writerow([""] * (len(head) + len(metrics)))
     for i, number in enumerate(measured(argv, launches)):
-        own = [str(i), "100", "app", "node", launches[number].kernel, "1", "7", "(32, 2, 1)", "(4, 2, 1)", "0", "9.0"]
-        write.writerow([*own, *(values.get(metric, str(number)) for metric in metrics)])
+        one = launches[number]
+        sizes = [f"({one.block}, 1, 1)", f"({one.grid}, 1, 1)"]
+        own = [str(i), "100", "app", "node", one.kernel, "1", "7", *sizes, "0", "9.0"]
+        write.writerow([*own, *(values.get(metric, str(number + 1)) for metric in metrics)])
     return out.getvalue()
 
 

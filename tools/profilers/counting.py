@@ -239,7 +239,8 @@ def _told(chosen: Chosen, launches: Launches, took_s: float, cost: Cost) -> list
     if chosen.counted == sum(c.launches for c in launches.configurations):
         return []
     share = "" if chosen.time_pct is None else f"{chosen.time_pct:.1f} % of the time and "
-    of_all = f"{share}{chosen.launches_pct:.1f} % of the launches of a run for times of {took_s:.1f} s"
+    of_range = " of the range in" if launches.within else " of"
+    of_all = f"{share}{chosen.launches_pct:.1f} % of the launches{of_range} a run for times of {took_s:.1f} s"
     return [
         f"Counted: {chosen.counted} launches, up to {chosen.launches} of each of {chosen.configurations} launch "
         f"configurations of {len(chosen.kernels)} kernels, which make up {of_all}. Estimate: {chosen.estimate_s:.0f} s"

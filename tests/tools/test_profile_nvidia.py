@@ -1,0 +1,97 @@
+"""Profiling on NVIDIA from the question to the workload, without an NVIDIA GPU: stand-ins play CUPTI and ncu.
+
+What is tested is everything around the measurement: the recorder, the plan, ncu's filters, the run, the import. The
+stand-in of ncu gives every launch its number in the program as its counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rooflens.analysis.problems import BadArgument
+from rooflens.analysis.store import Store
+from rooflens.tests.standins.ncu import install
+from rooflens.tests.tools.profilers.cupti.conftest import Kit, kits  # noqa: F401  a fixture
+from rooflens.tools import profile_command as profiling
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.get_run import RunResult
+from rooflens.tools.list_devices import Machine
+from rooflens.tools.list_workloads import list_workloads
+from rooflens.tools.machine.model import Device, Profiler
+from rooflens.tools.profilers.ncu import run as ncu
+from rooflens.tools.query_counters import query_counters
+from rooflens.tools.runner import start as launch
+from rooflens.tools.runner.job import Step
+
+COUNTER = "smsp__inst_executed.sum"
+INNER = 6
+PROGRAM = {"step": [0, *range(1, INNER + 1), INNER + 1], "after": [INNER + 2]}
+"""Launches of program.c by range, the last of the step by another thread."""
+
+
+class Node:
+    """A machine with one NVIDIA GPU, as far as rooflens can see."""
+
+    def __init__(self, folder: Path, kit: Kit, patch: pytest.MonkeyPatch) -> None:
+        self.store, self.kit = Store(folder / "store"), kit
+        (runtime := folder / "runtime").mkdir(mode=0o700)
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        found = Profiler(name="ncu", vendor="nvidia", path=install(folder / "bin"), version="2025.3.1", usable=True)
+        gpu = Device(vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", supported=True, uuid="GPU-0")
+        patch.setattr(profiling, "survey", lambda roots: Machine([gpu], [found], {}, []))
+
+        def times(command: Any, out: str) -> Step:
+            env = kit.recorder.environment(f"{out}/timing")
+            return Step("timing", tuple(command), env=env, durable=True)
+
+        patch.setattr(ncu, "recorded_times", times)
+
+    def profile(self, **asked: Any) -> RunResult:
+        command = [str(self.kit.program), str(INNER), "return"]
+        return profiling.profile_command(self.store, command, **{"metrics": [COUNTER], "launches": 2, **asked})
+
+    def counted(self, run: RunResult) -> dict[int, int]:
+        """Launch -> the launch whose counter it was given."""
+        assert run.state == "done", (run.problem, run.output, run.notes)
+        sql = f'SELECT dispatch_id, "{COUNTER}"::INT - 1 FROM counters WHERE "{COUNTER}" IS NOT NULL ORDER BY 1'
+        return dict(query_counters(self.store, sql, run.workload).table.rows)
+
+
+@pytest.fixture
+def node(tmp_path: Path, kits: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:  # noqa: F811
+    yield Node(tmp_path, kits(130000), monkeypatch)
+    launch.stop_all()
+
+
+def test_a_sample_of_all_launches_is_counted(node: Node) -> None:
+    found = node.counted(node.profile())
+    assert found == {n: n for n in (0, 1, 2, 3, 4, 7, 8)}, "two of each of the two inner sizes"
+
+
+def test_launches_of_a_range_are_counted_those_of_its_other_thread_too(node: Node) -> None:
+    run = node.profile(range="step", launches=1)
+    assert node.counted(run) == {0: 0, 1: 1, 2: 2, 7: 7}
+    assert set(PROGRAM["step"]) >= {0, 1, 2, 7} and not any("left out" in warning for warning in run.warnings)
+    assert any("of the launches of the range in a run for times" in note for note in run.notes)
+    assert any("held to the range" in note for note in run.notes)
+    rows = list_workloads(node.store, str(run.workload), by="range").table.rows
+    assert [row[:3] for row in rows if row[0] in ("step", "(no range)")] == [["step", 1, 8], ["(no range)", None, 1]]
+    found = compute_metrics(node.store, str(run.workload), ["dispatch.duration_ns"], by="range")
+    assert "step" in {row[found.table.columns.index("range")] for row in found.table.rows}
+
+
+def test_a_range_that_nobody_opened_ends_the_run_with_near_names(node: Node) -> None:
+    run = node.profile(range="stop")
+    assert run.state == "failed" and run.problem is not None and "step" in run.problem
+
+
+def test_what_ncu_cannot_do_is_refused_before_anything_starts(node: Node) -> None:
+    with pytest.raises(BadArgument, match="backslash"):
+        node.profile(range="a\\b")
+    with pytest.raises(BadArgument, match="vLLM and SGLang") as told:
+        profiling.profile_command(node.store, pid=1)
+    assert "budget_s" in told.value.fix
+    assert not node.store.runs.exists() or not list(node.store.runs.iterdir())
