@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from .. import coverage
 from ..catalogue import metrics as catalog
@@ -357,10 +357,9 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
             value = finished.get(key) if metric.finish else aggregate.value(metric, aggregation) if aggregate else None
             if metric.chart and aggregation == "mean" and value is not None:
                 value = float(round(value))
-            bare = _figure(metric, key, value, aggregate)
             unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
-            bare = replace(bare, unit=unit, reads=read[i])
-            figure = _judged(bare, aggregate, missing, limits.get(metric.name))
+            verdict = _judged(metric, value, aggregate, missing, limits.get(metric.name))
+            figure = _figure(metric, key, value, aggregate, _Said(unit, read[i], *verdict))
             judged.append(_with_caveat(_without_unseen(figure, aggregate), query.last_resort))
     return judged
 
@@ -376,11 +375,11 @@ def _without_unseen(figure: Figure, aggregate: Aggregate | None) -> Figure:
 def _with_caveat(figure: Figure, last_resort: frozenset[str]) -> Figure:
     """The figure with what is to be known beside its value, unless there is a reason to doubt it anyway."""
     metric = figure.metric
+    if figure.value is None or figure.reason or not (metric.caveat or metric.caveat_last):
+        return figure
     said = [metric.caveat, *(text for term, text in metric.caveat_last.items() if term in last_resort)]
     text = "; ".join(filter(None, said))
-    if not text or figure.value is None or figure.reason:
-        return figure
-    return replace(figure, reason=Reason("caveat", text))
+    return replace(figure, reason=Reason("caveat", text)) if text else figure
 
 
 def _doubted(figure: Figure, known: Doubts, kernels: Iterable[str]) -> Figure:
@@ -405,8 +404,19 @@ def with_doubt(
     return status, Reason(reason.code if reason else doubt.code, text)
 
 
-def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None) -> Figure:
-    """One figure with its statistics, not judged yet."""
+class _Said(NamedTuple):
+    """What is said of a value; a figure is made once, since there are thousands of them."""
+
+    unit: str
+    reads: frozenset[str]
+    peak: float | None
+    pct_of_peak: float | None
+    status: Status
+    reason: Reason | None
+
+
+def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None, said: _Said) -> Figure:
+    """One figure with its statistics."""
     kernel, _, channel = key
     channelled = metric.per == "l2_channel"
     shown = aggregate if aggregate and value is not None else NOTHING
@@ -418,29 +428,34 @@ def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate 
         value=value,
         min=shown.min,
         max=shown.max,
-        unit=metric.unit,
-        peak=None,
-        pct_of_peak=None,
-        status="ok",
-        reason=None,
+        unit=said.unit,
+        peak=said.peak,
+        pct_of_peak=said.pct_of_peak,
+        status=said.status,
+        reason=said.reason,
         n=aggregate.n if aggregate else 0,
         q1=shown.q1,
         median=shown.median,
         q3=shown.q3,
         std=shown.std,
         combined=bool(shown.combined),
+        reads=said.reads,
     )
 
 
 def _judged(
-    figure: Figure, aggregate: Aggregate | None, missing: Reason | None, limit: float | Reason | None
-) -> Figure:
-    """The figure with its peak, status and reason; ``limit`` is the peak, or why there is none."""
+    metric: Metric,
+    value: float | None,
+    aggregate: Aggregate | None,
+    missing: Reason | None,
+    limit: float | Reason | None,
+) -> tuple[float | None, float | None, Status, Reason | None]:
+    """A value's peak, its share of that, status and reason; ``limit`` is the peak, or why there is none."""
     peak = limit if isinstance(limit, float) else None
-    pct = 100 * figure.value / peak if figure.value is not None and peak else None
-    status, reason = judge(figure.metric, figure.value, pct, aggregate, missing)
+    pct = 100 * value / peak if value is not None and peak else None
+    status, reason = judge(metric, value, pct, aggregate, missing)
     no_peak = limit if isinstance(limit, Reason) else None
-    return replace(figure, peak=peak, pct_of_peak=pct, status=status, reason=reason or no_peak)
+    return peak, pct, status, reason or no_peak
 
 
 def _channel(id: str) -> int:
