@@ -15,7 +15,7 @@ from ..analysis.catalogue import targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
 from .parameters import FilePath, Reference, Tags
-from .profilers.registry import FORMATS, reader_for
+from .profilers.registry import reader_for
 from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.merge import Merged
@@ -48,7 +48,7 @@ class ImportResult(Result):
 def import_profile(
     store: Store,
     path: Annotated[FilePath, Field(description="folder or file that the profiler wrote")],
-    format: Annotated[Reference, Field(description="auto, " + ", ".join(FORMATS))] = "auto",
+    format: Annotated[Reference, Field(description="auto, or as an error lists them")] = "auto",
     name: Annotated[
         Reference | None, Field(description="name of the workload; default: as the profile is called")
     ] = None,
