@@ -150,7 +150,8 @@ class Workload:
         """SQL that reads one table from its file; BadInput where the workload has no such table."""
         path = self.store.file(self.manifest, table)
         if path is None:
-            raise BadInput(f"Workload {self.name!r} has no {table}", *_LACKING.get(table, ("", _AGAIN)))
+            lacking_why = _HOST_ONLY if self.manifest.events and table == "dispatches" else _LACKING.get(table)
+            raise BadInput(f"Workload {self.name!r} has no {table}", *(lacking_why or ("", _AGAIN)))
         source = f"read_parquet({sql_path(path)})"
         lacking = self._lacking(table, path)
         if table == "dispatches" and self.by == "launch":
@@ -330,3 +331,4 @@ _LACKING = {
     "counters": ("", "Profile with counters and import that"),
 }
 """Why a profile may lack a table, and what to do."""
+_HOST_ONLY = ("it is a timeline of the host: no kernel was recorded", "Trace kernels too (rocprofv3 --kernel-trace)")

@@ -15,7 +15,7 @@ from ..analysis.catalogue import targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
 from .parameters import FilePath, Reference, Tags
-from .profilers.registry import FORMATS, reader_for
+from .profilers.registry import reader_for
 from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.merge import Merged
@@ -40,6 +40,8 @@ class ImportResult(Result):
     passes: int
     passes_matched: int
     passes_unmatched: int
+    events: int
+    """Of the timeline, where the profile is one."""
     warnings: list[str]
 
 
@@ -76,6 +78,7 @@ def import_profile(
         passes=len(merged.passes),
         passes_matched=len(merged.passes) - incomplete,
         passes_unmatched=incomplete,
+        events=done.events,
         warnings=[w.text for w in merged.warnings],
         notes=[*(n.text for n in merged.notes), *_hints(done)],
         next=_next(done),
@@ -183,6 +186,17 @@ def _next(done: Manifest) -> list[NextCall]:
         },
         why="kernels by time, in SQL",
     )
+    events = NextCall(
+        tool="query_counters",
+        arguments={
+            "workload": done.id,
+            "sql": "SELECT kind, category, name, count(*) AS n, sum(end_ns - start_ns) AS total_ns "
+            "FROM events GROUP BY ALL ORDER BY total_ns DESC",
+        },
+        why="what host and devices did, by time",
+    )
+    if done.events:
+        return [events, kernels] if done.dispatches else [events]
     if not done.dispatches:
         return [NextCall(tool="list_workloads", arguments={"workload": done.id}, why="its kernels by time")]
     return [overview, kernels] if done.arch in catalog.with_metrics() and done.counters else [kernels]

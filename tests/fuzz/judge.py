@@ -73,6 +73,11 @@ def _check(store: Store, given: Spoilt, dispatches: int) -> None:
     assert not broken and manifest.dispatches == dispatches
     assert given.most is None or dispatches <= given.most
     assert sum(len(w.text) for w in manifest.warnings) < _TEXT
+    if manifest.events:
+        ids = "count(DISTINCT event_id), min(event_id), max(event_id)"
+        assert _read(store, manifest, "events", ids) == (manifest.events, 1, manifest.events)
+        odd = r"end_ns >= start_ns AND start_ns IS NOT NULL AND NOT regexp_matches(name, '[\p{Cc}\p{Cf}]')"
+        assert _read(store, manifest, "events", f"count(*) FILTER (NOT coalesce({odd}, false))") == (0,)
     if not dispatches:
         return
     rows = {table: _read(store, manifest, table, "count(*)") for table in ("dispatches", "counters")}
