@@ -62,6 +62,8 @@ class Manifest(pydantic.BaseModel):
     """Numeric facts of the profiled device, as the profile states them (names of analysis/catalogue/gpus)."""
     dispatches: _Whole = 0
     kernels: _Whole = 0
+    events: _Whole = 0
+    """Rows of the table events: a workload that has some has a timeline."""
     counters: Annotated[list[str], pydantic.FailFast()] = []
     """Columns of the table counters that hold counters, with their pass suffix where they have one."""
     warnings: Annotated[

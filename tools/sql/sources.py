@@ -30,6 +30,8 @@ from .tables import DERIVED, Row, log_rows
 
 _WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2, "BOOLEAN": 1}
 """Bytes of a value in memory, roughly."""
+_LONG = ("dispatches", "counters", "events")
+"""Tables whose rows a manifest counts."""
 
 
 @dataclass
@@ -189,6 +191,6 @@ def _finite(value: object) -> object:
 
 def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> None:
     """Refuse at once what would fill the memory after seconds of copying."""
-    rows = sum(m.dispatches for m in manifests) if table in ("dispatches", "counters") else 0
+    rows = sum(m.events if table == "events" else m.dispatches for m in manifests) if table in _LONG else 0
     if rows * sum(_WIDTH[kind] for kind in types) > 0.8 * MEMORY_BYTES:
         raise too_wide(table, rows, len(types))
