@@ -74,10 +74,12 @@ def publish(store: Store, made: Made, name: str = "made", **manifest: Any) -> Ma
             select = f"FROM read_json('{path}', format = 'newline_delimited', columns = {{{types}}})"
             write_table(con, select, folder / f"{table}.parquet")
             path.unlink()
-        return store.publish(folder, Manifest(name=name, format="made", vendor="amd", **manifest))
+        stated = {"format": "made", "vendor": "amd", "events": len(made.events)} | manifest
+        return store.publish(folder, Manifest(name=name, **stated))
 
 
 _KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill", "overhead": "api"}
+_CATEGORIES = {"overhead": "profiler"}
 _DIRECTIONS = {"HtoD": "h2d", "DtoH": "d2h", "DtoD": "d2d", "PtoP": "p2p", "HtoH": "h2h"}
 
 
@@ -111,7 +113,7 @@ def chrome(path: Path) -> Made:
             )
             on = {"device_id": args["device"], "stream": args["stream"]} if cat != "overhead" else {}
             made.add(_KINDS[cat], e["name"], start, end, **on, pid=process, correlation=args.get("correlation"),
-                     bytes=args.get("bytes"), direction=direction, pinned=pinned, category=cat)  # fmt: skip
+                     bytes=args.get("bytes"), direction=direction, pinned=pinned, category=_CATEGORIES.get(cat))  # fmt: skip
         elif cat in ("cuda_runtime", "cuda_driver"):
             kind = "sync" if _SYNC.search(e["name"]) else "alloc" if _ALLOC.search(e["name"]) else "api"
             made.add(kind, e["name"], start, end, pid=e["pid"], thread=e["tid"], correlation=args["correlation"],

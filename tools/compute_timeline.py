@@ -250,6 +250,10 @@ def notes(found: Timeline) -> list[Note]:
         told.append(Note("no_host_calls", text))
     if found.selected == "whole" and not found.steps:
         told.append(Note("no_steps", "No steps were found: start-up and warm-up are in the figures."))
+    ends = sum(row.idle.ns for row in found.causes if row.idle.cause in ("start_up", "shut_down"))
+    if found.total.wall and 100 * ends / found.total.wall >= rules().limits.start_up_pct:
+        text = f"{100 * ends / found.total.wall:.0f} % of the window is start and end: trace a longer run."
+        told.append(Note("mostly_start", text))
     if found.selected == "range":
         text = "The window is when the ranges were open on the host; the device may work on what was asked for before."
         told.append(Note("range_time", text))

@@ -8,6 +8,7 @@ from .timeline_content import PIXELS, TimelinePicture, label
 COLOURS = {
     "computing": "#0072B2", "communication": "#CC79A7", "copying": "#E69F00", "launch": "#D55E00", "host": "#F0E442",
     "synchronisation": "#56B4E9", "allocation": "#009E73", "copies": "#F5CB7A", "waiting": "#8E6BB3",
+    "messages": "#E7A6CF",
     "queued": "#9FB6C9", "module_load": "#8C564B", "graph": "#B5651D", "start_up": "#BBBBBB", "shut_down": "#D0D0D0",
     "profiler": "#777777", "unknown": "#444444",
 }  # fmt: skip

@@ -21,6 +21,7 @@ class Limits:
     kernels_weigh: float
     told_pct: float
     idle_first_pct: float
+    start_up_pct: float
     imbalance_pct: float
     slow_link_gbs: float
     sequence: int

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COMPUTE, COMMUNICATION, COPY, FILL = range(4)
 """Classes of device work."""
-BLOCKING = ("synchronisation", "allocation", "copies", "module_load", "graph")
+BLOCKING = ("synchronisation", "allocation", "copies", "messages", "module_load", "graph")
 """Classes of host calls that take time of the thread that asks for device work."""
 PROFILER = "profiler"
 NONE = -(2**62)

@@ -115,6 +115,16 @@ def pipeline() -> Made:
     return made
 
 
+def waits_for_messages() -> Made:
+    """One rank that receives for 6 ms, then computes for 3."""
+    made, t = Made(), 0
+    for _ in range(20):
+        made.host("MPI_Waitall", t, t + 6 * MS, category="mpi")
+        made.launch("stencil", (t + 6 * MS, t + 6 * MS + 5 * US), (t + 6 * MS + 10 * US, t + 9 * MS))
+        t += 9 * MS
+    return made
+
+
 CASES: dict[str, tuple[Callable[[], Made], str]] = {
     "sync per operation": (sync_per_operation, "synchronisation"),
     "allocation": (allocation, "allocation"),
@@ -123,6 +133,7 @@ CASES: dict[str, tuple[Callable[[], Made], str]] = {
     "small batches": (small_batches, "launch"),
     "unbalanced": (unbalanced, "communication"),
     "exposed all-reduce": (exposed_all_reduce, "communication"),
+    "messages": (waits_for_messages, "communication"),
     "pipeline": (pipeline, "host"),
 }
 
