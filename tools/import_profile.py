@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..analysis import clocks
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
@@ -87,11 +88,16 @@ def import_profile(
 
 
 def imported(
-    store: Store, source: Path, format: str, amend: Callable[[Manifest, Merged], None]
+    store: Store,
+    source: Path,
+    format: str,
+    amend: Callable[[Manifest, Merged], None],
+    samples: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Manifest, Merged]:
     """Read the profile at ``source`` into a new workload.
 
-    ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged.
+    ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged;
+    ``samples`` of the device's sensors are kept beside them.
     """
     with readable(source):
         reader = reader_for(source, format)
@@ -105,6 +111,7 @@ def imported(
             found = faults(con, folder, manifest, merged)
             manifest.doubts = [*of_readers(merged.warnings), *(doubt for one in found for doubt in one.doubts)]
             merged.warnings += [one.note for one in found]
+            clocks.save(con, folder, samples)
         shutil.rmtree(work)
         manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
         manifest.dispatches, manifest.kernels = merged.dispatches, merged.kernels

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..analysis import clocks
 from ..analysis.experiments import Entry, record
 from ..analysis.notes import Note
 from ..analysis.planning.plan import PassPlan, plan
@@ -21,6 +22,7 @@ from .import_profile import checked_labels, imported
 from .list_devices import survey
 from .machine.model import Roots
 from .machine.programs import ask
+from .machine.sampling import Sensor
 from .parameters import (
     LONGEST_RUN_S,
     VARIABLES,
@@ -51,7 +53,7 @@ from .profilers.tables.names import noted, plain_text
 from .runner import start as launch
 from .runner.job import CallStep, Job, Step
 from .runner.program import checked, inherited, redacted, secrets
-from .runner.state import OUT, ProfileRun, read_record, read_state
+from .runner.state import CLOCKS, OUT, ProfileRun, read_record, read_state
 from .runner.worker import Progress
 
 _HELP_S = 20.0
@@ -159,6 +161,7 @@ def profile_command(
             cwd=folder,
             variables={**choice.mask, **given},
             devices=choice.locks,
+            sensors=[Sensor(choice.device.vendor, choice.device.pci, choice.device.uuid)] if choice.device.pci else [],
         )
         launch.start(store, job)
     except Problem:
@@ -309,6 +312,8 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
     run, state = read_record(folder), read_state(folder)
     assert isinstance(run, ProfileRun)
     warnings = list(run.warnings)
+    sampled = folder / CLOCKS
+    samples = clocks.parsed(sampled.read_text(encoding="utf-8")) if sampled.exists() else []
     if state.problem:
         ended, planned = [*state.finished, *(f"{step} in part" for step in state.cut)], state.steps or run.steps
         share = f"{len(ended)} of {len(planned)} runs of the program ({', '.join(ended)})"
@@ -322,8 +327,9 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]
         planned = state.remarks if merged.sampled or state.cut else []
         merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
+        merged.warnings += clocks.remarks(samples)
 
-    manifest, merged = imported(store, folder / run.out, "auto", amend)
+    manifest, merged = imported(store, folder / run.out, "auto", amend, samples)
     if run.hypothesis or run.change:
         record(store, Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change))
     return _summary(manifest, merged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import kernel_names
+from .. import clocks, kernel_names
 from ..configurations import parted
 from ..doubts import TIME
 from ..notes import Note
@@ -87,10 +87,16 @@ def notes(comparison: Comparison) -> list[Note]:
     manifests = [before.workload.manifest, after.workload.manifest]
     if partial := [m.name for m in manifests if "partial" in m.tags]:
         notes.append(Note("partial_profiles", f"Partial profiles: {', '.join(partial)}."))
+    notes += clocks.differing(before.workload, after.workload, _ratio(comparison.main))
     if len({m.host for m in manifests if m.host}) > 1:
         text = "The two were measured on different machines: their clocks and cooling may differ."
         notes.append(Note("other_machine", text))
     return list(dict.fromkeys(note for note in notes if note))
+
+
+def _ratio(main: Compared | None) -> float | None:
+    """The candidate's time over the baseline's, of the longest pair."""
+    return main.effect.candidate_ns / main.effect.baseline_ns if main and main.effect else None
 
 
 def series_notes(steps: Sequence[Comparison]) -> list[Note]:
