@@ -20,7 +20,7 @@ from ..analysis.store import Manifest, Store
 from .get_run import RunResult, run_result
 from .import_profile import checked_labels, imported
 from .list_devices import survey
-from .machine.model import Roots
+from .machine.model import Device, Roots
 from .machine.programs import ask
 from .machine.sampling import Sensor
 from .parameters import (
@@ -109,7 +109,8 @@ def profile_command(
     folder = checked(command, cwd, given, environment)
     if timeout_s > _LONGEST_S:
         raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give less")
-    choice = choose(survey(Roots()), gpu, profiler, {**environment, **given})
+    roots = Roots()
+    choice = choose(survey(roots), gpu, profiler, {**environment, **given})
     planned = plan(choice.target, ["overview"] if metrics is None else metrics, max_passes=max_passes)
     driver = drivers.profiler(choice.profiler.name)
     request = Request(
@@ -161,13 +162,18 @@ def profile_command(
             cwd=folder,
             variables={**choice.mask, **given},
             devices=choice.locks,
-            sensors=[Sensor(choice.device.vendor, choice.device.pci, choice.device.uuid)] if choice.device.pci else [],
+            sensors=_sensors(choice.device, roots),
         )
         launch.start(store, job)
     except Problem:
         launch.discard(store, run_id)
         raise
     return run_result(store, run_folder, wait_s)
+
+
+def _sensors(device: Device, roots: Roots) -> list[Sensor]:
+    """What is sampled while the program runs: the device that was chosen, where its place on the bus is known."""
+    return [Sensor(device.vendor, device.pci, device.uuid, str(roots.at("sys")))] if device.pci else []
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,11 @@ class Sensor:
     vendor: str
     pci: str | None
     uuid: str | None = None
+    sysfs: str = "/sys"
 
-    def opened(self, sysfs: Path = Path("/sys")) -> Read | None:
+    def opened(self) -> Read | None:
         """What reads it, or None."""
-        return reader(self.vendor, self.pci, sysfs)
+        return reader(self.vendor, self.pci, Path(self.sysfs))
 
 
 class Sampler:
