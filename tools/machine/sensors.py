@@ -72,7 +72,9 @@ def handle_at(pci: str) -> Any:
         return None
     try:
         pynvml.nvmlInit()
-        return pynvml.nvmlDeviceGetHandleByPciBusId(pci)
+        # NVML writes the domain with eight digits, the kernel with four.
+        domain, _, rest = pci.partition(":")
+        return pynvml.nvmlDeviceGetHandleByPciBusId(f"{domain:0>8}:{rest}")
     except pynvml.NVMLError:
         return None
 

@@ -22,7 +22,19 @@ from .following import Follower, Progress
 from .job import CallStep, Job, Step
 from .processes import become_subreaper, end_all, this_process
 from .program import without
-from .state import CLOCKS, LOGS, OUT, UNFINISHED, ProblemText, ProfileRun, RunState, State, left_behind, write
+from .state import (
+    CLOCKS,
+    LOGS,
+    OUT,
+    SUPERVISOR_LOG,
+    UNFINISHED,
+    ProblemText,
+    ProfileRun,
+    RunState,
+    State,
+    left_behind,
+    write,
+)
 from .worker import ANSWER, PROGRESS
 
 
@@ -138,7 +150,9 @@ class Supervisor:
         finally:
             end_all(self.job.run.run_id, 0, below=os.getpid())
             if self.state.state in ("queued", "running"):
-                self._end("failed", ProblemText(what="The run failed inside rooflens", why="a bug; see supervisor.log"))
+                self._end(
+                    "failed", ProblemText(what="The run failed inside rooflens", why=f"a bug; see {SUPERVISOR_LOG}")
+                )
 
     def _wait_for_devices(self, queue: DeviceQueue) -> Reason | None:
         """Return once the run holds every device, or with the reason to give up."""

@@ -117,7 +117,9 @@ class _NVMLError(Exception):
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What a made-up NVML answers by function; an exception is raised."""
+    asked: dict[str, Any] = {}
     answers: dict[str, Any] = {
+        "asked": asked,
         "Init": None, "DeviceGetHandleByPciBusId": "handle", "DeviceGetCurrentClocksThrottleReasons": 0,
         "DeviceGetClockInfo": 1980, "DeviceGetPowerUsage": 698_500, "DeviceGetTemperature": 66,
         "DeviceGetUtilizationRates": SimpleNamespace(gpu=100),
@@ -125,6 +127,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
     def function(name: str) -> Any:
         def call(*arguments: Any) -> Any:
+            asked[name] = arguments
             if isinstance(answers[name], Exception):
                 raise answers[name]
             return answers[name]
@@ -132,7 +135,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         return call
 
     fake = SimpleNamespace(NVMLError=_NVMLError, NVML_CLOCK_SM=1, NVML_CLOCK_MEM=2, NVML_TEMPERATURE_GPU=0)
-    for name in answers:
+    for name in answers.keys() - {"asked"}:
         setattr(fake, f"nvml{name}", function(name))
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     sensors.handle_at.cache_clear()
@@ -144,6 +147,7 @@ def test_nvml_tells_everything(nvml: dict[str, Any]) -> None:
     read = sensors.reader("nvidia", PCI)
     assert read is not None
     assert read() == Reading(1980.0, 1980.0, 698.5, 66.0, 100.0, frozenset())
+    assert nvml["asked"]["DeviceGetHandleByPciBusId"] == ("00000000:c1:00.0",)
 
 
 @pytest.mark.parametrize(
