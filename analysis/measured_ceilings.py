@@ -25,11 +25,11 @@ USABLE = ("ok", "suspect")
 COLUMNS = {
     **dict.fromkeys(
         ("vendor", "device_uuid", "partition", "device", "gpu", "host", "run_id", "mode", "ceiling", "unit", "status",
-         "reason", "kernel", "method", "checked", "driver", "compiler", "kernel_version", "measured_at"),
+         "reason", "held_back", "kernel", "method", "checked", "driver", "compiler", "kernel_version", "measured_at"),
         "VARCHAR",
     ),
     **dict.fromkeys(
-        ("value", "median", "p05", "p95", "clock_mhz", "temperature_c", "theoretical", "pct_of_theoretical",
+        ("value", "median", "p05", "p95", "clock_mhz", "temperature_c", "power_w", "theoretical", "pct_of_theoretical",
          "pct_at_clock", "work_per_launch", "intensity"),
         "DOUBLE",
     ),

@@ -5,7 +5,7 @@ Layout, relative to the store's root::
     format.json                      {"layout": 1}
     tmp/<mark>/                      a draft being written; swept when its owner is dead (owners.py)
     workload=<id>/manifest.json      what was profiled, with the size of every file
-    workload=<id>/<table>.parquet    passes, dispatches, counters, counter_instances, events, ranges, kernel_stats, ...
+    workload=<id>/<table>.parquet    the tables of TABLES: passes, dispatches, counters, ceilings, clocks, ...
     peak/<device>/<time>.parquet     ceilings that run_peak_benchmarks measured (measured_ceilings.py)
     derived/<digest>/<id>/<table>    what is computed from a workload once (tools/sql/sources.py); may go at any time
     runs/<run_id>/                   what profiling and benchmarks are doing (tools/runner); readable by the owner alone
@@ -36,7 +36,17 @@ from .problems import NotAllowed, NotFound, StoreProblem, near
 if TYPE_CHECKING:
     import duckdb
 
-TABLES = ("passes", "dispatches", "counters", "counter_instances", "events", "ranges", "kernel_stats", "ceilings")
+TABLES = (
+    "passes",
+    "dispatches",
+    "counters",
+    "counter_instances",
+    "events",
+    "ranges",
+    "kernel_stats",
+    "ceilings",
+    "clocks",
+)
 _KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived", "costs"}
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -150,7 +150,7 @@ def _run(
     ended = state.model_dump(
         include={"state", "finished", "cut", "step", "fault", "status", "problem", "partial", "warnings"}
     )
-    logs = sorted((folder / runs.LOGS).glob("*"), key=_modified)[-_LOGS:]
+    logs = [*sorted((folder / runs.LOGS).glob("*"), key=_modified)[-_LOGS:], folder / runs.SUPERVISOR_LOG]
     return [
         Section("failed run: what was asked", _json(asked)),
         Section("failed run: how it ended", _json(ended)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
+from rooflens.analysis import clocks
 from rooflens.analysis.database import sql_name
 from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.tests.rooflines import MI250X
@@ -23,9 +24,13 @@ def workload(
     *,
     arch: str | None = "gfx90a",
     facts: Mapping[str, float] = MI250X,
+    samples: Sequence[Row] = (),
     **stated: Any,
 ) -> Manifest:
-    """Publish a workload of one launch a row: kernel, duration_ns, launch columns, and counters by their names."""
+    """Publish a workload of one launch a row: kernel, duration_ns, launch columns, and counters by their names.
+
+    ``samples`` are rows of the table clocks.
+    """
     fixed = {"kernel", "duration_ns", *LAUNCH}
     counters = list(dict.fromkeys(name for row in rows for name in row if name not in fixed))
     con = duckdb.connect()
@@ -43,6 +48,7 @@ def workload(
             write_table(con, f"SELECT {kept} FROM t", folder / "counters.parquet")
         names = ", ".join(["dispatch_id", "kernel", "duration_ns", *LAUNCH])
         write_table(con, f"SELECT {names} FROM t", folder / "dispatches.parquet")
+        clocks.save(con, folder, samples)
         known = {"name": "w", "format": "test", "vendor": "amd", "arch": arch, "facts": dict(facts)} | stated
         kernels = len({row["kernel"] for row in rows})
         made = {**known, "counters": counters, "dispatches": len(rows), "kernels": kernels}

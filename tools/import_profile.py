@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..analysis import clocks
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
@@ -48,7 +49,7 @@ class ImportResult(Result):
 def import_profile(
     store: Store,
     path: Annotated[FilePath, Field(description="folder or file that the profiler wrote")],
-    format: Annotated[Reference, Field(description="auto, " + ", ".join(FORMATS))] = "auto",
+    format: Annotated[Reference, Field(description="auto, or as an error lists them")] = "auto",
     name: Annotated[Reference | None, Field(description="default: as the profile is called")] = None,
     tags: Tags | None = None,
     gpu: Annotated[Reference | None, Field(description="target (gfx90a), if the profile lacks it")] = None,
@@ -86,11 +87,16 @@ def import_profile(
 
 
 def imported(
-    store: Store, source: Path, format: str, amend: Callable[[Manifest, Merged], None]
+    store: Store,
+    source: Path,
+    format: str,
+    amend: Callable[[Manifest, Merged], None],
+    samples: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Manifest, Merged]:
     """Read the profile at ``source`` into a new workload.
 
-    ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged.
+    ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged;
+    ``samples`` of the device's sensors are kept beside them.
     """
     with readable(source):
         reader = reader_for(source, format)
@@ -104,6 +110,7 @@ def imported(
             found = faults(con, folder, manifest, merged)
             manifest.doubts = [*of_readers(merged.warnings), *(doubt for one in found for doubt in one.doubts)]
             merged.warnings += [one.note for one in found]
+            clocks.save(con, folder, samples)
         shutil.rmtree(work)
         manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
         manifest.dispatches, manifest.kernels, manifest.events = merged.dispatches, merged.kernels, merged.events

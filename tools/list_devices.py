@@ -15,7 +15,7 @@ from ..analysis.database import sql_path
 from ..analysis.problems import StoreProblem
 from ..analysis.store import Manifest, Store
 from .machine import amd as kfd
-from .machine import cpu, nvidia, permissions, profilers
+from .machine import cpu, nvidia, permissions, power, profilers
 from .machine.model import Device, Profiler, Roots, Vendor
 from .machine.permissions import Verdict
 from .results import NextCall, Result
@@ -59,6 +59,7 @@ class Machine:
     notes: list[str]
     broken: frozenset[str] = frozenset()
     """Profilers that do not even tell their version."""
+    on_battery: bool = False
 
     @property
     def gpus(self) -> list[Device]:
@@ -94,6 +95,7 @@ def survey(roots: Roots) -> Machine:
         verdicts,
         notes=[*kfd.notes(roots, topology, amd), *green.notes],
         broken=frozenset(p.name for p in installed if p.usable is False),
+        on_battery=power.on_battery(roots),
     )
 
 
@@ -123,6 +125,10 @@ def answer(store: Store, machine: Machine) -> DevicesResult:
 
 def _notes(machine: Machine) -> list[str]:
     notes = []
+    if machine.on_battery:
+        notes.append(
+            "This machine runs on its battery, which holds GPUs and processors to lower clocks: plug it in to measure."
+        )
     if not machine.gpus:
         notes.append("No GPU is visible here. Profiles taken elsewhere can be imported and analysed in full.")
     # An installed profiler says itself what the machine does not permit.

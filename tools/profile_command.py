@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..analysis import clocks
 from ..analysis.experiments import Entry, record
 from ..analysis.notes import Note
 from ..analysis.planning.plan import PassPlan, plan
@@ -18,8 +19,9 @@ from ..analysis.store import Manifest, Store
 from .get_run import RunResult, run_result
 from .import_profile import checked_labels, imported
 from .list_devices import survey
-from .machine.model import Roots
+from .machine.model import Device, Roots
 from .machine.programs import ask
+from .machine.sampling import Sensor
 from .parameters import (
     LONGEST_RUN_S,
     MOST_ITEMS,
@@ -52,7 +54,7 @@ from .profilers.tables.names import noted, plain_text
 from .runner import start as launch
 from .runner.job import CallStep, Job, Step
 from .runner.program import inherited, redacted, secrets
-from .runner.state import OUT, ProfileRun, read_record, read_state
+from .runner.state import CLOCKS, OUT, ProfileRun, read_record, read_state
 from .runner.worker import Progress
 
 _HELP_S = 20.0
@@ -108,7 +110,8 @@ def profile_command(
     profiled = subject(command, pid, cwd, env or {}, inherited(os.environ))
     if timeout_s > _LONGEST_S:
         raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give less")
-    choice = choose(survey(Roots()), gpu, profiler, {**inherited(os.environ), **profiled.given})
+    roots = Roots()
+    choice = choose(survey(roots), gpu, profiler, {**inherited(os.environ), **profiled.given})
     planned = plan(choice.target, ["overview"] if metrics is None else metrics, max_passes=max_passes)
     driver = drivers.profiler(choice.profiler.name)
     steering = _Steering(replay, launches, budget_s, metrics)
@@ -132,7 +135,7 @@ def profile_command(
         run.hypothesis, run.change, run.warnings = noted(hypothesis), noted(change), _warnings(planned)
         arranged = _arranged(choice, request, planned, steering, _Place(run_id, str(run_folder / run.out)))
         run.counters, run.notes = arranged.counters, arranged.notes
-        launch.start(store, _job(run, profiled, choice, arranged))
+        launch.start(store, _job(run, profiled, choice, arranged, roots))
     except Problem:
         launch.discard(store, run_id)
         raise
@@ -163,7 +166,7 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
     )
 
 
-def _job(run: ProfileRun, profiled: Subject, choice: Choice, arranged: _Arranged) -> Job:
+def _job(run: ProfileRun, profiled: Subject, choice: Choice, arranged: _Arranged, roots: Roots) -> Job:
     """What the supervisor is told."""
     return Job(
         run=run,
@@ -174,7 +177,13 @@ def _job(run: ProfileRun, profiled: Subject, choice: Choice, arranged: _Arranged
         cwd=profiled.folder,
         variables={**choice.mask, **profiled.given},
         devices=choice.locks,
+        sensors=_sensors(choice.device, roots),
     )
+
+
+def _sensors(device: Device, roots: Roots) -> list[Sensor]:
+    """What is sampled while the program runs: the device that was chosen, where its place on the bus is known."""
+    return [Sensor(device.vendor, device.pci, device.uuid, str(roots.at("sys")))] if device.pci else []
 
 
 @dataclass(frozen=True)
@@ -336,6 +345,8 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
     run, state = read_record(folder), read_state(folder)
     assert isinstance(run, ProfileRun)
     warnings = list(run.warnings)
+    sampled = folder / CLOCKS
+    samples = clocks.parsed(sampled.read_text(encoding="utf-8")) if sampled.exists() else []
     if state.problem:
         ended, planned = [*state.finished, *(f"{step} in part" for step in state.cut)], state.steps or run.steps
         share = f"{len(ended)} of {len(planned)} runs of the program ({', '.join(ended)})"
@@ -349,8 +360,9 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]
         planned = state.remarks if merged.sampled or state.cut else []
         merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
+        merged.warnings += clocks.remarks(samples)
 
-    manifest, merged = imported(store, folder / run.out, "auto", amend)
+    manifest, merged = imported(store, folder / run.out, "auto", amend, samples)
     costs.learn(store, run, state, merged)
     if run.hypothesis or run.change:
         record(store, Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change))

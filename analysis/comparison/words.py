@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import kernel_names
+from .. import clocks, kernel_names
 from ..configurations import parted
 from ..doubts import TIME
 from ..notes import Note
@@ -95,10 +95,20 @@ def notes(comparison: Comparison) -> list[Note]:
     manifests = [before.workload.manifest, after.workload.manifest]
     if partial := [m.name for m in manifests if "partial" in m.tags]:
         notes.append(Note("partial_profiles", f"Partial profiles: {', '.join(partial)}."))
+    notes += _clocks(comparison)
     if len({m.host for m in manifests if m.host}) > 1:
         text = "The two were measured on different machines: their clocks and cooling may differ."
         notes.append(Note("other_machine", text))
     return list(dict.fromkeys(note for note in notes if note))
+
+
+def _clocks(comparison: Comparison) -> list[Note]:
+    """What the sampled clocks explain of the longest pair's ratio of times; those of other GPUs are not compared."""
+    main = comparison.main
+    if comparison.other_gpu:
+        return []
+    ratio = main.effect.candidate_ns / main.effect.baseline_ns if main and main.effect else None
+    return clocks.differing(comparison.before.workload, comparison.after.workload, ratio)
 
 
 def series_notes(steps: Sequence[Comparison]) -> list[Note]:
@@ -114,6 +124,7 @@ def series_notes(steps: Sequence[Comparison]) -> list[Note]:
                 notes.append(Note("not_like_for_like", text))
             if risen := _risen(pair):
                 notes.append(Note(risen.code, f"{name}: {risen}"))
+        notes += [Note(note.code, f"{name}: {note.text}") for note in _clocks(c)]
         if not c.pairs:
             notes.append(Note("no_counterpart", f"{name}: no kernel has a counterpart in the baseline."))
     if few := [p.effect for c in steps for p in c.pairs if p.effect and min(p.effect.n) < ENOUGH]:

@@ -27,6 +27,8 @@ _MEMORY = ("max_mclk", "num_hbm_channels", "hbm_bw_gbs")
 _MODES = ("full", "quick")
 """The fuller measurement counts."""
 _STALE_DAYS = 90
+_DOUBTS = 3
+"""Suspect ceilings that are named with their reasons."""
 
 
 @dataclass(frozen=True)
@@ -306,8 +308,9 @@ def _about_benchmarks(rows: list[dict[str, Any]], manifest: Manifest, exact: boo
     if ways:
         listed = ", ".join(f"{r['ceiling'].removeprefix('hbm.')} {r['value']:.0f}" for r in ways)
         notes.append(Note("best_of", f"hbm.bw is the best of: {listed} GB/s."))
-    if doubtful := [r["ceiling"] for r in rows if r["status"] == "suspect"]:
-        notes.append(Note("suspect_ceilings", f"Suspect when measured: {', '.join(doubtful[:6])}."))
+    if doubtful := [f"{r['ceiling']} ({r['reason'] or 'no reason kept'})" for r in rows if r["status"] == "suspect"]:
+        more = f" and {len(doubtful) - _DOUBTS} more" if len(doubtful) > _DOUBTS else ""
+        notes.append(Note("suspect_ceilings", f"Suspect when measured: {'; '.join(doubtful[:_DOUBTS])}{more}."))
     return notes
 
 

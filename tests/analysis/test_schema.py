@@ -11,7 +11,7 @@ from rooflens.analysis.schema import columns, manifest_rows, pass_times, relatio
 from rooflens.analysis.store import TABLES, Manifest, Store, write_table
 
 PROMISED = ["workloads", "passes", "dispatches", "counters", "counter_instances"]
-PROMISED += ["events", "ranges", "kernel_stats", "ceilings", "facts", "metrics", "findings", "log"]
+PROMISED += ["events", "ranges", "kernel_stats", "ceilings", "clocks", "facts", "metrics", "findings", "log"]
 
 
 def add(store: Store, name: str, counters: dict[str, float]) -> Manifest:

@@ -36,6 +36,7 @@ def store(tmp_path: Path) -> Store:
         )  # fmt: skip
         problem = runs.ProblemText(what="rocprofv3 ended with status 1", why="HIP out of memory on node17")
         runs.write(folder, runs.RunState(state=state, fault="timing", status=1, problem=problem))
+        (folder / runs.SUPERVISOR_LOG).write_text("Traceback: a bug of ours on node17\n")
         logs = folder / runs.LOGS
         logs.mkdir(exist_ok=True)
         (logs / "timing.err").write_text(
@@ -81,7 +82,7 @@ def test_a_bundle_holds_what_helps_and_nothing_that_was_planted(
     for wanted in (
         "rooflens 0.", "AMD Instinct MI300X", "gfx942", "no /dev/kfd", "--help of [host]: --pmc COUNTERS",
         "--version of [host]", "python train.py --api-key [withheld] --data ~/data", "rocprofv3 ended with status 1",
-        "HIP out of memory", "~/a.py: error 2", "~/.local/share/rooflens",
+        "HIP out of memory", "a bug of ours", "~/a.py: error 2", "~/.local/share/rooflens",
     ):  # fmt: skip
         assert wanted in text
     assert "\x1b" not in text

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.clocks import COLUMNS
 from rooflens.analysis.experiments import entries, tried
 from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.analysis.store import Store
@@ -307,3 +308,21 @@ def test_the_tool_is_offered_for_reading_too_and_describes_itself_in_few_words()
     offered = {t.name: t for t in toolbox.tools(read_only=True)}
     assert "compare_workloads" in offered
     assert len(offered["compare_workloads"].description) <= 250
+
+
+def sampled(mhz: float, held: str) -> list[dict[str, Any]]:
+    """Four samples of the run for times."""
+    row = {**dict.fromkeys(COLUMNS), "t_ns": 1, "step": "timing", "clock_mhz": mhz, "held_back": held}
+    return [row] * 4
+
+
+def test_what_differing_clocks_explain_is_told_beside_the_verdict_of_one_and_of_a_series(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cool = workload(store, launches("k", [1000.0] * 9), samples=sampled(1500.0, ""))
+    hot = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, "temperature"), name="hot")
+    told = [note for note in compare_workloads(store, cool.id, hot.id).notes if "sensors" in note]
+    assert len(told) == 1 and "1.500 the clock explains 1.500" in told[0] and "held back by heat" in told[0]
+    series = compare_workloads(store, cool.id, [hot.id, cool.id])
+    assert [note for note in series.notes if "sensors" in note] == [f"hot: {told[0]}"]
+    other = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, ""), arch="gfx942", facts=MI300X)
+    assert not any("sensors" in note for note in compare_workloads(store, cool.id, other.id).notes)

@@ -82,6 +82,17 @@ def test_what_the_machine_forbids_is_told_once_whether_or_not_a_profiler_is_ther
     assert "--device /dev/kfd" in str(found.profilers[0].fix) and not any("/dev/kfd" in note for note in found.notes)
 
 
+def test_a_laptop_on_its_battery_is_warned_of(tmp_path: Path) -> None:
+    folder = tmp_path / "sys/class/power_supply/BAT0"
+    folder.mkdir(parents=True)
+    (folder / "type").write_text("Battery\n")
+    (folder / "status").write_text("Discharging\n")
+    roots = Roots(base=tmp_path, search="", site=None)
+    assert any("battery" in note for note in answer(Store(tmp_path / "store"), survey(roots)).notes)
+    (folder / "status").write_text("Charging\n")
+    assert not any("battery" in note for note in answer(Store(tmp_path / "store"), survey(roots)).notes)
+
+
 def test_next_calls_name_the_target_and_only_closed_sets(tmp_path: Path) -> None:
     calls = answer(Store(tmp_path), machine(mi300x(), mi300x(1))).next
     assert [c.tool for c in calls] == ["run_peak_benchmarks", "plan_profile"]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,6 +34,7 @@ from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.import_profile import ImportResult, import_profile
 from rooflens.tools.machine.model import Roots
 from rooflens.tools.plan_profile import PlanResult, plan_profile
+from rooflens.tools.query_counters import query_counters
 from rooflens.tools.runner import start as launch
 
 APP = [sys.executable, application.__file__]
@@ -509,3 +512,27 @@ def test_no_gpu_is_said_and_the_plan_offered(node: Node) -> None:
     shutil.rmtree(node.folder / "root" / "sys")
     with pytest.raises(Problem, match="No GPU is visible"):
         node.profile(*launching("copy"))
+
+
+def test_clocks_are_sampled_while_the_program_runs_and_kept_with_the_workload(node: Node) -> None:
+    """The card's files are made by hand: at 1200 of 1700 MHz, held back by heat."""
+    node.has()
+    card = node.folder / "root/sys/bus/pci/devices/0000:03:00.0"
+    (card / "hwmon/hwmon0").mkdir(parents=True)
+    for name, value in (("freq1_input", 1_200_000_000), ("power1_average", 300_000_000), ("temp2_input", 105_000)):
+        (card / "hwmon/hwmon0" / name).write_text(f"{value}\n")
+    (card / "gpu_metrics").write_bytes(struct.pack("<HBB108xQ", 120, 1, 3, 1 << 36))
+    properties = next((node.folder / "root/sys/class/kfd/kfd/topology/nodes").glob("*/properties"))
+    for path in properties.parents[1].glob("*/properties"):
+        text = re.sub(r"(?m)^location_id .*\n", "", path.read_text())
+        path.write_text(f"{text.rstrip()}\nlocation_id 768\n")
+    done = node.profile(*launching("copy"))
+    assert done.state == "done", done.problem
+    rows = node.rows(done.workload, "step", "clock_mhz", "power_w", "temperature_c", "held_back", table="clocks")
+    assert set(rows) == {
+        ("timing", 1200.0, 300.0, 105.0, "temperature"),
+        ("pass_1", 1200.0, 300.0, 105.0, "temperature"),
+    }
+    assert any("held back by heat" in warning for warning in node.manifest_warnings(done.workload))
+    told = query_counters(node.store, "SELECT any_value(held_back), max(clock_mhz) FROM clocks", workload=done.workload)
+    assert told.table.rows == [["temperature", 1200.0]]

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.work import family
+from ...analysis.clocks import FAULTS, Clock
 from ...analysis.rooflines.ceilings import theoretical
 from ...analysis.store import Manifest, Store
 from ...analysis.workload import Workload
@@ -35,6 +36,10 @@ class Outcome:
     n: int = 0
     clock_mhz: float | None = None
     temperature_c: float | None = None
+    power_w: float | None = None
+    """In the middle of the samples."""
+    held_back: str = ""
+    """What held the clock back, the longest first, as analysis/clocks.py calls it."""
     theoretical: float | None = None
     pct_of_theoretical: float | None = None
     pct_at_clock: float | None = None
@@ -118,6 +123,16 @@ def judged(outcome: Outcome, spec: Spec, boost: Theory, sampled: Theory | None) 
         pct_of_theoretical=pct,
         pct_at_clock=100 * value / at_clock if at_clock else None,
     )
+
+
+def held_back(outcome: Outcome, state: Clock | None) -> Outcome:
+    """The outcome with what held the clock back. One that heat, current or the hardware slowed down is suspect: it is
+    not what the device can do. The power limit is part of what it can do, and only told."""
+    if state is None or not state.told:
+        return outcome
+    faults = outcome.status == "ok" and not FAULTS.isdisjoint(state.told)
+    reason = _joined(outcome.reason, f"the clock was held back by {state.why}")
+    return replace(outcome, status="suspect" if faults else outcome.status, reason=reason)
 
 
 def compared(outcomes: list[Outcome]) -> list[Outcome]:

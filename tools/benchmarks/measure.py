@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ...analysis.clocks import Clock
 from ...analysis.problems import LimitExceeded
+from ..machine.sensors import Read
 from . import data
-from .clocks import Clocks, Read
+from .clocks import Clocks
 from .runtime import DeviceFailure, Runtime, settle, wait
 from .table import Spec
 
@@ -158,7 +160,8 @@ class Timing:
     rounds: int
     work: float
     clock_mhz: float | None
-    celsius: float | None
+    state: Clock | None
+    """Of the sensors."""
     steady: bool
 
     def rate(self, share: float) -> float:
@@ -218,8 +221,10 @@ def measured(ready: Ready, rounds: int, groups: int, span: float, effort: Effort
             first, last = statistics.median(samples[:half]), statistics.median(samples[half:])
             steady = abs(first - last) < _STEADY * last
     work = _work(ready, rounds, groups)
-    clock = statistics.median(ran_at) if ran_at else clocks.mhz
-    return Timing(tuple(samples), groups, rounds, work, clock, clocks.celsius, steady)
+    state = clocks.state
+    sensed = state.mhz if state else None
+    clock = statistics.median(ran_at) if ran_at else sensed
+    return Timing(tuple(samples), groups, rounds, work, clock, state, steady)
 
 
 def launch_times(runtime: Runtime, ready: Ready, count: int) -> dict[str, tuple[float, ...]]:

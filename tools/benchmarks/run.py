@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from ...analysis.clocks import Clock
 from ...analysis.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem
-from . import checks, clocks, cuda, hip
-from .judge import Outcome, Theory, best_of_memory, compared, judged, theory
+from ..machine.sensors import reader
+from . import checks, cuda, hip
+from .judge import Outcome, Theory, best_of_memory, compared, held_back, judged, theory
 from .measure import (
     FULL,
     QUICK,
@@ -54,7 +56,7 @@ class Session:
         self._runtime, self._specs, self._scale = runtime, specs, scale
         self._progress, self._cancelled = progress, cancelled
         self._total = sum(max(1, len(spec.points)) for spec in specs)
-        self._read = clocks.reader(runtime.device)
+        self._read = reader(runtime.device.vendor, runtime.device.pci)
         self._theory = theory(runtime.device)
         self._done: list[Outcome] = []
         self._until = time.monotonic() + scale.limit_s
@@ -131,7 +133,7 @@ class Session:
             p95=timing.rate(0.95),
             n=len(timing.samples),
             clock_mhz=timing.clock_mhz,
-            temperature_c=timing.celsius,
+            **_sensed(timing.state),
             grid=timing.groups,
             workgroup_size=fastest.spec.threads,
             work_per_launch=timing.work,
@@ -139,7 +141,7 @@ class Session:
             reason="" if timing.steady else "the median was still moving when the time for it was over",
         )
         sampled: Theory | None = theory(self._runtime.device, timing.clock_mhz) if timing.clock_mhz else None
-        return judged(outcome, fastest.spec, self._theory, sampled)
+        return held_back(judged(outcome, fastest.spec, self._theory, sampled), timing.state)
 
     def _skipped(self, blank: Outcome) -> Outcome | None:
         """The outcome of what is not run at all, or None."""
@@ -156,6 +158,13 @@ class Session:
         if self._scale.effort is not None:
             size = max(size, _CACHES * (device.l2_bytes or 0))
         return max(1 << 20, min(size, device.free_bytes // _MEMORY_SHARE) >> 20 << 20)
+
+
+def _sensed(state: Clock | None) -> dict[str, Any]:
+    """The fields of an outcome that sensors tell."""
+    if state is None:
+        return {}
+    return {"temperature_c": state.celsius, "power_w": state.watts, "held_back": ",".join(state.told)}
 
 
 def made_by(gpu: OpenGpu) -> str:

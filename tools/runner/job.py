@@ -8,6 +8,7 @@ from typing import Any
 
 import pydantic
 
+from ..machine.sampling import Sensor
 from .state import Record
 
 
@@ -93,6 +94,8 @@ class Job(pydantic.BaseModel):
     devices: dict[str, str] = {}
     """Lock name -> device in words; the run waits until it holds all of them."""
     limits: Limits = Limits()
+    sensors: list[Sensor] = []
+    """Devices whose clocks are sampled while programs run."""
 
     # Filled in where the run is started.
     store: str = ""

@@ -19,6 +19,8 @@ _KNOWN = re.compile(
 """Tokens that their beginning tells, JSON web tokens, private keys."""
 _BEARER = re.compile(r"\b(Bearer|Basic|Token)(\s+)[A-Za-z0-9+/=_.~-]{6,}", re.IGNORECASE)
 _ASSIGNED = re.compile(r"""([A-Za-z_][\w.-]*)(["']?\s*[=:]\s*)("[^"\n]*"|'[^'\n]*'|[^\s,;&"']+)""")
+_ENDS_SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY|CREDENTIAL|COOKIE|JWT)S?$", re.IGNORECASE)
+"""Names before a colon, where KeyError is no secret."""
 _FOREIGN_HOME = re.compile(r"(?<![\w.])(/home|/Users)/[^/\s:;,\"']+")
 _ADDRESS = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 _SHORTEST_NAME = 3
@@ -69,5 +71,8 @@ class Scrubber:
     def _assignment(self, match: re.Match[str]) -> str:
         """``NAME=value`` of a variable of the environment, or of anything that is called like a secret."""
         name, sign, _ = match.groups()
-        variable = name in self.environment and "=" in sign
-        return f"{name}{sign}{HIDDEN}" if variable or SECRET.search(name.replace("-", "_")) else match[0]
+        if "=" in sign:
+            told = name in self.environment or SECRET.search(name.replace("-", "_"))
+        else:
+            told = _ENDS_SECRET.search(name)
+        return f"{name}{sign}{HIDDEN}" if told else match[0]

@@ -16,7 +16,7 @@ from ...analysis.store import Store, new_id
 from .device_queue import lock_folder
 from .job import Job
 from .program import inherited, secrets
-from .state import FINAL, LOGS, OUT, RunState, read_state, recover, sweep_old, write
+from .state import FINAL, LOGS, OUT, SUPERVISOR_LOG, RunState, read_state, recover, sweep_old, write
 
 _END_S = 10.0
 """How long supervisors may take to end everything when the server ends."""
@@ -84,7 +84,7 @@ def stop_all() -> None:
 
 
 def _supervisor(folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    with (folder / "supervisor.log").open("wb") as log:
+    with (folder / SUPERVISOR_LOG).open("wb") as log:
         try:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", f"{__package__}.supervisor"],

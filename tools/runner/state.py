@@ -32,8 +32,10 @@ from .processes import ProcessId, alive, end_all, host, this_process
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINAL = ("done", "failed", "cancelled")
 RUN_ID = re.compile(r"run-[0-9a-z]{16}")
-CANCEL, OUT, LOGS, UNFINISHED = "cancel", "out", "logs", "unfinished"
+CANCEL, OUT, LOGS, UNFINISHED, CLOCKS = "cancel", "out", "logs", "unfinished", "clocks.jsonl"
 """Names in a run's folder; ``out`` holds a folder a step, ``unfinished`` that of the step at fault."""
+SUPERVISOR_LOG = "supervisor.log"
+"""What the supervisor itself said: empty but for bugs."""
 _RECORD_FILE, STATE_FILE = "request.json", "state.json"
 _OLD_S = 14 * 86_400
 _POLL_S = 0.1

@@ -15,13 +15,26 @@ from typing import Any
 import pydantic
 
 from ...analysis.store import Store
+from ..machine.sampling import Sampler
 from .child import Outcome, Program, Reason, Watch, run, signal_name
 from .device_queue import DeviceQueue
 from .following import Follower, Progress
 from .job import CallStep, Job, Step
 from .processes import become_subreaper, end_all, this_process
 from .program import without
-from .state import LOGS, OUT, UNFINISHED, ProblemText, ProfileRun, RunState, State, left_behind, write
+from .state import (
+    CLOCKS,
+    LOGS,
+    OUT,
+    SUPERVISOR_LOG,
+    UNFINISHED,
+    ProblemText,
+    ProfileRun,
+    RunState,
+    State,
+    left_behind,
+    write,
+)
 from .worker import ANSWER, PROGRESS
 
 
@@ -137,7 +150,9 @@ class Supervisor:
         finally:
             end_all(self.job.run.run_id, 0, below=os.getpid())
             if self.state.state in ("queued", "running"):
-                self._end("failed", ProblemText(what="The run failed inside rooflens", why="a bug; see supervisor.log"))
+                self._end(
+                    "failed", ProblemText(what="The run failed inside rooflens", why=f"a bug; see {SUPERVISOR_LOG}")
+                )
 
     def _wait_for_devices(self, queue: DeviceQueue) -> Reason | None:
         """Return once the run holds every device, or with the reason to give up."""
@@ -216,13 +231,21 @@ class Supervisor:
         follower = self._follower(step)
         program = Program(step.argv, self.job.cwd, env, self._logs(step), profiler=profiler, follower=follower)
         self.watch.start_budget(step.within_s)
-        outcome = run(program, self.watch, self.job.secrets)
+        with Sampler(self.job.sensors, step.name) as sampler:
+            outcome = run(program, self.watch, self.job.secrets)
         self.watch.start_budget(None)
+        self._keep_samples(sampler)
         if step.then and outcome.whole:
             self._make_readable(step, env)
         self._remark(step.name, outcome)
         wrote = _wrote(self.out / step.name, inputs | self._log_of(step))
         return outcome, None if not outcome.well or wrote else wrote_nothing(step)
+
+    def _keep_samples(self, sampler: Sampler) -> None:
+        """Append what was sampled in a step to a file of the run, from which saving takes it."""
+        if sampler.rows:
+            with (self.folder / CLOCKS).open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in sampler.rows)
 
     def _make_readable(self, step: Step, env: dict[str, str]) -> None:
         """Run what follows a step, whatever ended that: the time of the run does not count here."""

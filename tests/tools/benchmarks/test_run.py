@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rooflens.analysis.clocks import Clock
 from rooflens.analysis.problems import BadArgument
 from rooflens.tools.benchmarks import judge, run, runtime
 from rooflens.tools.benchmarks.judge import Outcome
 from rooflens.tools.benchmarks.measure import Effort
 from rooflens.tools.benchmarks.run import Scale, Session
 from rooflens.tools.benchmarks.table import chosen
+from rooflens.tools.machine.sensors import Reading
 
 from .stand_in import DEVICE, StandIn
 
@@ -106,6 +108,39 @@ def test_an_l2_rate_near_that_of_l1_is_suspect() -> None:
     l2, l1 = Outcome("l2.bw", "GB/s", "ok", value=28_000.0), Outcome("vl1d.bw", "GB/s", "ok", value=33_000.0)
     assert [o.status for o in judge.compared([l2, l1])] == ["suspect", "ok"]
     assert [o.status for o in judge.compared([replace(l2, value=9_000.0), l1])] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("causes", "status", "told"),
+    [
+        ({"temperature": 0.8}, "suspect", "held back by heat in 80 % of the samples"),
+        ({"power": 1.0}, "ok", "held back by its power limit"),
+        ({"power": 1.0, "hardware": 0.2}, "suspect", "and a slowdown that the hardware asked for in 20 %"),
+        ({"temperature": 0.01}, "ok", ""),
+        ({}, "ok", ""),
+    ],
+)
+def test_a_ceiling_taken_while_heat_or_hardware_held_the_clock_is_suspect(
+    causes: dict[str, float], status: str, told: str
+) -> None:
+    found = judge.held_back(Outcome("valu.f32", "GFLOP/s", "ok", value=1.0), Clock(50, 1200.0, 300.0, 95.0, causes))
+    assert found.status == status and told in found.reason and bool(found.reason) == bool(told)
+    impossible = Outcome("valu.f32", "GFLOP/s", "impossible", reason="above theory")
+    assert judge.held_back(impossible, Clock(5, None, None, None, causes)).status == "impossible"
+    assert judge.held_back(impossible, None) == impossible
+
+
+def test_a_run_keeps_clock_power_and_cause_with_its_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    hot = Reading(clock_mhz=1200.0, power_w=300.0, temperature_c=95.0, held_back=frozenset({"temperature"}))
+    monkeypatch.setattr(run, "reader", lambda vendor, pci: lambda: hot)
+    found = _run(StandIn(gbs=_RATES), ["valu.f32"])["valu.f32"]
+    assert (found.clock_mhz, found.power_w, found.temperature_c, found.held_back) == (
+        1200.0,
+        300.0,
+        95.0,
+        "temperature",
+    )
+    assert found.status == "suspect" and "heat" in found.reason
 
 
 def test_tensor_rates_above_the_quoted_peak_are_believed_up_to_the_boost_clock() -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from rooflens.analysis.problems import LimitExceeded, MissingTool
-from rooflens.tools.benchmarks import clocks, cuda, hip, judge, run, runtime, table
+from rooflens.tools.benchmarks import cuda, hip, judge, run, runtime, table
 from rooflens.tools.benchmarks.runtime import DeviceFailure
 from rooflens.tools.machine.model import Device
 
@@ -243,15 +243,3 @@ def test_arguments_are_packed_as_the_driver_reads_them() -> None:
     _, place = cuda._packed(given)
     pointers = (ctypes.c_void_p * 6).from_address(place)
     assert tuple(ctypes.c_uint64.from_address(p).value for p in pointers if p) == given
-
-
-def test_amd_clock_and_temperature_come_from_hwmon(tmp_path: Path) -> None:
-    folder = tmp_path / "bus/pci/devices/0000:01:00.0/hwmon/hwmon3"
-    folder.mkdir(parents=True)
-    (folder / "freq1_input").write_text("1700000000\n")
-    (folder / "temp1_input").write_text("41000\n")
-    gpu = clocks.reader(replace(DEVICE, pci="0000:01:00.0"), tmp_path)
-    assert gpu is not None and gpu() == (1700.0, 41.0)
-    (folder / "freq1_input").unlink()
-    assert gpu() == (None, 41.0)
-    assert clocks.reader(DEVICE, tmp_path) is None

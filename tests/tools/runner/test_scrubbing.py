@@ -47,6 +47,7 @@ def test_what_says_who_and_where_is_taken_out(text: str, planted: str) -> None:
         "grid=128 block=256 registers: 64",
         "/opt/rocm-6.3.0/bin/rocprofv3 --pmc SQ_WAVES TCC_EA0_RDREQ_sum",
         "loss: 0.25, time: 12.5 ms",
+        "KeyError: 'layer.0.weight'",
     ],
 )
 def test_what_a_maintainer_needs_stays(text: str) -> None:

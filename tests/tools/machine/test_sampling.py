@@ -1,0 +1,69 @@
+"""Sampling beside a program."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from rooflens.analysis.clocks import COLUMNS
+from rooflens.tools.machine import sampling
+from rooflens.tools.machine.sampling import Sampler, Sensor
+from rooflens.tools.machine.sensors import Reading
+
+GPU = Sensor("amd", "0000:c1:00.0", "GPU-1")
+
+
+def test_rows_are_those_of_the_table_and_name_step_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampled = threading.Event()
+
+    def read() -> Reading:
+        sampled.set()
+        return Reading(clock_mhz=1700.0, held_back=frozenset({"power", "current"}))
+
+    monkeypatch.setattr(sampling, "reader", lambda vendor, pci, sysfs: read)
+    with Sampler([GPU], "timing") as sampler:
+        assert sampled.wait(60)
+    assert sampler.rows[0].keys() == COLUMNS.keys()
+    first = sampler.rows[0]
+    assert (first["step"], first["device_uuid"], first["clock_mhz"], first["power_w"], first["held_back"]) == (
+        "timing", "GPU-1", 1700.0, None, "current,power",
+    )  # fmt: skip
+
+
+def test_a_long_program_leaves_a_bounded_number_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    enough, count = threading.Event(), 0
+
+    def read() -> Reading:
+        nonlocal count
+        count += 1
+        if count >= 200:
+            enough.set()
+        return Reading()
+
+    monkeypatch.setattr(sampling, "reader", lambda vendor, pci, sysfs: read)
+    with Sampler([GPU], "timing", every_s=1e-9, most=16) as sampler:
+        assert enough.wait(60)
+    assert count >= 200 and len(sampler.rows) <= 16
+
+
+def test_a_driver_that_hangs_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    never, asked = threading.Event(), threading.Event()
+
+    def read() -> Reading:
+        asked.set()
+        never.wait(120)
+        return Reading()
+
+    monkeypatch.setattr(sampling, "reader", lambda vendor, pci, sysfs: read)
+    monkeypatch.setattr(sampling, "_PATIENCE_S", 0.01)
+    with Sampler([GPU], "timing") as sampler:
+        assert asked.wait(60)
+    assert not never.is_set() and sampler.rows == []
+    never.set()
+
+
+def test_no_sensors_no_thread_and_no_rows() -> None:
+    before = threading.active_count()
+    with Sampler([], "timing") as sampler:
+        assert threading.active_count() == before
+    assert sampler.rows == []
