@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose, own_traffic, program_bound
+from rooflens.analysis.engine.evaluation import View, figures
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
@@ -149,3 +150,17 @@ def test_a_rule_on_a_share_asks_how_large_the_whole_is() -> None:
     }  # fmt: skip
     stated = {rule.id: rule for rule in rules.stated()[1]}
     assert all(part in stated[name].when for name, part in whole.items())
+
+
+def test_requests_that_fall_on_few_channels_of_l2_are_told_from_those_spread_over_all(
+    shared: Path, tmp_path: Path
+) -> None:
+    store, shares = Store(tmp_path), {}
+    for case in ("vcopy", "synth_a"):
+        import_profile(store, str(shared / "workloads" / case / "MI200"), name=case)
+        view = View(by_kernel=True, quartiles=False)
+        shares[case] = [f.value for f in figures(Workload.open(store, case), ["l2.channel_imbalance_pct"], view)]
+    assert all(value is not None and value < 5 for value in shares["vcopy"]), "a copy in order"
+    assert all(value is not None and value > 60 for value in shares["synth_a"]), "small kernels on few addresses"
+    claims = [f.claim for d in diagnose(Workload.open(store, "vcopy"))[0] for f in d.findings]
+    assert not [claim for claim in claims if "channels" in claim]
