@@ -16,7 +16,8 @@ from ..notes import Reason, together
 from ..workload import Selection, Workload
 from . import launched_by, multiplexed
 
-ALL_CHANNELS = "[*]"
+_OVER_CHANNELS = {"[*]": "sum(value)", "[max]": "max(value)"}
+"""How formulas write a figure over all L2 channels, and what it is."""
 
 
 def is_channelled(counter: str) -> bool:
@@ -124,9 +125,9 @@ class Scope:
         """The SQL expression that yields counter ``name``, or None where the workload has no such column.
 
         ``C@PASS`` means C as measured in that pass, or C itself in a profile taken in one piece.
-        ``C[*]`` means the sum over all L2 channels.
+        ``C[*]`` means the sum over all L2 channels, ``C[max]`` the largest of them.
         """
-        if name.endswith(ALL_CHANNELS):
+        if name.endswith(tuple(_OVER_CHANNELS)):
             return f"x.{sql_name(self.spelling(name))}" if self.has_instances else None
         if self.channel and is_channelled(name):
             return f"i.{sql_name(name)}"
@@ -145,7 +146,7 @@ class Scope:
     def reads(self, formulas: Iterable[str]) -> frozenset[str]:
         """What formulas come down to: columns of counters and of launches, and the time."""
         needs = self._of_formulas(list(formulas))
-        columns = {self.stored(name) or name.removesuffix(ALL_CHANNELS) for name in needs.counters}
+        columns = {self.stored(name) or _of_a_channel(name) for name in needs.counters}
         return frozenset(columns | needs.launch | ({TIME} if needs.timed else set()))
 
     def named_columns(self) -> dict[str, str]:
@@ -378,12 +379,12 @@ def _source(workload: Workload, scope: Scope) -> str:
     relation = f"{workload.relation('counters')} w"
     if scope.launch:
         relation += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
-    if summed := sorted(c for c in scope.counters if c.endswith(ALL_CHANNELS)):
+    if summed := sorted(c for c in scope.counters if c.endswith(tuple(_OVER_CHANNELS))):
         channels = int(scope.facts.get("total_l2_chan", 0))
-        plain = {c: names(scope.target, c.removesuffix(ALL_CHANNELS)) for c in summed}
+        plain = {c: names(scope.target, _of_a_channel(c)) for c in summed}
         sums = ", ".join(
             f"CASE WHEN {_of_any('count(value)', known, zero=True)} = {channels} "
-            f"THEN {_of_any('sum(value)', known)} END AS {sql_name(scope.spelling(c))}"
+            f"THEN {_of_any(_OVER_CHANNELS[c[c.index('[') :]], known)} END AS {sql_name(scope.spelling(c))}"
             for c, known in plain.items()
         )
         relation += (
@@ -392,6 +393,11 @@ def _source(workload: Workload, scope: Scope) -> str:
             "GROUP BY dispatch_id) x USING (dispatch_id)"
         )
     return relation
+
+
+def _of_a_channel(counter: str) -> str:
+    """The counter of a single channel that ``C[*]`` and ``C[max]`` are made of."""
+    return next((counter.removesuffix(end) for end in _OVER_CHANNELS if counter.endswith(end)), counter)
 
 
 def _of_any(aggregate: str, known: Iterable[str], *, zero: bool = False) -> str:

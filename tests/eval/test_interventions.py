@@ -151,6 +151,26 @@ def test_calibration_tells_how_often_verdicts_of_a_confidence_matter() -> None:
     ]  # fmt: skip
 
 
+def test_the_best_is_taken_from_what_leaves_something_to_do() -> None:
+    """Without its only work every kernel is fastest; that is no advice unless nothing else helps."""
+    fix, less = Measured("more_groups", 2.0, True), Measured("no_fma", 100.0, False, empties=True)
+    assert scoring.names_the_best(truth(fix, less), "dispatch")
+    assert not scoring.names_the_best(truth(fix, less), "valu")
+    assert scoring.names_the_best(truth(Measured("more_groups", 1.1, True), less), "valu")
+    better = Measured("in_l1", 3.0, False)
+    assert not scoring.names_the_best(truth(fix, better), "dispatch"), "two thirds of the best"
+    assert scoring.names_the_best_fix(truth(fix, better), "dispatch")
+
+
+def test_only_a_removal_of_all_work_empties_a_kernel() -> None:
+    found = {t.kernel: {m.what for m in t.measured if m.empties} for t in scoring.truths(diagnoses.TIMES)}
+    drawn = dict(zip(suite.names("tuning"), suite.suite("tuning"), strict=True))
+    for name, launch in drawn.items():
+        kinds = [a for a in (*suite.AMOUNTS, "live", "barrier") if getattr(launch.demand, a)]
+        assert not found[name] or len(kinds) == 1, (name, found[name])
+    assert sum(bool(empty) for empty in found.values()) > 50
+
+
 def test_a_fix_that_counts_something_else_is_no_truth(tmp_path: Path) -> None:
     name = suite.names("tuning")[0]
     file = tmp_path / "times.csv"
@@ -191,6 +211,7 @@ def test_no_verdict_on_the_recording_is_wrong_and_sure_and_no_bound_is_below_a_f
     found = diagnoses.scores(diagnoses.recorded(store))
     assert len(found["wrong_and_sure"]) <= evaluate.MOST_WRONG_AND_SURE
     assert len(found["bounds_below_a_fix"]) <= evaluate.MOST_BOUNDS_BELOW
-    for half, floor in evaluate.INTERVENTION_FLOORS.items():
-        assert found["halves"][half]["matters_pct"] >= floor
+    for half, floors in evaluate.INTERVENTION_FLOORS.items():
+        for name, floor in floors.items():
+            assert found["halves"][half][name] >= floor, (half, name)
         assert found["halves"][half]["median_bound_over_gain"] < 2

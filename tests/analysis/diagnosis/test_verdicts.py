@@ -1,0 +1,166 @@
+"""Verdicts on kernels with measured interventions: uneven work, gathers, bounds of their own, and what comes next."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.catalogue import rules
+from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose, own_traffic, program_bound
+from rooflens.analysis.engine.evaluation import View, figures
+from rooflens.analysis.planning.plan import plan
+from rooflens.analysis.store import Store
+from rooflens.analysis.workload import Workload
+from rooflens.tools.import_profile import import_profile
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "eval"))
+from interventions import diagnoses, scoring, suite  # noqa: E402
+
+TRUTHS = {t.kernel: t for t in scoring.truths(diagnoses.TIMES) if t.half == "tuning"}
+DRAWN = dict(zip(suite.names("tuning"), suite.suite("tuning"), strict=True))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Diagnosis]:
+    store = Store(tmp_path_factory.mktemp("verdicts"))
+    import_profile(store, str(diagnoses.COUNTERS), name=diagnoses.NAME)
+    return {d.kernel: d for d in diagnose(Workload.open(store, diagnoses.NAME))[0]}
+
+
+def family(name: str) -> list[str]:
+    return [kernel for kernel, truth in TRUTHS.items() if truth.family == name]
+
+
+def first(one: Diagnosis) -> str:
+    return one.findings[0].claim
+
+
+@pytest.mark.parametrize("kernel", family("skewed work-groups"))
+def test_work_that_is_uneven_between_work_groups_is_a_verdict_of_its_own(
+    kernel: str, found: dict[str, Diagnosis]
+) -> None:
+    """Balanced, these are 8 to 57 times as fast; raising the resident waves would bring nothing."""
+    one, gain = found[kernel], TRUTHS[kernel].gain_for("dispatch", fix=True)
+    assert gain > 8 and one.verdict.subsystem == "dispatch"
+    assert "uneven between work-groups" in first(one)
+    assert any("split long rows" in a.do for a in one.findings[0].advice)
+    assert one.verdict.speedup_bound is not None and one.verdict.speedup_bound * 1.1 > gain
+
+
+def test_even_work_is_never_called_uneven(found: dict[str, Diagnosis]) -> None:
+    for kernel, truth in TRUTHS.items():
+        if truth.family != "skewed work-groups":
+            assert "uneven between work-groups" not in " ".join(f.claim for f in found[kernel].findings), kernel
+
+
+def test_a_last_round_is_named_where_whole_rounds_are_faster(found: dict[str, Diagnosis]) -> None:
+    named = [k for k in TRUTHS if any("rounds of work-groups" in f.claim for f in found[k].findings[:1])]
+    assert len(named) >= 3
+    assert all(TRUTHS[k].gain_for("dispatch", fix=True) >= scoring.HELPS for k in named)
+
+
+def test_an_indirect_gather_is_not_told_to_swap_its_loops(found: dict[str, Diagnosis]) -> None:
+    indirect = [k for k in family("gather") if DRAWN[k].demand.access == "INDIRECT"]
+    assert indirect
+    for kernel in indirect:
+        text = " ".join(f.claim + " ".join(a.do for a in f.advice) for f in found[kernel].findings)
+        assert "indirect" in text and "indices smaller" in text, kernel
+
+
+@pytest.mark.parametrize("name", ["stride", "memory", "stores"])
+def test_strides_and_dense_accesses_are_not_taken_for_gathers(name: str, found: dict[str, Diagnosis]) -> None:
+    for kernel in family(name):
+        assert "indirect" not in " ".join(f.claim for f in found[kernel].findings), kernel
+
+
+def test_every_verdict_that_stands_on_stalls_has_a_bound_and_says_what_comes_next(
+    found: dict[str, Diagnosis],
+) -> None:
+    waiting = [d.findings[0] for d in found.values() if d.verdict.bound == "latency" and d.findings]
+    stalls = [f for f in waiting if f.subsystem in ("latency", "barrier", "occupancy") and "%" in f.claim]
+    assert len(stalls) > 20
+    for finding in stalls:
+        assert finding.speedup_bound is not None and finding.speedup_bound >= 1
+        assert finding.then and "is the next limit" in finding.then
+
+
+def test_barriers_cannot_free_more_than_the_time_waited_at_them(found: dict[str, Diagnosis]) -> None:
+    bounded = 0
+    for one in found.values():
+        for finding in (f for f in one.findings if f.subsystem == "barrier"):
+            share = next(e.value for e in finding.evidence if e.metric == "barrier.stall_pct")
+            assert share is not None and finding.speedup_bound is not None
+            assert finding.speedup_bound <= max(1.0, 100 / (100 - share)) + 1e-9
+            bounded += 1
+    assert bounded >= 3
+
+
+def test_littles_law_tells_what_must_be_in_flight(found: dict[str, Diagnosis]) -> None:
+    """One load of 4 bytes a lane where device memory would take many times that."""
+    told = [f.claim for k in TRUTHS for f in found[k].findings if "Little" in f.claim]
+    assert told and all("bytes in flight in each resident warp" in claim for claim in told)
+
+
+def test_nothing_is_said_of_a_share_of_next_to_nothing(found: dict[str, Diagnosis]) -> None:
+    for kernel in family("hardly anything"):
+        one = found[kernel]
+        assert one.verdict.subsystem == "dispatch" and one.verdict.confidence <= 0.5, kernel
+        assert len(one.findings) == 1
+
+
+def test_the_whole_program_gains_as_amdahl_says() -> None:
+    assert program_bound(50.0, 2.0) == pytest.approx(4 / 3)
+    assert program_bound(100.0, 3.0) == pytest.approx(3.0)
+    assert program_bound(1.0, 1000.0) == pytest.approx(1 / 0.99001)
+    assert program_bound(None, 2.0) is None and program_bound(50.0, None) is None
+
+
+def test_a_bound_names_the_traffic_that_it_takes_as_given(found: dict[str, Diagnosis]) -> None:
+    gather = next(
+        found[k] for k in family("gather") if DRAWN[k].demand.access == "INDIRECT" and "hbm" in TRUTHS[k].level
+    )
+    assert gather.verdict.own_traffic and "the least without reuse" in gather.verdict.own_traffic
+    assert own_traffic(None) is None
+
+
+def test_what_the_new_rules_read_takes_no_further_pass() -> None:
+    """As many passes as before they were there."""
+    passes = {
+        "gfx908": (3, 3),
+        "gfx90a": (3, 5),
+        "gfx942": (3, 5),
+        "gfx950": (4, 6),
+        "gfx1151": (3, 3),
+        "sm_90": (1, 1),
+    }
+    for target, (alone, both) in passes.items():
+        assert len(plan(target, ["diagnosis"]).passes) == alone
+        assert len(plan(target, ["diagnosis", "roofline"]).passes) == both
+
+
+def test_a_rule_on_a_share_asks_how_large_the_whole_is() -> None:
+    """Signs that a share of a tiny whole would set off, each with the figure that keeps it quiet."""
+    whole = {
+        "scratch.some": "load.", "vl1d.uncoalesced": "load.", "vl1d.indirect": "load.", "vl1d.carveout": "load.",
+        "vl1d.translation": "load.vl1d", "lds.conflicts": "load.lds", "divergence.some": "load.issue",
+        "instruction_fetch.misses": "dispatch.duration_ns", "atomics.contention": "wait.", "scratch.traffic": "load.",
+        "fabric.remote": "load.hbm", "divergence.lanes": "load.", "instruction_fetch.stalls": "load.issue",
+    }  # fmt: skip
+    stated = {rule.id: rule for rule in rules.stated()[1]}
+    assert all(part in stated[name].when for name, part in whole.items())
+
+
+def test_requests_that_fall_on_few_channels_of_l2_are_told_from_those_spread_over_all(
+    shared: Path, tmp_path: Path
+) -> None:
+    store, shares = Store(tmp_path), {}
+    for case in ("vcopy", "synth_a"):
+        import_profile(store, str(shared / "workloads" / case / "MI200"), name=case)
+        view = View(by_kernel=True, quartiles=False)
+        shares[case] = [f.value for f in figures(Workload.open(store, case), ["l2.channel_imbalance_pct"], view)]
+    assert all(value is not None and value < 5 for value in shares["vcopy"]), "a copy in order"
+    assert all(value is not None and value > 60 for value in shares["synth_a"]), "small kernels on few addresses"
+    claims = [f.claim for d in diagnose(Workload.open(store, "vcopy"))[0] for f in d.findings]
+    assert not [claim for claim in claims if "channels" in claim]
