@@ -20,6 +20,7 @@ from rooflens.eval.agent.players.script import Part, ScriptPlayer, SilentPlayer
 from rooflens.eval.agent.players.turn import Call
 from rooflens.tests.standins.install import install, machine
 from rooflens.tools import profile_command as profiling
+from rooflens.tools.get_run import get_run
 from rooflens.tools.machine.model import Roots
 from rooflens.tools.runner import processes
 
@@ -208,5 +209,7 @@ async def test_a_version_is_profiled_by_the_game_and_explained_by_the_tools(
     asked = {"command": ["./slow"], "metrics": ["l2.hit_rate_pct"], "name": "v0", "cwd": "/", "wait_s": 60}
     passed = bench.gate(Call("1", "profile_command", asked))
     done = profiling.profile_command(store, **passed)
+    while done.state in ("queued", "running"):
+        done = get_run(store, done.run_id, wait_s=60)
     assert done.state == "done", done
     assert store.resolve("v0").name == "v0"
