@@ -31,7 +31,8 @@ _UNITS: dict[str, tuple[str, float]] = {
     "percent": ("share", 0.01),
 }
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,_]*\d|\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_LAST = re.compile(r"^\W*answer\W*?:\s*(.+?)\s*$", re.IGNORECASE | re.MULTILINE)
+_MARKED = re.compile(r"[^\w\s]*\s?answer[^\w\s:]*:(.*)", re.IGNORECASE)
+_LONGEST_ANSWER = 2000
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,12 @@ class Truth:
 
 def said(text: str) -> str | None:
     """What stands after the last line "ANSWER:" of a reply; None where there is no such line."""
-    found = _LAST.findall(text)
-    return str(found[-1]).strip().strip("*`").strip() if found else None
+    for line in reversed(text.splitlines()):
+        if (found := _MARKED.match(line.strip()[:_LONGEST_ANSWER])) and (
+            answer := found[1].strip().strip("*`").strip()
+        ):
+            return answer
+    return None
 
 
 def gives_up(answer: str) -> bool:

@@ -79,7 +79,7 @@ class Bench:
         """Build and measure a version; one that is right can be profiled as ``./keep_as`` from here on."""
         place = self.folder / f"version_{len(list(self.folder.iterdir()))}"
         place.mkdir()
-        (place / f"candidate{self.task.speaks.suffix}").write_text(source, encoding="utf-8")
+        (place / f"candidate{self.task.speaks.suffix}").write_text(source, encoding="utf-8", errors="replace")
         if problem := self._built(place):
             return Measured(problem=problem)
         program = self.task.program(place, 1 + secrets.randbelow(1 << 30), self.repeat)

@@ -27,6 +27,11 @@ def of_questions(done: Sequence[Answered]) -> dict[str, Any]:
             for level in LEVELS
             if (part := [a for a in done if a.question.level == level])
         },
+        "difficulties": {
+            str(difficulty): {"asked": len(part), "right": sum(a.right for a in part)}
+            for difficulty in (1, 2, 3)
+            if (part := [a for a in done if a.question.difficulty == difficulty])
+        },
         **_costs([a.cost for a in done]),
         "answers": [
             {"ask": a.question.ask, "given": a.given, "right": a.right, "problem": a.problem, "calls": a.cost.calls}
@@ -88,6 +93,8 @@ def _question_rows(scores: dict[str, dict[str, Any]]) -> list[list[str]]:
     rows = [["right", *(f"{s['right']} of {s['asked']}" for s in scores.values())]]
     for level in first["levels"]:
         rows.append([f"  {level}", *(_of(s["levels"][level]) for s in scores.values())])
+    for difficulty in first["difficulties"]:
+        rows.append([f"  difficulty {difficulty}", *(_of(s["difficulties"][difficulty]) for s in scores.values())])
     rows.append(["untold, said so", *(_of(s["untold"]) for s in scores.values())])
     rows.append(["untold, made up", *(str(s["untold"]["made_up"]) for s in scores.values())])
     return rows + _cost_rows(scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,6 +17,8 @@ from rooflens.eval.agent.players.turn import Call, Offer, Result
 Gate = Callable[[Call], dict[str, Any]]
 """What the arguments of a call become before it reaches the server. Raises Refused."""
 TIMEOUT_S = 300.0
+_DEEPEST, _LONGEST = 32, 1_000_000
+"""Levels and bytes of arguments; what is beyond would end the connection, not the call."""
 
 
 class Refused(Exception):
@@ -34,6 +37,8 @@ class Toolbox:
         """Answer one call; whatever is wrong with it becomes a failed result, never an exception."""
         if call.name not in self._names:
             return Result(call.id, f"There is no tool {call.name}.", failed=True)
+        if not _plain(call.arguments):
+            return Result(call.id, "The arguments are no plain JSON of a reasonable size.", failed=True)
         try:
             arguments = self._gates[call.name](call) if call.name in self._gates else call.arguments
             answer = await self._client.call_tool(call.name, arguments, read_timeout_seconds=TIMEOUT_S)
@@ -62,6 +67,24 @@ async def serving(
         ]
         every = {"compute_occupancy": _no_file, **(gates or {})}
         yield Toolbox(client, offers, client.instructions or "", every)
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value can be sent: JSON writes it, its text is Unicode, it is neither deep nor long."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        if not level:
+            break
+        level = [
+            part
+            for one in level
+            if isinstance(one, dict | list)
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+    try:
+        return not level and len(json.dumps(value, allow_nan=False, ensure_ascii=False).encode()) <= _LONGEST
+    except (TypeError, ValueError):
+        return False
 
 
 def _no_file(call: Call) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message as Headers
 from typing import IO, Any
@@ -51,8 +53,10 @@ class EndpointPlayer:
             raise PlayerFailed(f"dialect {address.dialect} is none of {', '.join(DIALECTS)}")
         if address.key_variable and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise PlayerFailed(f"{address.base}: a key is sent over https only")
-        if address.key_variable and not os.environ.get(address.key_variable):
+        if address.key_variable and not os.environ.get(address.key_variable, "").strip():
             raise PlayerFailed(f"the variable {address.key_variable} is not set; it has to hold the key")
+        if address.key_variable and not _key(address.key_variable).isprintable():
+            raise PlayerFailed(f"the variable {address.key_variable} holds something else than a key")
         self.name = address.model
         self._address, self._dialect = address, DIALECTS[address.dialect]
         self._most_tokens, self._timeout_s, self._tries = most_tokens, timeout_s, tries
@@ -64,7 +68,7 @@ class EndpointPlayer:
         answer = await anyio.to_thread.run_sync(self._post, body)
         try:
             return self._dialect.reply(answer)
-        except (LookupError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise PlayerFailed(f"the endpoint's answer is not of the dialect {self._address.dialect}") from error
 
     async def close(self) -> None:
@@ -85,7 +89,7 @@ class EndpointPlayer:
                 if error.code not in TRY_AGAIN or not left:
                     raise PlayerFailed(f"HTTP {error.code}: {self._scrubbed(error)}") from None
                 time.sleep(_wait_s(error.headers, self._tries - left))
-            except OSError as error:
+            except (OSError, http.client.HTTPException) as error:
                 raise PlayerFailed(f"{self._address.base}: {error}") from None
         raise PlayerFailed(f"{self._address.base} was asked no single time")
 
@@ -103,12 +107,14 @@ class EndpointPlayer:
 
     def _key_headers(self) -> dict[str, str]:
         variable = self._address.key_variable
-        return self._dialect.headers(os.environ[variable]) if variable else {}
+        return self._dialect.headers(_key(variable)) if variable else {}
 
     def _scrubbed(self, error: urllib.error.HTTPError) -> str:
-        text = error.read(4 * ERROR_CHARACTERS).decode(errors="replace")[:ERROR_CHARACTERS]
+        text = ""
+        with suppress(OSError, http.client.HTTPException):
+            text = error.read(4 * ERROR_CHARACTERS).decode(errors="replace")
         variable = self._address.key_variable
-        return text.replace(os.environ[variable], "(key)") if variable else text
+        return (text.replace(_key(variable), "(key)") if variable else text)[:ERROR_CHARACTERS]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -116,6 +122,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Headers, newurl: str
     ) -> None:
         """Follow none: the answer with the redirect becomes an HTTPError."""
+
+
+def _key(variable: str) -> str:
+    """The key, without the line end that a file may have given it."""
+    return os.environ[variable].strip()
 
 
 def _wait_s(headers: Headers, tried: int) -> float:

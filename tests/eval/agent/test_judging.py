@@ -66,7 +66,11 @@ def test_what_counts(answer: str, truth: Truth, counts: bool) -> None:
         ("ANSWER: 1\nNo, wait.\nanswer: 2", "2"),
         ("The answer is 4", None),
         ("", None),
+        ("> ANSWER: no", "no"),
+        ("ANSWER:\nANSWER:", None),
+        ("\n" * 1_000_000 + "!" * 1_000_000 + "\nANSWER: 7", "7"),
     ],
+    ids=lambda value: str(value)[:20],
 )
 def test_the_last_line_that_is_marked_is_the_answer(reply: str, answer: str | None) -> None:
     assert said(reply) == answer

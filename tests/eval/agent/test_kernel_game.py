@@ -20,6 +20,7 @@ from rooflens.eval.agent.players.script import Part, ScriptPlayer, SilentPlayer
 from rooflens.eval.agent.players.turn import Call
 from rooflens.tests.standins.install import install, machine
 from rooflens.tools import profile_command as profiling
+from rooflens.tools.get_run import get_run
 from rooflens.tools.machine.model import Roots
 from rooflens.tools.runner import processes
 
@@ -205,8 +206,10 @@ async def test_a_version_is_profiled_by_the_game_and_explained_by_the_tools(
     store = Store(tmp_path / "store")
     bench = kernels.Bench(task, tmp_path / "versions", LIMITS, repeat=1)
     assert bench.measure(task.slow.read_text(), "slow").right
-    asked = {"command": ["./slow"], "metrics": ["l2.hit_rate_pct"], "name": "v0", "cwd": "/", "wait_s": 60}
+    asked = {"command": ["./slow"], "metrics": ["l2.hit_rate_pct"], "name": "v0", "cwd": "/", "wait_s": 45}
     passed = bench.gate(Call("1", "profile_command", asked))
     done = profiling.profile_command(store, **passed)
+    while done.state in ("queued", "running"):
+        done = get_run(store, done.run_id, wait_s=45)
     assert done.state == "done", done
     assert store.resolve("v0").name == "v0"

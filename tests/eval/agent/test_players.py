@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
         status, headers, answer = self.server.answers.pop(0)
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(answer))}.items():
+        for name, value in {"Content_Length": str(len(answer)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(answer)
@@ -190,8 +190,11 @@ async def test_an_error_that_repeats_the_key_is_told_without_it(endpoint: Endpoi
     "answer",
     [
         b"<html>", b"[]", b"{}", b'{"choices": []}', b'{"content": [1]}', b"[" * 100_000,
+        b'{"choices": [{"message": null}], "content": null}',
         b'{"choices": [{"message": {"tool_calls": [{"id": "1", "function": {"name": "x", "arguments": "[1]"}}]}}]}',
         b'{"choices": [{"message": {"tool_calls": [{"id": "1", "function": {"name": "x", "arguments": "{"}}]}}]}',
+        b'{"choices": [{"message": {"tool_calls": [{"id": "1", "function": {"name": "x", "arguments": "'
+        + b"[" * 100_000 + b'"}}]}}]}',
     ],
 )  # fmt: skip
 async def test_an_answer_of_another_shape_fails_with_words(endpoint: Endpoint, dialect: str, answer: bytes) -> None:
@@ -214,6 +217,27 @@ def test_an_address_that_is_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("PLAYER_KEY", KEY)
     with pytest.raises(PlayerFailed, match=said) as failed:
         EndpointPlayer(address)
+    assert KEY not in str(failed.value)
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_breaks_off_fails_with_words(endpoint: Endpoint) -> None:
+    endpoint.will_say(b'{"choices"', Content_Length="4000")
+    with pytest.raises(PlayerFailed):
+        await player(endpoint).reply(POSITION)
+
+
+@pytest.mark.anyio
+async def test_a_key_with_a_line_end_is_sent_without_and_one_of_two_lines_is_never_shown(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAYER_KEY", f"{KEY}\n")
+    endpoint.will_say(OPENAI_CALL)
+    await player(endpoint).reply(POSITION)
+    assert endpoint.asked[0][1]["authorization"] == f"Bearer {KEY}"
+    monkeypatch.setenv("PLAYER_KEY", f"{KEY}\nX-Other: 1")
+    with pytest.raises(PlayerFailed) as failed:
+        player(endpoint)
     assert KEY not in str(failed.value)
 
 

@@ -94,6 +94,13 @@ async def test_the_server_of_the_questions_neither_writes_nor_runs_programs(tool
     assert refused.failed and "no tool" in refused.text
     wrong = await tools.call(Call("2", "compute_metrics", {"workload": "none such", "nonsense": 1}))
     assert wrong.failed and wrong.text
+    deep: Any = []
+    for _ in range(5_000):
+        deep = [deep]
+    odds = ({"workload": "\ud800"}, {"workload": deep}, {"workload": 10**400}, {"\0": float("nan")})
+    for number, odd in enumerate(odds):
+        answer = await tools.call(Call(f"odd{number}", "compute_metrics", odd))
+        assert answer.failed and answer.text
     file = await tools.call(Call("3", "compute_occupancy", {"code_object": "/etc/passwd"}))
     assert file.failed and "reads no files" in file.text
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -141,3 +143,52 @@ def test_triton_versions_define_the_model_and_a_kernel(task: Task, version: str,
     assert task.reference is not None
     names = {node.name for node in ast.parse(task.reference.read_text()).body if hasattr(node, "name")}
     assert names == {"Model", "get_inputs", "get_init_inputs"}
+
+
+F32, F16 = "*fp32", "*fp16"
+SIGNATURES: dict[tuple[str, str], dict[str, str]] = {
+    ("row_softmax", "softmax"): {"x": F32, "y": F32, "columns": "i32"},
+    ("half_matmul", "multiply"): {"a": F16, "b": F16, "c": F16, "n": "i32"},
+    ("bias_gelu", "add_bias"): {"x": F32, "bias": F32, "y": F32, "count": "i32", "columns": "i32"},
+    ("bias_gelu", "gelu"): {"x": F32, "y": F32, "count": "i32"},
+    ("bias_gelu", "multiply"): {"x": F32, "y": F32, "count": "i32", "scale": "fp32"},
+    ("bias_gelu", "bias_gelu"): {
+        "x": F32, "bias": F32, "y": F32, "count": "i32", "columns": "i32", "scale": "fp32",
+    },
+}  # fmt: skip
+"""Types of the arguments of each Triton kernel; what is not here is known when it is compiled."""
+CONSTANTS = {
+    ("row_softmax", "slow"): {"BLOCK": 128},
+    ("row_softmax", "best"): {"BLOCK": 4096},
+    ("half_matmul", "slow"): {"BLOCK": 16},
+    ("half_matmul", "best"): {"BLOCK": 128, "DEPTH": 64, "GROUP": 8},
+    ("bias_gelu", "slow"): {"BLOCK": 256},
+    ("bias_gelu", "best"): {"BLOCK": 1024},
+}
+
+
+@pytest.mark.parametrize(("task", "version", "path"), versions("triton"), ids=lambda v: str(getattr(v, "name", v)))
+def test_triton_versions_compile_for_hopper_and_the_mi300(
+    task: Task, version: str, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    triton = pytest.importorskip("triton", reason="needs Triton, which no test of the project needs otherwise")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    for name in ("torch", "torch.nn"):  # what is imported in their place goes with this test
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
+    monkeypatch.syspath_prepend(str(HERE / "stand_in_torch"))
+    spec = importlib.util.spec_from_file_location(f"{task.name}_{version}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    constants = CONSTANTS[task.name, version]
+    kernels = [name for name, found in vars(module).items() if isinstance(found, triton.runtime.JITFunction)]
+    assert kernels
+    for name in kernels:
+        signature = SIGNATURES[task.name, name] | dict.fromkeys(constants, "constexpr")
+        for target, code in ((GPUTarget("cuda", 90, 32), "cubin"), (GPUTarget("hip", "gfx942", 64), "hsaco")):
+            source = ASTSource(fn=getattr(module, name), signature=signature, constexprs=constants)
+            assert triton.compile(source, target=target).asm[code]
