@@ -75,8 +75,8 @@ class Bench:
     repeat: int = 20
     _kept: dict[str, Path] = field(default_factory=dict)
 
-    def measure(self, source: str, keep_as: str) -> Measured:
-        """Build and measure a version; one that is right can be profiled as ``./keep_as`` from here on."""
+    def measure(self, source: str, keep_as: str | None = None) -> Measured:
+        """Build and measure a version; one that is right can be profiled as ``./keep_as`` from here on, if named."""
         place = self.folder / f"version_{len(list(self.folder.iterdir()))}"
         place.mkdir()
         (place / f"candidate{self.task.speaks.suffix}").write_text(source, encoding="utf-8", errors="replace")
@@ -85,7 +85,7 @@ class Bench:
         program = self.task.program(place, 1 + secrets.randbelow(1 << 30), self.repeat)
         limits = Limits(self.limits.seconds, self.limits.memory_bytes, self.task.speaks.small_addresses)
         found = workbench.measured(workbench.run(program, place, limits))
-        if found.right:
+        if found.right and keep_as:
             self._kept[f"./{keep_as}"] = place
         return found
 
@@ -132,8 +132,7 @@ async def play(
             problem = f"the slow version cannot be measured here: {slow.problem or 'it is wrong'}"
             transcript.write("failed", problem=problem)
             return Played(task.name, task.language, Cost(), problem=problem)
-        best = await _measured(bench, task.best.read_text(encoding="utf-8"), "best_known") if task.best else Measured()
-        bench._kept.pop("./best_known", None)
+        best = await _measured(bench, task.best.read_text(encoding="utf-8")) if task.best else Measured()
         async with _tools(bench, Path(temporary) / "store", with_tools) as tools:
             rules = f"{RULES}\n{_WITH_TOOLS}\n\n{tools.instructions}" if tools else RULES
             dialogue = Dialogue(player, rules, transcript, tools, CALLS_PER_ROUND * task.rounds)
@@ -211,7 +210,7 @@ def _verdict(found: Measured, done: Sequence[Measured], rounds: int, slow_ns: fl
     )
 
 
-async def _measured(bench: Bench, source: str, keep_as: str) -> Measured:
+async def _measured(bench: Bench, source: str, keep_as: str | None = None) -> Measured:
     return await anyio.to_thread.run_sync(partial(bench.measure, source, keep_as))
 
 

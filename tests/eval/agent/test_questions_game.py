@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from rooflens.analysis.store import Store
 from rooflens.eval.agent.games import asking, recorded, scores
-from rooflens.eval.agent.games.server import Toolbox, serving
+from rooflens.eval.agent.games.server import serving
 from rooflens.eval.agent.players.script import SilentPlayer
 from rooflens.eval.agent.players.turn import Call
 
@@ -30,14 +30,6 @@ def anyio_backend() -> str:
 def tables() -> Iterator[duckdb.DuckDBPyConnection]:
     with recorded.tables() as database:
         yield database
-
-
-@pytest.fixture(scope="module")
-async def tools(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Toolbox]:
-    folder = tmp_path_factory.mktemp("store")
-    asking.load(Store(folder))
-    async with serving(folder) as toolbox:
-        yield toolbox
 
 
 def test_there_are_sixty_questions_over_all_heights_and_each_says_how_its_truth_is_known() -> None:
@@ -78,8 +70,10 @@ def test_an_untold_question_is_asked_like_the_others() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_ideal_player_answers_all_with_at_most_three_calls(tools: Toolbox, tmp_path: Path) -> None:
-    done = await asking.play(asking.ideal(ALL), ALL, tools, tmp_path)
+async def test_the_ideal_player_answers_all_with_at_most_three_calls(tmp_path: Path) -> None:
+    asking.load(Store(tmp_path / "store"))
+    async with serving(tmp_path / "store") as tools:
+        done = await asking.play(asking.ideal(ALL), ALL, tools, tmp_path)
     assert [(a.question.ask, a.given, a.problem) for a in done if not a.right] == []
     assert max(a.cost.calls for a in done) <= 3
     assert not any(a.cost.failed_calls for a in done)
@@ -87,22 +81,23 @@ async def test_the_ideal_player_answers_all_with_at_most_three_calls(tools: Tool
 
 
 @pytest.mark.anyio
-async def test_the_server_of_the_questions_neither_writes_nor_runs_programs(tools: Toolbox) -> None:
-    offered = {offer.name for offer in tools.offers}
-    assert offered.isdisjoint({"profile_command", "import_profile", "run_peak_benchmarks", "cancel_run", "plot"})
-    refused = await tools.call(Call("1", "profile_command", {"command": ["true"]}))
-    assert refused.failed and "no tool" in refused.text
-    wrong = await tools.call(Call("2", "compute_metrics", {"workload": "none such", "nonsense": 1}))
-    assert wrong.failed and wrong.text
-    deep: Any = []
-    for _ in range(5_000):
-        deep = [deep]
-    odds = ({"workload": "\ud800"}, {"workload": deep}, {"workload": 10**400}, {"\0": float("nan")})
-    for number, odd in enumerate(odds):
-        answer = await tools.call(Call(f"odd{number}", "compute_metrics", odd))
-        assert answer.failed and answer.text
-    file = await tools.call(Call("3", "compute_occupancy", {"code_object": "/etc/passwd"}))
-    assert file.failed and "reads no files" in file.text
+async def test_the_server_of_the_questions_neither_writes_nor_runs_programs(tmp_path: Path) -> None:
+    async with serving(tmp_path) as tools:
+        offered = {offer.name for offer in tools.offers}
+        assert offered.isdisjoint({"profile_command", "import_profile", "run_peak_benchmarks", "cancel_run", "plot"})
+        refused = await tools.call(Call("1", "profile_command", {"command": ["true"]}))
+        assert refused.failed and "no tool" in refused.text
+        wrong = await tools.call(Call("2", "compute_metrics", {"workload": "none such", "nonsense": 1}))
+        assert wrong.failed and wrong.text
+        deep: Any = []
+        for _ in range(5_000):
+            deep = [deep]
+        odds = ({"workload": "\ud800"}, {"workload": deep}, {"workload": 10**400}, {"\0": float("nan")})
+        for number, odd in enumerate(odds):
+            answer = await tools.call(Call(f"odd{number}", "compute_metrics", odd))
+            assert answer.failed and answer.text
+        file = await tools.call(Call("3", "compute_occupancy", {"code_object": "/etc/passwd"}))
+        assert file.failed and "reads no files" in file.text
 
 
 @pytest.mark.anyio
