@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,9 +39,7 @@ def objdump() -> Path:
 
 def hot_loop(code: Path, arch: str, kernel: str, payload: str) -> Loop:
     """The backward branch of a kernel whose body holds the payload most often."""
-    text = subprocess.run(
-        [str(objdump()), "-d", f"--mcpu={arch}", str(code)], capture_output=True, text=True, check=True
-    ).stdout
+    text = _disassembled(code.read_bytes(), arch)
     body = re.search(rf"^[0-9a-f]+ <{kernel}>:\n(.*?)(?=^[0-9a-f]+ <|\Z)", text, re.MULTILINE | re.DOTALL)
     assert body, f"there is no kernel {kernel}"
     lines = re.findall(
@@ -56,6 +56,16 @@ def hot_loop(code: Path, arch: str, kernel: str, payload: str) -> Loop:
         if count > best.payload:
             best = Loop(inside, count)
     return best
+
+
+@cache
+def _disassembled(image: bytes, arch: str) -> str:
+    """A code object as text."""
+    with tempfile.NamedTemporaryFile(suffix=".co") as file:
+        file.write(image)
+        file.flush()
+        command = [str(objdump()), "-d", f"--mcpu={arch}", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def complaints(code: Path, arch: str, spec: Spec, kernel: str, *, count: int | None = None) -> list[str]:
