@@ -82,7 +82,7 @@ for n in range(6):
     store.resolve("latest")
 """
     workers = [start(code, str(store.root), f"w{i}") for i in range(4)]
-    assert [w.communicate(timeout=60)[1] for w in workers] == [""] * 4
+    assert [w.communicate(timeout=120)[1] for w in workers] == [""] * 4
     found, broken = store.scan()
     assert len(found) == 24 and not broken and len({m.id for m in found}) == 24
     assert not list((store.root / "tmp").iterdir())
@@ -99,7 +99,7 @@ for n in range(10_000):
         acknowledged.append(worker.stdout.readline().strip())  # it runs; now it may die at any moment
         time.sleep(chance.uniform(0.0, 0.12))
         worker.send_signal(signal.SIGKILL)
-        acknowledged += worker.communicate(timeout=30)[0].split()
+        acknowledged += worker.communicate(timeout=120)[0].split()
     found, broken = store.scan()
     assert not broken
     assert set(acknowledged) - {""} <= {m.id for m in found}
@@ -123,7 +123,7 @@ while True:
         worker.stdout.readline()
         time.sleep(chance.uniform(0.0, 0.8))
         worker.send_signal(signal.SIGKILL)
-        worker.communicate(timeout=30)
+        worker.communicate(timeout=120)
     with store.draft():
         assert len(list((store.root / "tmp").iterdir())) == 1, "what the killed left is gone"
     found, broken = store.scan()
@@ -389,7 +389,7 @@ try:
 except StoreProblem as problem:
     print(problem.text)
 """
-    told, trouble = start(code, str(store.root)).communicate(timeout=60)
+    told, trouble = start(code, str(store.root)).communicate(timeout=120)
     assert "is full" in told or "cannot be written" in told, trouble
     assert store.scan() == ([], []) and not list((store.root / "tmp").iterdir())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -25,7 +26,18 @@ def anyio_backend() -> str:
 async def client(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
     async with Client(app.build(Store(tmp_path_factory.mktemp("eval")))) as connected:
         await evaluate.load_samples(connected)
-        yield connected
+        ask, known = connected.call_tool, dict[str, Any]()
+
+        async def once(name: str, arguments: dict[str, Any]) -> Any:
+            """The same call of another test has the same answer."""
+            key = json.dumps([name, arguments])
+            if key not in known:
+                known[key] = await ask(name, arguments)
+            return known[key]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(connected, "call_tool", once)
+            yield connected
 
 
 def test_there_are_enough_questions_and_each_is_asked_once() -> None:

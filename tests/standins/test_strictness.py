@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> Run:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCPROF")}
         return subprocess.run(
             [str(folder / "bin" / "rocprofv3"), *arguments],
-            cwd=tmp_path, env={**clean, **env}, capture_output=True, text=True, timeout=30, check=False,
+            cwd=tmp_path, env={**clean, **env}, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
 
     return start
@@ -270,7 +270,7 @@ def legacy(tmp_path: Path, program: str, text: str, *arguments: str) -> subproce
     (tmp_path / "in.txt").write_text(text)
     env = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin"}
     line = [program, "-i", "in.txt", *arguments, *TRUE]
-    return subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_rocprof_merges_its_groups_into_one_table(tmp_path: Path) -> None:

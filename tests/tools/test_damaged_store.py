@@ -184,7 +184,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 store, until = Store(sys.argv[1]), time.monotonic() + float(sys.argv[3]) + 2
 gone = 0
-while time.monotonic() < until:
+while time.monotonic() < until or not gone:
     for manifest in store.scan()[0][:-2]:
         shutil.rmtree(store.root / f"workload={manifest.id}", ignore_errors=True)
         gone += 1

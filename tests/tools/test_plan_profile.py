@@ -43,7 +43,7 @@ def test_full_detail_can_be_written_and_started_as_it_stands(store: Store, tmp_p
     assert len(found.commands) == found.application_runs
     done = subprocess.run(
         ["bash", "-euc", f"ROCPROF_X=1; {found.prepare}; echo ${{ROCPROF_X:-gone}}"],
-        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=20,
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     assert done.stdout == "gone\n"
     texts = {name: text for name, _, text in found.files.rows}

@@ -102,7 +102,7 @@ class Node:
         for command in plan.commands:
             done = subprocess.run(
                 command.argv, cwd=place, env={**os.environ, **command.env, **env},
-                capture_output=True, text=True, timeout=60, check=False,
+                capture_output=True, text=True, timeout=120, check=False,
             )  # fmt: skip
             assert done.returncode == 0, (command.shell, done.stderr)
         return place / "rooflens_run"

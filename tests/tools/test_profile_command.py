@@ -121,17 +121,21 @@ def test_runs_before_a_failure_are_a_partial_workload(store: Store, profile: Pro
     assert found.dispatches == 2 and "partial" in found.tags and "2 of 4 runs" in found.warnings[0].text
 
 
-def test_a_call_that_does_not_wait_names_the_run_and_get_run_waits(store: Store, profile: Profile) -> None:
-    begun = profile("import time; time.sleep(0.7)", wait_s=0)
+def test_a_call_that_does_not_wait_names_the_run_and_get_run_waits(
+    store: Store, profile: Profile, tmp_path: Path
+) -> None:
+    leave = tmp_path / "leave"
+    begun = profile(f"import os, time\nwhile not os.path.exists({str(leave)!r}): time.sleep(0.01)", wait_s=0)
     assert begun.state in ("queued", "running") and begun.workload is None
     assert begun.next[0].tool == "get_run" and begun.next[0].arguments["run_id"] == begun.run_id
     assert get_run(store, "latest").state in ("queued", "running")
-    done = get_run(store, begun.run_id, wait_s=20)
-    assert done.state == "done" and done.elapsed_s >= 0.7
+    leave.touch()
+    done = get_run(store, begun.run_id, wait_s=50)
+    assert done.state == "done" and done.elapsed_s >= begun.elapsed_s
 
 
 def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile: Profile) -> None:
-    first = profile("import time; time.sleep(30)", wait_s=0)
+    first = profile("import time; time.sleep(600)", wait_s=0)
     while get_run(store, first.run_id).state == "queued":
         time.sleep(0.02)
     second = profile("pass", wait_s=0.6)
@@ -146,7 +150,7 @@ def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile
 
 
 def test_a_time_limit_is_told_in_words(profile: Profile) -> None:
-    failed = profile("import time; time.sleep(30)", timeout_s=0.5)
+    failed = profile("import time; time.sleep(600)", timeout_s=0.5)
     assert failed.state == "failed" and failed.problem and "longer than 0.5 s" in failed.problem
 
 

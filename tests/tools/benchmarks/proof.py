@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,11 +37,9 @@ def objdump() -> Path:
     pytest.skip("needs llvm-objdump and clang: apt-get install clang-22 lld-22 llvm-22")
 
 
-def _disassembled(code: Path, arch: str, kernel: str) -> list[tuple[str, str, str]]:
+def _lines(code: Path, arch: str, kernel: str) -> list[tuple[str, str, str]]:
     """Instruction, address and offset of the branch target of every line of a kernel."""
-    text = subprocess.run(
-        [str(objdump()), "-d", f"--mcpu={arch}", str(code)], capture_output=True, text=True, check=True
-    ).stdout
+    text = _disassembled(code.read_bytes(), arch)
     body = re.search(rf"^[0-9a-f]+ <{kernel}>:\n(.*?)(?=^[0-9a-f]+ <|\Z)", text, re.MULTILINE | re.DOTALL)
     assert body, f"there is no kernel {kernel}"
     return re.findall(
@@ -49,12 +49,12 @@ def _disassembled(code: Path, arch: str, kernel: str) -> list[tuple[str, str, st
 
 def instructions(code: Path, arch: str, kernel: str) -> list[str]:
     """The instructions of a kernel in their order."""
-    return [instruction for instruction, _, _ in _disassembled(code, arch, kernel)]
+    return [instruction for instruction, _, _ in _lines(code, arch, kernel)]
 
 
 def hot_loop(code: Path, arch: str, kernel: str, payload: str) -> Loop:
     """The backward branch of a kernel whose body holds the payload most often."""
-    lines = _disassembled(code, arch, kernel)
+    lines = _lines(code, arch, kernel)
     start = int(lines[0][1], 16)
     best = Loop((), 0)
     for instruction, address, target in lines:
@@ -66,6 +66,16 @@ def hot_loop(code: Path, arch: str, kernel: str, payload: str) -> Loop:
         if count > best.payload:
             best = Loop(inside, count)
     return best
+
+
+@cache
+def _disassembled(image: bytes, arch: str) -> str:
+    """A code object as text."""
+    with tempfile.NamedTemporaryFile(suffix=".co") as file:
+        file.write(image)
+        file.flush()
+        command = [str(objdump()), "-d", f"--mcpu={arch}", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def complaints(code: Path, arch: str, spec: Spec, kernel: str, *, count: int | None = None) -> list[str]:

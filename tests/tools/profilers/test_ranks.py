@@ -44,7 +44,7 @@ def test_a_file_under_a_fixed_name_gets_the_rank(launcher: str, variable: str, t
     line = lines("perf", str(wrapper), COMMAND, "my run")[launcher]
     start = line.index("sh -c")
     done = subprocess.run(
-        ["/bin/sh", "-c", line[start:]], capture_output=True, text=True, check=True, timeout=20,
+        ["/bin/sh", "-c", line[start:]], capture_output=True, text=True, check=True, timeout=120,
         env={**os.environ, variable: "3"},
     )  # fmt: skip
     seen = json.loads(done.stdout)

@@ -67,7 +67,7 @@ class Kit:
         """Record the program to its end."""
         argv = [str(self.program), str(launches), how]
         env = self.environment(folder, **more)
-        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture(scope="session")

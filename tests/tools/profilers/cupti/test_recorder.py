@@ -89,7 +89,7 @@ def test_without_a_folder_to_write_to_the_program_runs_on(kit, tmp_path, folder)
 def test_a_full_disk_does_not_stop_the_program(kit, tmp_path):
     shell = f"ulimit -f 8; trap '' XFSZ; exec {kit.program} 5000"
     env = kit.environment(tmp_path / "rec")
-    ran = subprocess.run(["bash", "-c", shell], env=env, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(["bash", "-c", shell], env=env, capture_output=True, text=True, timeout=120, check=False)
     assert (ran.returncode, ran.stdout) == (0, "launched 5003\n")
     assert files(tmp_path / "rec")[0].stat().st_size <= 8192
 
@@ -104,7 +104,7 @@ def test_files_are_the_users_own_and_no_link_is_followed(kit, tmp_path):
 def test_each_process_of_a_program_writes_a_file_of_its_own(bench, kit, tmp_path):
     env = kit.environment(tmp_path / "rec")
     script = f"for r in 1 0; do RANK=$r CUDA_VISIBLE_DEVICES=$r {kit.program} $((3 + r)); done"
-    subprocess.run(["bash", "-c", script], env=env, check=True, capture_output=True, timeout=60)
+    subprocess.run(["bash", "-c", script], env=env, check=True, capture_output=True, timeout=120)
     assert len(files(tmp_path / "rec")) == 2
     done = bench.load(tmp_path / "rec")
     # The ranks ran in the order 1, 0; each calls its GPU 0, but they are two.

@@ -21,7 +21,7 @@ REQUEST = Request(command=("./app", "-e", "x"), passes=(("cycles", "branch-misse
 def run(step: Step, out: Path) -> subprocess.CompletedProcess[str]:
     (out / step.name).mkdir()
     env = {k: v for k, v in os.environ.items() if not k.startswith(step.unset)} | step.env
-    return subprocess.run(step.argv, capture_output=True, text=True, env=env, check=False, timeout=30)
+    return subprocess.run(step.argv, capture_output=True, text=True, env=env, check=False, timeout=120)
 
 
 @pytest.fixture

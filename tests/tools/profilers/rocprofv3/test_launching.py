@@ -37,7 +37,7 @@ def collect(tmp_path: Path) -> Collect:
         out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
         line = [str(programs / "rocprofv3"), *options, "-d", str(out), "--", "/bin/true"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCPROF")}
-        subprocess.run(line, check=True, timeout=30, env={**clean, **env}, capture_output=True)
+        subprocess.run(line, check=True, timeout=120, env={**clean, **env}, capture_output=True)
         return out
 
     return start
@@ -174,7 +174,7 @@ def test_a_program_may_fork_and_every_process_has_its_ranges(bench, tmp_path):
     launch = '{"kernel": "copy", "within": ["step"]}'
     line = [str(programs / "rocprofv3"), "--kernel-trace", "--marker-trace", "-d", str(tmp_path / "out"), "--"]
     app = [sys.executable, application.__file__, "--fork", "--launch", launch, "--launch", launch]
-    subprocess.run([*line, *app], check=True, timeout=30, capture_output=True)
+    subprocess.run([*line, *app], check=True, timeout=120, capture_output=True)
     done = bench.load(tmp_path / "out")
     assert len(bench.rows(done, "ranges")) == 2
     assert sorted(bench.column(done, "dispatches", "range_id")) == [1, 1, 2, 2]
