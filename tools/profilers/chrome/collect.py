@@ -34,8 +34,8 @@ _BATCH = 20_000
 _BLOCK = 1 << 20
 _LARGEST = 1 << 62
 _LANES, _LABEL = 100_000, 200
-_KEPT = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion", "otherData")
-_KEPT_BYTES = 4_000_000
+_KEPT = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
+_DEVICES = 256
 
 
 @cache
@@ -92,7 +92,7 @@ class _Reading:
                             if not count % _BATCH:
                                 self._flush()
                                 progress.report(f"read {count:,} events of {file.name}")
-                    elif len(path) == 1 and path[0] in _KEPT and len(str(self.facts)) < _KEPT_BYTES:
+                    elif len(path) == 1 and path[0] in _KEPT:
                         self._fact(path[0], value)
                 while text.read(_BLOCK):  # to the end, which tells whether a packed file is whole
                     pass
@@ -104,9 +104,13 @@ class _Reading:
         self.to.facts.append(self.facts)
 
     def _fact(self, name: str, value: Any) -> None:
-        if isinstance(value, dict) and name == "deviceProperties":
-            self.facts.setdefault(name, []).append(value)
-        else:
+        if name == "deviceProperties" and isinstance(value, dict):
+            known = self.facts.setdefault(name, [])
+            if len(known) < _DEVICES:
+                known.append(value)
+        elif name == "distributedInfo" and isinstance(value, dict):
+            self.facts[name] = {"rank": value.get("rank")}
+        elif type(value) is int:
             self.facts[name] = value
 
     def _flush(self) -> None:

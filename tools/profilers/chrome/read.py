@@ -154,7 +154,13 @@ class _Written:
         call = is_call("n.text")
         words = " ".join(f"WHEN {number} THEN {sql_literal(role)}" for number, role in enumerate(ROLES) if number)
         unknown = f"CASE WHEN {call} THEN 'call' ELSE {sql_literal(_UNSTATED)} END"
-        role = f"CASE coalesce(nullif(e.role, 0), l.role, 0) {words} ELSE {unknown} END"
+        # Under the name of a device there are copies and fills among the kernels.
+        drawn = f"e.role = 0 AND l.role = {ROLES.index('kernel')}"
+        role = (
+            f"CASE WHEN {drawn} AND {direction_of('n.text')} != 'other' THEN 'copy' "
+            f"WHEN {drawn} AND starts_with(lower(n.text), 'memset') THEN 'fill' "
+            f"ELSE CASE coalesce(nullif(e.role, 0), l.role, 0) {words} ELSE {unknown} END END"
+        )
         return (
             f"SELECT e.* REPLACE (start_ns + shift AS start_ns, end_ns + shift AS end_ns), {role} AS what, n.text, "
             f"rank, l.device FROM {self.spooled} e JOIN {self.names} n ON n.number = e.name "
@@ -163,7 +169,6 @@ class _Written:
 
     def _launches(self, path: Path) -> Merged:
         """Write the kernels as launches, in the order of their start; only a pass where there are none."""
-        # An event under the name of a device that is known to be a copy or a fill is none.
         count = write_table(
             self.con,
             "SELECT row_number() OVER (ORDER BY start_ns, end_ns, name) - 1 AS row, * REPLACE "

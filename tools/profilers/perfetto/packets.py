@@ -27,6 +27,7 @@ SAMPLE = [("track", "BIGINT"), ("time_ns", "BIGINT"), ("value", "DOUBLE")]
 _BATCH = 20_000
 _LARGEST = 1 << 62
 _TRACKS, _INTERNED, _SEQUENCES = 1_000_000, 1_000_000, 100_000
+_INTERNED_TEXT = 64 << 20
 _UNPACKED = 64 << 20
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _CLEARED = 1
@@ -86,7 +87,7 @@ class Packets:
         """Builtin clock -> what is to be added for the trace's own."""
         self._held: list[tuple[Any, ...]] = []
         self._values: list[tuple[Any, ...]] = []
-        self._interned = 0
+        self._interned = self._interned_text = 0
 
     def read(self, file: Path) -> None:
         """Spool the events of a file; BadInput where it is cut or no such trace."""
@@ -153,6 +154,9 @@ class Packets:
                 key = entry.get(1)
                 if isinstance(key, int):
                     known[key] = text(entry.get(2, b""))
+                    self._interned_text += len(known[key])
+                    if self._interned_text > _INTERNED_TEXT:
+                        raise WireError("it names longer texts than any trace")
 
     def _snapshot(self, sequence: _Sequence, data: bytes) -> None:
         """What several clocks showed at the same time."""

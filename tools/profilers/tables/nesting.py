@@ -23,8 +23,8 @@ _PATH_LIMIT = 4000
 """Characters of a path."""
 _LEVELS = 256
 """Open ranges that are looked through for one that holds another."""
-_PATHS_KNOWN = 200_000
-"""Paths that are remembered: a program has some thousands, a hostile file one for every range."""
+_PATHS_KNOWN, _PATHS_WEIGHT = 200_000, 32 << 20
+"""Paths that are remembered, and their characters: a program has some thousands, a hostile file one a range."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ class _Sweep:
     _known: dict[tuple[int, str], tuple[int, str]] = field(default_factory=dict)
     """Path around it, and name -> number of the path, and the path."""
     _count: int = 0
+    _weight: int = 0
 
     def place(self, number: int, pid: int, thread: int, start: int, end: int, name: str) -> tuple[int, int, int]:
         """The range, the number of its path, and how many are around it."""
@@ -136,10 +137,12 @@ class _Sweep:
             return around.path_id, around.path
         key = (around.path_id if around else 0, name)
         if (known := self._known.get(key)) is None:
-            if len(self._known) >= _PATHS_KNOWN:
+            if len(self._known) >= _PATHS_KNOWN or self._weight >= _PATHS_WEIGHT:
                 self._known.clear()
+                self._weight = 0
             self._count += 1
             text = f"{around.path}/{name}"[:_PATH_LIMIT] if around else name[:_PATH_LIMIT]
             known = self._known[key] = (self._count, text)
+            self._weight += len(text) + len(name)
             self.paths.append(known)
         return known

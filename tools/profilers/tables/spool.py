@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _SPOOLED = 8_000_000
 _TEXT_PER_CELL = 8
-_TEXTS_KNOWN, _TEXTS_HELD, _TEXT = 100_000, 1000, 8000
-"""Texts that are remembered, and that wait to be spooled; characters that are kept of one."""
+_TEXTS_KNOWN, _TEXTS_WEIGHT, _TEXTS_HELD, _TEXT = 100_000, 32 << 20, 1000, 8000
+"""Texts that are remembered, and their characters; texts that wait to be spooled; characters that are kept of one."""
 
 
 class Spool:
@@ -90,7 +90,7 @@ class Texts:
         self.spool = Spool(con, stem, [("number", "BIGINT"), ("text", "VARCHAR")])
         self._known: dict[Any, int] = {}
         self._new: list[tuple[int, str]] = []
-        self._count = 0
+        self._count = self._weight = 0
 
     def number(self, value: Any) -> int:
         """The number of a text; of anything else that of the empty text."""
@@ -98,9 +98,11 @@ class Texts:
             value = ""
         if (found := self._known.get(value)) is not None:
             return found
-        if len(self._known) >= _TEXTS_KNOWN:
+        if len(self._known) >= _TEXTS_KNOWN or self._weight >= _TEXTS_WEIGHT:
             self._known.clear()
+            self._weight = 0
         self._count += 1
+        self._weight += min(len(value), _TEXT)
         self._known[value[:_TEXT]] = self._count
         self._new.append((self._count, value[:_TEXT].encode("utf-8", "replace").decode()))
         if len(self._new) >= _TEXTS_HELD:
