@@ -113,7 +113,8 @@ def chrome(path: Path) -> Made:
             )
             on = {"device_id": args["device"], "stream": args["stream"]} if cat != "overhead" else {}
             made.add(_KINDS[cat], e["name"], start, end, **on, pid=process, correlation=args.get("correlation"),
-                     bytes=args.get("bytes"), direction=direction, pinned=pinned, category=_CATEGORIES.get(cat))  # fmt: skip
+                     bytes=args.get("bytes"), direction=direction, pinned=pinned,
+                     category=_CATEGORIES.get(cat))  # fmt: skip
         elif cat in ("cuda_runtime", "cuda_driver"):
             kind = "sync" if _SYNC.search(e["name"]) else "alloc" if _ALLOC.search(e["name"]) else "api"
             made.add(kind, e["name"], start, end, pid=e["pid"], thread=e["tid"], correlation=args["correlation"],

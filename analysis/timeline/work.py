@@ -84,27 +84,30 @@ class Imbalance:
     most: int
 
 
-def kernels(trace: Trace, windows: Sequence[Window], limit: int) -> tuple[list[KernelRow], int]:
-    """The kernels with most time in the windows, and how many different ones there are."""
-    source, time = _clipped(trace, windows)
-    rows = trace.rows(
-        f"SELECT name, count(*), sum({time}) AS ns, 100 * sum({time}) / nullif(sum(sum({time})) OVER (), 0), "
-        f"name IN (FROM tl_communicating), count(*) OVER () FROM {source} WHERE kind = 'kernel' "
-        f"GROUP BY name ORDER BY ns DESC, name LIMIT {limit}"
-    )
-    found = [KernelRow(str(name), n, int(ns), ns / n, share or 0.0, talks) for name, n, ns, share, talks, _ in rows]
-    return found, rows[0][5] if rows else 0
+def ran(trace: Trace, windows: Sequence[Window], limit: int) -> tuple[list[KernelRow], int, list[CopyRow]]:
+    """The kernels with most time in the windows, how many different ones there are, and copies by direction and memory.
 
-
-def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
-    """Copies by direction and by what their host side is; one that reaches out of a window counts with its part."""
+    What reaches out of a window counts with its part.
+    """
     source, time = _clipped(trace, windows)
-    rows = trace.rows(
-        f"SELECT coalesce(direction, 'other') AS d, pinned, count(*), sum({time}) AS ns, "
-        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) FROM {source} WHERE kind = 'copy' "
-        "GROUP BY d, pinned ORDER BY ns DESC, d"
+    trace.workload.cursor.execute(
+        "CREATE OR REPLACE TEMP TABLE tl_ran AS SELECT CASE kind WHEN 'kernel' THEN name END AS name, "
+        "CASE kind WHEN 'copy' THEN coalesce(direction, 'other') END AS direction, "
+        f"CASE kind WHEN 'copy' THEN pinned END AS pinned, count(*) AS n, sum({time}) AS ns, "
+        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) AS bytes "
+        f"FROM {source} WHERE kind IN ('kernel', 'copy') GROUP BY ALL"
     )
-    return [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in rows]
+    rows = trace.rows(
+        "SELECT coalesce(name, ''), n, ns, 100 * ns / nullif(sum(ns) OVER (), 0), "
+        "coalesce(name, '') IN (FROM tl_communicating), count(*) OVER () FROM tl_ran WHERE direction IS NULL "
+        f"ORDER BY ns DESC, name LIMIT {limit}"
+    )
+    kernels = [KernelRow(str(name), n, int(ns), ns / n, share or 0.0, talks) for name, n, ns, share, talks, _ in rows]
+    moved = trace.rows(
+        "SELECT direction, pinned, n, ns, bytes FROM tl_ran WHERE direction IS NOT NULL ORDER BY ns DESC, direction"
+    )
+    copies = [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in moved]
+    return kernels, rows[0][5] if rows else 0, copies
 
 
 def _clipped(trace: Trace, windows: Sequence[Window]) -> tuple[str, str]:
