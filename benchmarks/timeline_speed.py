@@ -44,9 +44,7 @@ def main() -> int:
             found = compute_timeline(store, "made")
             took, used = time.perf_counter() - began, time.process_time() - cpu
             load = os.getloadavg()[0]
-            print(
-                f"{turn} call, {events:,} events: {took:.1f} s ({used:.1f} s of CPU time; load of the machine {load:.1f})"
-            )
+            print(f"{turn} call, {events:,} events: {took:.1f} s ({used:.1f} s of CPU time), load {load:.1f}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"verdict {found.verdict.height}; most memory with the making of the timeline {memory:,.0f} MiB")
     return 0
