@@ -81,7 +81,7 @@ def judge(
         if share[name] < limits.told_pct and name != first:
             continue
         findings.append(_finding(name, share[name], noise, evidence.get(name, [])))
-    if unknown > weight[first]:
+    if unknown > weight[first] or not weight[first]:
         return Verdict("unknown", 0.0, None, None), findings
     gap = weight[first] / weight[second] if weight[second] else _CLEAR
     confidence = min(1.0, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100)

@@ -12,7 +12,12 @@ from .rules import rules
 from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from .trace import Ints
+
+    Floats = NDArray[np.float64]
 
 _NAMES = 40
 """Names of ranges that are looked at, and instances of each."""
@@ -133,14 +138,14 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Figu
     ns = within.ns(work.s, work.e)
     kernel = np.isin(work.cls, (COMPUTE, COMMUNICATION)) & (ns > 0)
     brief = kernel & (work.e - work.s < rules().limits.short_kernel_ns)
-    n, time = int(kernel.sum()), int(ns[kernel].sum())
+    n, time = int(kernel.sum()), int(ns[kernel].sum(dtype=np.float64))
     mean = time / n if n else None
     made = [
         Figure("kernels", n, "launches"),
         _figure("kernels_per_s", n / wall * 1e9 if wall else None, "1/s"),
         _figure("mean_kernel_us", mean and mean / 1e3, "us"),
         _figure("kernels_below_10us_pct", 100 * int(brief.sum()) / n if n else None, "%"),
-        _figure("time_in_kernels_below_10us_pct", 100 * int(ns[brief].sum()) / time if time else None, "%"),
+        _figure("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
         _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
     ]
     return [*made, *_launching(trace, within, mean)]
@@ -208,13 +213,13 @@ def _asked_within(trace: Trace, names: Sequence[str], low: int, high: int) -> di
         f"SELECT name, coalesce(pid, {NONE}), list(start_ns), list(end_ns) FROM (FROM {trace.ranges} WHERE name IN "
         f"({listed}) AND start_ns >= {low} AND start_ns < {high} LIMIT {_INSTANCES}) GROUP BY ALL"
     )
-    sums: dict[int, tuple[Ints, Ints]] = {}
+    sums: dict[int, tuple[Ints, Floats]] = {}
     work, found = trace.work, {}
     for name, pid, starts, ends in rows:
         if pid not in sums:
             mine = np.flatnonzero((work.pid == pid) & (work.a0 != NONE))
             mine = mine[np.argsort(work.a0[mine], kind="stable")]
-            sums[pid] = work.a0[mine], np.concatenate([[0], np.cumsum((work.e - work.s)[mine])])
+            sums[pid] = work.a0[mine], np.concatenate([[0], np.cumsum((work.e - work.s)[mine], dtype=np.float64)])
         asked, done = sums[pid]
         first, last = np.searchsorted(asked, starts, side="left"), np.searchsorted(asked, ends, side="right")
         found[name, pid] = int((done[last] - done[first]).sum())
