@@ -28,7 +28,7 @@ class Made:
     ranges: list[dict[str, Any]] = field(default_factory=list)
     correlation: int = 0
 
-    def add(self, kind: str, name: str, start: int, end: int, **columns: Any) -> None:
+    def add(self, kind: str, name: str | None, start: int, end: int, **columns: Any) -> None:
         """One event."""
         self.events.append({"kind": kind, "name": name, "start_ns": start, "end_ns": end, "pid": 1} | columns)
 
@@ -52,7 +52,7 @@ class Made:
         self.add("copy", f"copy {direction}", *run, **{"device_id": 0, "stream": 8, "correlation": number,
                  "direction": direction, "bytes": 1 << 20} | columns)  # fmt: skip
 
-    def range(self, name: str, start: int, end: int, depth: int = 0, **columns: Any) -> None:
+    def range(self, name: str, start: int, end: int, depth: int | None = 0, **columns: Any) -> None:
         """A range of the program."""
         self.ranges.append(
             {"name": name, "path": name, "start_ns": start, "end_ns": end, "depth": depth, "thread": 1, "pid": 1,

@@ -93,9 +93,7 @@ def _result(found: Timeline) -> TimelineResult:
         steps=_steps(found),
         step_ms=_ms(sorted(durations)[len(durations) // 2]) if durations else None,
         verdict=_judged(found.verdict),
-        findings=[
-            replace(f, share_pct=round(f.share_pct, 2), speedup_bound=_three(f.speedup_bound)) for f in found.findings
-        ],
+        findings=[_told(f, first=f is found.findings[0]) for f in found.findings],
         split=_split(found.whole, total),
         idle=_idle(found),
         copies=_copies(found),
@@ -118,6 +116,12 @@ def _result(found: Timeline) -> TimelineResult:
 def _judged(verdict: Verdict) -> Verdict:
     share = None if verdict.share_pct is None else round(verdict.share_pct, 2)
     return replace(verdict, share_pct=share, speedup_bound=_three(verdict.speedup_bound))
+
+
+def _told(finding: Finding, first: bool) -> Finding:
+    """A finding with as many digits as an answer needs; of those behind the verdict the main evidence and action."""
+    told = replace(finding, share_pct=round(finding.share_pct, 2), speedup_bound=_three(finding.speedup_bound))
+    return told if first else replace(told, evidence=told.evidence[:2], advice=told.advice[:1], falsify=None)
 
 
 def _split(whole: Busy, within: Busy) -> Table:

@@ -99,7 +99,10 @@ def _subtitle(found: Timeline) -> str:
     if verdict.height == "unknown" or verdict.share_pct is None:
         return "What takes the time is not known: the profile holds no host calls"
     bound = "" if verdict.speedup_bound is None else f", at most x {verdict.speedup_bound:.3g} without it"
-    return f"Verdict: {verdict.height}, {verdict.share_pct:.1f} % of the wall time{bound}"
+    whose = "the wall time"
+    if verdict.height == "communication" and len(found.trace.lanes) > 1:
+        whose = "the time of the device that waits most"
+    return f"Verdict: {verdict.height}, {verdict.share_pct:.1f} % of {whose}{bound}"
 
 
 def _shares(found: Timeline) -> list[tuple[str, float]]:
@@ -162,7 +165,7 @@ def _devices(found: Timeline, window: Window) -> list[Strip]:
     made = []
     trace, gaps = found.trace, found.all_gaps
     for lane in trace.lanes[:_DEVICES]:
-        name = lane_name(lane.rank, lane.device)
+        name = lane_name(None, lane.device) if lane.rank is None else f"r{lane.rank} GPU {lane.device or 0}"
         kernels = _union(found, lane, "kernels", KERNELS, window)
         computing = _union(found, lane, "computing", COMPUTING, window) if trace.communicates else kernels
         columns = {"computing": computing}

@@ -128,6 +128,6 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
             computing=union(own, "computing", COMPUTING) if trace.communicates else kernels,
             communication=union(own, "communication", (COMMUNICATION,)),
             copies=union(own, "copies", (COPY,)),
-            summed=int(within.ns(work.s[own], work.e[own]).sum()),
+            summed=int(within.ns(work.s[own], work.e[own]).sum(dtype=np.float64)),
         )
     return found

@@ -105,15 +105,17 @@ def find(trace: Trace, within: Within) -> Gaps:
     """All idle time within the windows, by cause."""
     import numpy as np
 
-    sums, count, most = (np.zeros(len(CAUSES), dtype=np.int64) for _ in range(3))
+    # Gaps of a lane are disjoint: their sum fits into 64 bits, that of many lanes need not.
+    sums = [0] * len(CAUSES)
+    count, most = (np.zeros(len(CAUSES), dtype=np.int64) for _ in range(2))
     found = []
     for bare in _bare(trace, within):
         ns, main, parts = _shared(trace, bare, within)
         count += np.bincount(main, minlength=len(CAUSES))
-        sums += parts.sum(axis=1)
+        sums = [so_far + int(ns) for so_far, ns in zip(sums, parts.sum(axis=1), strict=True)]
         np.maximum.at(most, main, ns)
         found.append((bare.lane, bare.g0, bare.g1, ns, main, bare.pid))
-    causes = [Idle(c, int(sums[i]), int(count[i]), int(most[i])) for i, c in enumerate(CAUSES) if sums[i]]
+    causes = [Idle(c, sums[i], int(count[i]), int(most[i])) for i, c in enumerate(CAUSES) if sums[i]]
     lane, start, end, ns, main, pid = (np.concatenate(column) for column in zip(*found, strict=True))
     # A gap is told as far as it lies in the window; several windows leave it whole.
     if len(within.windows) == 1:

@@ -236,9 +236,10 @@ def _work(workload: Workload, events: str, communicates: bool) -> tuple[list[Lan
     )
     on_device = "kind IN ('kernel', 'copy', 'fill')"
     known = workload.rows(
-        f"SELECT {number} AS lane, any_value(device_id), any_value(rank), any_value(pid), count(DISTINCT stream), "
-        "count(*) "
-        f"FROM {events} WHERE {on_device} GROUP BY lane ORDER BY lane LIMIT {_MOST_LANES + 1}"
+        "SELECT lane, any_value(device), any_value(rank), any_value(pid), count(stream), sum(n)::BIGINT FROM ("
+        f"SELECT {number} AS lane, any_value(device_id) AS device, any_value(rank) AS rank, any_value(pid) AS pid, "
+        f"stream, count(*) AS n FROM {events} WHERE {on_device} GROUP BY lane, stream) "
+        f"GROUP BY lane ORDER BY lane LIMIT {_MOST_LANES + 1}"
     )
     if len(known) > _MOST_LANES:
         raise BadInput(f"The timeline of {workload.name!r} names more than {_MOST_LANES} devices", fix="Trace fewer")

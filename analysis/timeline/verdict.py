@@ -76,21 +76,26 @@ def judge(
     wall = max(sum(b.wall for b in busy.values()), 1)
     noise = sum(100 * i.ns / wall for i in idle if i.cause in ("queued", "profiler"))
     unknown = sum(100 * i.ns / wall for i in idle if i.cause == "unknown")
+    # Were no device to wait for another, all would end together, after the mean of what they do otherwise.
+    most = max((100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0)
+    mean = 100 * sum(b.exposed_communication for b in busy.values()) / wall
+    gone = share | {"communication": share["communication"] - most + mean}
     findings = []
     for name in sorted(HEIGHTS, key=lambda name: (name != first, -weight[name])):
         if share[name] < limits.told_pct and name != first:
             continue
-        findings.append(_finding(name, share[name], noise, evidence.get(name, [])))
-    if unknown > weight[first]:
+        spare = noise if name in ("launch", "host", "synchronisation", "allocation") else 0.0
+        findings.append(_finding(name, share[name], gone[name] + spare, evidence.get(name, [])))
+    if unknown > weight[first] or not weight[first]:
         return Verdict("unknown", 0.0, None, None), findings
     gap = weight[first] / weight[second] if weight[second] else _CLEAR
     confidence = min(1.0, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100)
     return Verdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
 
 
-def _finding(name: HeightName, share: float, noise: float, evidence: list[str]) -> Finding:
+def _finding(name: HeightName, share: float, gone: float, evidence: list[str]) -> Finding:
+    """What to say of a height; ``gone`` is the share of the wall time in % that could be saved at most."""
     said = rules().heights[name]
     # How much faster kernels can become is not the timeline's to say.
-    left = 100 - share - (noise if name in ("launch", "host", "synchronisation", "allocation") else 0)
-    bound = None if name == "gpu" or left <= 0 else 100 / left
+    bound = None if name == "gpu" or gone >= 100 else 100 / (100 - gone)
     return Finding(name, share, said.claim.format(share=share), bound, evidence, said.advice, said.falsify)

@@ -12,7 +12,12 @@ from .rules import rules
 from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from .trace import Ints
+
+    Floats = NDArray[np.float64]
 
 _NAMES = 40
 """Names of ranges that are looked at, and instances of each."""
@@ -84,27 +89,30 @@ class Imbalance:
     most: int
 
 
-def kernels(trace: Trace, windows: Sequence[Window], limit: int) -> tuple[list[KernelRow], int]:
-    """The kernels with most time in the windows, and how many different ones there are."""
-    source, time = _clipped(trace, windows)
-    rows = trace.rows(
-        f"SELECT name, count(*), sum({time}) AS ns, 100 * sum({time}) / nullif(sum(sum({time})) OVER (), 0), "
-        f"name IN (FROM tl_communicating), count(*) OVER () FROM {source} WHERE kind = 'kernel' "
-        f"GROUP BY name ORDER BY ns DESC, name LIMIT {limit}"
-    )
-    found = [KernelRow(str(name), n, int(ns), ns / n, share or 0.0, talks) for name, n, ns, share, talks, _ in rows]
-    return found, rows[0][5] if rows else 0
+def ran(trace: Trace, windows: Sequence[Window], limit: int) -> tuple[list[KernelRow], int, list[CopyRow]]:
+    """The kernels with most time in the windows, how many different ones there are, and copies by direction and memory.
 
-
-def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
-    """Copies by direction and by what their host side is; one that reaches out of a window counts with its part."""
+    What reaches out of a window counts with its part.
+    """
     source, time = _clipped(trace, windows)
-    rows = trace.rows(
-        f"SELECT coalesce(direction, 'other') AS d, pinned, count(*), sum({time}) AS ns, "
-        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) FROM {source} WHERE kind = 'copy' "
-        "GROUP BY d, pinned ORDER BY ns DESC, d"
+    trace.workload.cursor.execute(
+        "CREATE OR REPLACE TEMP TABLE tl_ran AS SELECT CASE kind WHEN 'kernel' THEN name END AS name, "
+        "CASE kind WHEN 'copy' THEN coalesce(direction, 'other') END AS direction, "
+        f"CASE kind WHEN 'copy' THEN pinned END AS pinned, count(*) AS n, sum({time}) AS ns, "
+        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) AS bytes "
+        f"FROM {source} WHERE kind IN ('kernel', 'copy') GROUP BY ALL"
     )
-    return [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in rows]
+    rows = trace.rows(
+        "SELECT coalesce(name, ''), n, ns, 100 * ns / nullif(sum(ns) OVER (), 0), "
+        "coalesce(name, '') IN (FROM tl_communicating), count(*) OVER () FROM tl_ran WHERE direction IS NULL "
+        f"ORDER BY ns DESC, name LIMIT {limit}"
+    )
+    kernels = [KernelRow(str(name), n, int(ns), ns / n, share or 0.0, talks) for name, n, ns, share, talks, _ in rows]
+    moved = trace.rows(
+        "SELECT direction, pinned, n, ns, bytes FROM tl_ran WHERE direction IS NOT NULL ORDER BY ns DESC, direction"
+    )
+    copies = [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in moved]
+    return kernels, rows[0][5] if rows else 0, copies
 
 
 def _clipped(trace: Trace, windows: Sequence[Window]) -> tuple[str, str]:
@@ -130,14 +138,14 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Figu
     ns = within.ns(work.s, work.e)
     kernel = np.isin(work.cls, (COMPUTE, COMMUNICATION)) & (ns > 0)
     brief = kernel & (work.e - work.s < rules().limits.short_kernel_ns)
-    n, time = int(kernel.sum()), int(ns[kernel].sum())
+    n, time = int(kernel.sum()), int(ns[kernel].sum(dtype=np.float64))
     mean = time / n if n else None
     made = [
         Figure("kernels", n, "launches"),
         _figure("kernels_per_s", n / wall * 1e9 if wall else None, "1/s"),
         _figure("mean_kernel_us", mean and mean / 1e3, "us"),
         _figure("kernels_below_10us_pct", 100 * int(brief.sum()) / n if n else None, "%"),
-        _figure("time_in_kernels_below_10us_pct", 100 * int(ns[brief].sum()) / time if time else None, "%"),
+        _figure("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
         _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
     ]
     return [*made, *_launching(trace, within, mean)]
@@ -205,13 +213,13 @@ def _asked_within(trace: Trace, names: Sequence[str], low: int, high: int) -> di
         f"SELECT name, coalesce(pid, {NONE}), list(start_ns), list(end_ns) FROM (FROM {trace.ranges} WHERE name IN "
         f"({listed}) AND start_ns >= {low} AND start_ns < {high} LIMIT {_INSTANCES}) GROUP BY ALL"
     )
-    sums: dict[int, tuple[Ints, Ints]] = {}
+    sums: dict[int, tuple[Ints, Floats]] = {}
     work, found = trace.work, {}
     for name, pid, starts, ends in rows:
         if pid not in sums:
             mine = np.flatnonzero((work.pid == pid) & (work.a0 != NONE))
             mine = mine[np.argsort(work.a0[mine], kind="stable")]
-            sums[pid] = work.a0[mine], np.concatenate([[0], np.cumsum((work.e - work.s)[mine])])
+            sums[pid] = work.a0[mine], np.concatenate([[0], np.cumsum((work.e - work.s)[mine], dtype=np.float64)])
         asked, done = sums[pid]
         first, last = np.searchsorted(asked, starts, side="left"), np.searchsorted(asked, ends, side="right")
         found[name, pid] = int((done[last] - done[first]).sum())

@@ -171,6 +171,13 @@ def test_imbalance_names_the_rank_that_waits(tmp_path: Path) -> None:
     assert any("rank 1, GPU 0 computes 80 % less than rank 0, GPU 0" in e for e in found.findings[0].evidence)
 
 
+def test_the_bound_of_communication_is_that_of_even_ranks(tmp_path: Path) -> None:
+    """10 and 2 ms of computing in steps of 10.5: evened out, each would take 6."""
+    found = told(tmp_path, unbalanced())
+    assert found.verdict.share_pct == pytest.approx(80.8, abs=0.5)
+    assert found.verdict.speedup_bound == pytest.approx(10.51 / 6.0, rel=0.01)
+
+
 def test_a_wait_for_another_stream_is_told_apart_from_the_gap_between_queued_kernels(tmp_path: Path) -> None:
     made = Made()
     for i in range(50):
