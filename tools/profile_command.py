@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from ..analysis.experiments import Entry, record
+from ..analysis.manifest import Binary
 from ..analysis.notes import Note
 from ..analysis.planning.plan import PassPlan, plan
 from ..analysis.problems import BadArgument, Problem
@@ -49,6 +50,7 @@ from .profilers.request import Request
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import noted, plain_text
 from .runner import start as launch
+from .runner.binary import identified
 from .runner.job import CallStep, Job, Step
 from .runner.program import checked, inherited, redacted, secrets
 from .runner.state import OUT, ProfileRun, read_record, read_state
@@ -126,6 +128,7 @@ def profile_command(
         out=f"{OUT}/{re.sub(r'[^A-Za-z0-9_.+-]', '_', title)[:80].lstrip('.') or 'profile'}",
         timeout_s=timeout_s,
         command=redacted(plain_text(shlex.join(command), _COMMAND), hidden),
+        binary=_binary(command, folder, {**environment, **given}, hidden),
         cwd=redacted(folder, hidden),
         variables=sorted(given),
         profiler=choice.profiler.name,
@@ -160,6 +163,11 @@ def profile_command(
         launch.discard(store, run_id)
         raise
     return run_result(store, run_folder, wait_s)
+
+
+def _binary(command: list[str], folder: str, environment: Mapping[str, str], hidden: Sequence[str]) -> Binary | None:
+    found = identified(command, folder, environment.get("PATH", os.defpath))
+    return found.model_copy(update={"path": redacted(plain_text(found.path, _COMMAND), hidden)}) if found else None
 
 
 @dataclass(frozen=True)
@@ -314,13 +322,15 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         manifest.arch = manifest.arch or run.target
         manifest.device_uuid = run.device_uuid
         manifest.command, manifest.host = run.command, manifest.host or run.host
+        manifest.binary = run.binary
         asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]
         planned = state.remarks if merged.sampled or state.cut else []
         merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
 
     manifest, merged = imported(store, folder / run.out, "auto", amend)
     if run.hypothesis or run.change:
-        record(store, Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change))
+        about = Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
+        record(store, about.model_copy(update={"binary": run.binary}))
     return _summary(manifest, merged)
 
 
