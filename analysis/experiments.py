@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import pydantic
 
 from .comparison.matching import base_name
-from .manifest import read_small
+from .manifest import Binary, read_small
 from .problems import StoreProblem
 from .store import Store, new_id, write_atomically
 
@@ -46,6 +46,8 @@ class Entry(pydantic.BaseModel):
     baseline: str | None = None
     hypothesis: str = ""
     change: str = ""
+    binary: Binary | None = None
+    """The file that was profiled for it, whatever the change says."""
     outcomes: list[Outcome] = []
 
 

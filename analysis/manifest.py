@@ -26,6 +26,16 @@ _AGAIN = "Import the profile again"
 _Whole = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
 
 
+class Binary(pydantic.BaseModel):
+    """The file of a program as it was when it was profiled."""
+
+    path: str
+    size: _Whole
+    sha256: str | None = None
+    """None for a file that was too large to be read for it."""
+    modified_ns: _Whole = 0
+
+
 def _noted(warning: object) -> object:
     """A warning of an old manifest, which held words alone."""
     return Note("recorded", warning) if isinstance(warning, str) else warning
@@ -46,6 +56,8 @@ class Manifest(pydantic.BaseModel):
     device_uuid: str | None = None
     """Where one device is known beyond doubt to be the one."""
     command: str | None = None
+    binary: Binary | None = None
+    """The file that was really profiled, where rooflens started it."""
     format: str
     tool: str | None = None
     tool_version: str | None = None

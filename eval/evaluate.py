@@ -2,6 +2,7 @@
 
 python eval/evaluate.py            a report; exit status 1 where a question or a floor of FLOORS is missed
 python eval/evaluate.py --json     the same as JSON
+python eval/evaluate.py --sizes    only the tokens of default answers, over the recorded workloads beside the project
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import tempfile
 from dataclasses import asdict
 from typing import Any
 
+import answer_sizes
 import anyio
 import kernels
 import questions
@@ -69,6 +71,12 @@ async def evaluated(client: Client, store: Store) -> dict[str, Any]:
         "cases": [asdict(case) for case in cases],
         "skipped": skipped,
     }
+
+
+async def sizes(folder: str) -> dict[str, Any]:
+    """The tokens of default answers, with a store in ``folder``."""
+    async with Client(app.build(Store(folder))) as client:
+        return answer_sizes.scores(await answer_sizes.measured(client))
 
 
 async def load_samples(client: Client) -> None:
@@ -149,11 +157,24 @@ def missed(found: dict[str, Any]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--sizes", action="store_true", help="measure only the tokens of default answers")
     options = parser.parse_args()
+    if options.sizes:
+        return _sizes(as_json=options.json)
     with tempfile.TemporaryDirectory(prefix="rooflens-eval-") as folder:
         found = anyio.run(evaluate, folder)
     print(json.dumps(found, indent=1) if options.json else report(found))
     short = missed(found)
+    for sentence in short:
+        print(f"missed: {sentence}", file=sys.stderr)
+    return 1 if short else 0
+
+
+def _sizes(*, as_json: bool) -> int:
+    with tempfile.TemporaryDirectory(prefix="rooflens-eval-") as folder:
+        found = anyio.run(sizes, folder)
+    print(json.dumps(found, indent=1) if as_json else "\n".join(answer_sizes.report(found)))
+    short = answer_sizes.missed(found)
     for sentence in short:
         print(f"missed: {sentence}", file=sys.stderr)
     return 1 if short else 0

@@ -36,7 +36,8 @@ _NAMES = frozenset(_STATED.split())
 """Fields outside of tables that hold texts of a profile."""
 _KERNEL = "kernel"
 """Field and column of names that are shown short in a text; structured answers have them whole."""
-_SAID_ONCE = frozenset({"status", "n", "datatype", "kernel", "gpu"})
+_STATED_ONCE = "status n datatype kernel gpu unit rank performance operations time_ns bound limiter"
+_SAID_ONCE = frozenset(_STATED_ONCE.split())
 _SEVERAL = 3
 """Columns that are told once for a table of so many rows, where they say the same in all of them."""
 _SHORTENED = 2_000

@@ -9,8 +9,8 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.engine.evaluation import Figure
 from ..analysis.notes import Reason
 
-_DIGITS, _FEWER = 6, 5
-"""Of a value, and of what stands beside it."""
+_DIGITS, _FEWER, _EXACT = 6, 5, 1e15
+"""Digits of a value, and of what stands beside it; whole numbers have all of theirs."""
 IN_NOTES = Reason("doubted", "see notes")
 
 
@@ -66,5 +66,6 @@ def rounded(value: float | None, digits: int = _DIGITS) -> float | int | None:
     """A value with the digits of a short answer, whole ones without a point."""
     if value is None:
         return None
-    short = float(f"{value:.{digits}g}")
-    return int(short) if short.is_integer() else short
+    if value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return float(f"{value:.{digits}g}")

@@ -152,7 +152,9 @@ def _log(store: Store, steps: list[Comparison], about: Entry, result: CompareRes
         return
     for c in steps:
         outcomes = [_outcome(pair, c.other_gpu is not None) for pair in c.pairs]
-        entry = about.model_copy(update={"workload": c.after.id, "baseline": c.before.id, "outcomes": outcomes})
+        binary = c.after.workload.manifest.binary
+        noted_for = {"workload": c.after.id, "baseline": c.before.id, "outcomes": outcomes, "binary": binary}
+        entry = about.model_copy(update=noted_for)
         result.logged = experiments.record(store, entry).id
 
 

@@ -22,6 +22,7 @@ from ..analysis.rooflines.loads import line
 from ..analysis.rooflines.notes import Roofline, notes
 from ..analysis.store import Store
 from ..analysis.workload import Workload
+from . import brief_roofline
 from .configurations import about
 from .parameters import (
     LEVEL_NAMES,
@@ -65,6 +66,8 @@ _REPLAYED = (
 )
 _PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
 _MORE_PIPES = ("gl1",)
+_LORE = ("without_flop", "data_sheet", "no_ceiling")
+"""Notes that a summary shows by itself, or that change nothing in it."""
 _BUSY = ("valu", "matrix", "lds")
 _MORE_BUSY = ("vl1d", "l2", "hbm")
 """Known on some GPUs only, as those of _MORE_PIPES."""
@@ -161,11 +164,11 @@ def _pct(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _ceilings(inputs: RooflineInputs, kind: str, detail: str) -> Table:
-    """Ceilings with the ridge point at each level; in full also their interval, share of theory and origin."""
+def _ceilings(inputs: RooflineInputs, kind: str, detail: str, drawn: Sequence[str]) -> Table:
+    """Ceilings with the ridge point at each level asked for; in full also interval, share of theory, origin."""
     chosen, theory = inputs.ceilings, inputs.theory
     columns: dict[str, str | None] = {"ceiling": None, "value": None, "unit": None}
-    levels = [level.name for level in inputs.formulas.level]
+    levels = [level.name for level in inputs.formulas.level if level.name in drawn]
     columns |= {f"ridge_{level}": "operations/B" for level in levels}
     if detail == "full":
         columns |= {"low": None, "high": None, "pct_of_theory": "%", "kind": None, "source": None}
@@ -278,6 +281,18 @@ def compute_roofline(
     if absent := [level for level in levels or () if level not in known]:
         raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
     roofline = instruction(inputs, drawn) if kind == "instruction" else flop(inputs, drawn, datatype)
+    drawn_ceilings, drawn_points = (
+        _ceilings(inputs, kind, detail, drawn),
+        _points(roofline, numbers if opened.by == "launch" else {}),
+    )
+    pipes, rates = _pipes(roofline.limits), _operations(roofline.rates) if isinstance(roofline, FlopRoofline) else None
+    if detail == "summary":
+        done = roofline.rates if isinstance(roofline, FlopRoofline) else []
+        used = {*ceilings, *(rate.operation for rate in done if rate.operations)}
+        drawn_ceilings = brief_roofline.ceilings(drawn_ceilings, drawn, used)
+        drawn_points = brief_roofline.points(drawn_points, numbers)
+        pipes = brief_roofline.pipes(pipes, drawn)
+        rates = brief_roofline.rounded(rates, None) if rates and rates.rows else None
     return RooflineResult(
         workload=opened.id,
         name=opened.name,
@@ -285,12 +300,16 @@ def compute_roofline(
         kind=kind,
         ceiling_source=inputs.ceilings.kind,
         device=inputs.ceilings.device,
-        ceilings=_ceilings(inputs, kind, detail),
-        points=_points(roofline, numbers if opened.by == "launch" else {}),
-        pipes=_pipes(roofline.limits),
-        operations=_operations(roofline.rates) if isinstance(roofline, FlopRoofline) else None,
+        ceilings=drawn_ceilings,
+        points=drawn_points,
+        pipes=pipes,
+        operations=rates,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
         sweep=_sweep(inputs.ceilings) if detail == "full" and inputs.ceilings.sweep else None,
-        notes=[*(note.text for note in notes(roofline, drawn)), *times, *told.notes],
+        notes=[
+            *(note.text for note in notes(roofline, drawn) if detail == "full" or note.code not in _LORE),
+            *times,
+            *told.notes,
+        ],
         next=[*told.next, *_next(opened.id, roofline, datatype, numbers)],
     )

@@ -24,7 +24,7 @@ from .profilers.tables.names import plain_text
 from .results import NextCall, Result
 
 _NAME_LIMIT, _TAG_LIMIT = 120, 32
-_SIBLINGS = 2000
+_SIBLINGS, _FOLDERS = 2000, 2
 
 
 class ImportResult(Result):
@@ -63,9 +63,10 @@ def import_profile(
 
     def labelled(manifest: Manifest, merged: Merged) -> None:
         manifest.arch = _target(manifest, gpu)
-        manifest.name, manifest.tags = name or manifest.name, tags
+        manifest.name, manifest.tags = name or _apart(store, manifest, merged, source), tags
 
-    done, merged = imported(store, _existing(path), format, labelled)
+    source = _existing(path)
+    done, merged = imported(store, source, format, labelled)
     incomplete = sum(1 for p in merged.passes if p.unmatched or p.matched < merged.dispatches)
     return ImportResult(
         workload=done.id,
@@ -116,6 +117,17 @@ def imported(
         manifest.dispatches, manifest.kernels, manifest.events = merged.dispatches, merged.kernels, merged.events
         manifest.counters, manifest.warnings = merged.counters, merged.warnings
         return store.publish(folder, manifest), merged
+
+
+def _apart(store: Store, manifest: Manifest, merged: Merged, source: Path) -> str:
+    """The name that a profile states, with its folder where the store has another profile of that name.
+
+    The same profile imported again keeps its name, which then means the newer one.
+    """
+    stated, folder = manifest.name, "/".join(source.parts[-_FOLDERS:])
+    own = (manifest.arch, manifest.command, merged.dispatches, len(merged.counters))
+    others = {(m.arch, m.command, m.dispatches, len(m.counters)) for m in store.scan()[0] if m.name == stated}
+    return f"{stated} ({folder})" if others - {own} and not folder.endswith(f"/{stated}") else stated
 
 
 def checked_labels(name: str | None, tags: list[str] | None) -> tuple[str | None, list[str]]:
@@ -184,26 +196,12 @@ def _next(done: Manifest) -> list[NextCall]:
         arguments={"workload": done.id, "metrics": ["overview"]},
         why="the figures that show where the time goes",
     )
-    kernels = NextCall(
-        tool="query_counters",
-        arguments={
-            "workload": done.id,
-            "sql": "SELECT kernel, count(*) AS calls, sum(duration_ns) AS total_ns "
-            "FROM dispatches GROUP BY kernel ORDER BY total_ns DESC",
-        },
-        why="kernels by time, in SQL",
-    )
-    events = NextCall(
-        tool="query_counters",
-        arguments={
-            "workload": done.id,
-            "sql": "SELECT kind, category, name, count(*) AS n, sum(end_ns - start_ns) AS total_ns "
-            "FROM events GROUP BY ALL ORDER BY total_ns DESC",
-        },
-        why="what host and devices did, by time",
-    )
+    kernels = NextCall(tool="list_workloads", arguments={"workload": done.id}, why="its kernels by time")
     if done.events:
-        return [events, kernels] if done.dispatches else [events]
-    if not done.dispatches:
-        return [NextCall(tool="list_workloads", arguments={"workload": done.id}, why="its kernels by time")]
+        where = NextCall(
+            tool="compute_timeline",
+            arguments={"workload": done.id},
+            why="where the wall time goes: is the GPU the limit",
+        )
+        return [where, kernels] if done.dispatches else [where]
     return [overview, kernels] if done.arch in catalog.with_metrics() and done.counters else [kernels]

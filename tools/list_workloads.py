@@ -19,7 +19,14 @@ from .results import NextCall, Result, Table, table
 _WORKLOADS = dict.fromkeys(
     ("workload", "name", "created", "arch", "device", "kernels", "dispatches", "counters", "format", "tags")
 )
-_TIMES = {**dict.fromkeys(("total_ns", "mean_ns", "median_ns", "min_ns", "max_ns"), "ns"), "pct": "%"}
+_TIMES = {
+    **dict.fromkeys(("total_ns", "mean_ns", "median_ns", "min_ns", "max_ns"), "ns"),
+    "pct": "%",
+    "total_ms": "ms",
+    **dict.fromkeys(("p95_ns", "std_ns"), "ns"),
+    "cv_pct": "%",
+}
+"""``std_ns`` is that of the launches, and ``cv_pct`` its share of the mean: one launch has neither."""
 _TAKEN = {**dict.fromkeys(("vgpr", "agpr", "sgpr")), **dict.fromkeys(("lds_bytes", "scratch_bytes"), "B")}
 _TRUST = dict.fromkeys(("status", "reason"))
 _KERNELS = {**dict.fromkeys(("rank", "kernel", "calls")), **_TIMES, **_TAKEN, "configurations": None, **_TRUST}
@@ -47,21 +54,24 @@ _NESTED = (
 )
 _PASSES = dict.fromkeys(("pass", "source", "dispatches", "matched", "unmatched", "counters"))
 
-_BY_TIME = """
+_SPREAD = """quantile_cont(duration_ns, 0.95), stddev_samp(duration_ns),
+       100 * stddev_samp(duration_ns) / nullif(avg(duration_ns), 0)"""
+_BY_TIME = f"""
 SELECT row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)) AS rank, kernel, count(*),
        sum(duration_ns), avg(duration_ns), median(duration_ns), min(duration_ns), max(duration_ns),
-       100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), max(vgpr), max(agpr), max(sgpr), max(lds_bytes),
-       max(scratch_bytes), count(DISTINCT launch)
-FROM {} GROUP BY kernel ORDER BY rank"""
-_BY_LAUNCH = """
+       100 * sum(duration_ns) / sum(sum(duration_ns)) OVER (), sum(duration_ns) / 1e6, {_SPREAD},
+       max(vgpr), max(agpr), max(sgpr), max(lds_bytes), max(scratch_bytes), count(DISTINCT launch)
+FROM {{}} GROUP BY kernel ORDER BY rank"""
+_BY_LAUNCH = f"""
 SELECT d.kernel, any_value(configuration), count(*), sum(duration_ns) AS total, avg(duration_ns), median(duration_ns),
-       min(duration_ns), max(duration_ns), 100 * total / sum(total) OVER (), any_value(grid),
+       min(duration_ns), max(duration_ns), 100 * total / sum(total) OVER (), total / 1e6, {_SPREAD}, any_value(grid),
        any_value(workgroup_size), any_value(vgpr), any_value(agpr), any_value(sgpr), any_value(lds_bytes),
        any_value(scratch_bytes), any_value(cluster)
-FROM {} d GROUP BY d.kernel ORDER BY total DESC NULLS LAST, min(dispatch_id)"""
+FROM {{}} d GROUP BY d.kernel ORDER BY total DESC NULLS LAST, min(dispatch_id)"""
 _STATED = """
 SELECT row_number() OVER (ORDER BY total_ns DESC NULLS LAST) AS rank, kernel, calls, total_ns, mean_ns, NULL, min_ns,
-       max_ns, 100 * total_ns / sum(total_ns) OVER (), NULL, NULL, NULL, NULL, NULL, NULL
+       max_ns, 100 * total_ns / sum(total_ns) OVER (), total_ns / 1e6, NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, NULL, NULL
 FROM {} ORDER BY rank"""
 _BY_PASS = """
 SELECT name, source, dispatches, matched, unmatched, len(string_split(nullif(counters, ''), ','))

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ..analysis import clocks
 from ..analysis.experiments import Entry, record
+from ..analysis.manifest import Binary
 from ..analysis.notes import Note
 from ..analysis.planning.plan import PassPlan, plan
 from ..analysis.problems import BadArgument, Problem
@@ -52,6 +53,7 @@ from .profilers.subject import Subject, listens, subject
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import noted, plain_text
 from .runner import start as launch
+from .runner.binary import identified
 from .runner.job import CallStep, Job, Step
 from .runner.program import inherited, redacted, secrets
 from .runner.state import CLOCKS, OUT, ProfileRun, read_record, read_state
@@ -153,6 +155,7 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
         out=f"{OUT}/{folder}",
         timeout_s=_LONGEST_S,
         command=redacted(plain_text(profiled.line, _COMMAND), hidden),
+        binary=_binary(profiled, hidden),
         cwd=redacted(profiled.folder, hidden),
         variables=sorted(profiled.given),
         profiler=choice.profiler.name,
@@ -184,6 +187,15 @@ def _job(run: ProfileRun, profiled: Subject, choice: Choice, arranged: _Arranged
 def _sensors(device: Device, roots: Roots) -> list[Sensor]:
     """What is sampled while the program runs: the device that was chosen, where its place on the bus is known."""
     return [Sensor(device.vendor, device.pci, device.uuid, str(roots.at("sys")))] if device.pci else []
+
+
+def _binary(profiled: Subject, hidden: Sequence[str]) -> Binary | None:
+    """The file that the command runs; nothing of a process that runs already."""
+    if not profiled.command:
+        return None
+    searched = {**inherited(os.environ), **profiled.given}.get("PATH", os.defpath)
+    found = identified(profiled.command, profiled.folder, searched)
+    return found.model_copy(update={"path": redacted(plain_text(found.path, _COMMAND), hidden)}) if found else None
 
 
 @dataclass(frozen=True)
@@ -357,6 +369,7 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         manifest.arch = manifest.arch or run.target
         manifest.device_uuid = run.device_uuid
         manifest.command, manifest.host = run.command, manifest.host or run.host
+        manifest.binary = run.binary
         asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]
         planned = state.remarks if merged.sampled or state.cut else []
         merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
@@ -365,7 +378,8 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
     manifest, merged = imported(store, folder / run.out, "auto", amend, samples)
     costs.learn(store, run, state, merged)
     if run.hypothesis or run.change:
-        record(store, Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change))
+        about = Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
+        record(store, about.model_copy(update={"binary": run.binary}))
     return _summary(manifest, merged)
 
 

@@ -17,6 +17,15 @@ _COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": N
             "description": None, "newer_id": None}  # fmt: skip
 
 
+_ALL_WORDS, _NAMED, _BY_ANOTHER_NAME = 20.0, 100.0, 0.5
+_ALSO = {
+    "dram": ("hbm", "memory"), "hbm": ("dram", "fabric"), "memory": ("hbm", "fabric"), "bandwidth": ("_bw_",),
+    "shared": ("lds",), "warp": ("wave",), "warps": ("waves",), "l1": ("vl1d",), "tensor": ("matrix", "mfma"),
+    "mfma": ("matrix",), "coalesced": ("coalescing",), "flops": ("flop",), "registers": ("vgpr",),
+}  # fmt: skip
+"""What the vendors and the field call the same thing."""
+
+
 class SearchResult(Result):
     """Catalogue rows, best match first. ``id`` is that of rocprof-compute 3.3, ``newer_id`` of 3.8 where it differs."""
 
@@ -39,7 +48,7 @@ def search_metrics(
     found = [every] if gpu else [catalog.variants(family=family) for family in catalog.families()]
     entries = [on for name in every for named in found if (on := named.get(name))]
     scored = sorted(((_score(query, on), on) for on in entries), key=lambda s: (-s[0], *_plainness(every, s[1])))
-    fitting = [on for score, on in scored if score]
+    fitting = _plain_ones([(score, on) for score, on in scored if score])
     shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
     notes = [] if fitting else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
@@ -47,6 +56,19 @@ def search_metrics(
     suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [best]},
                           why="its value in the newest workload")] if best else []  # fmt: skip
     return SearchResult(table=shown, notes=notes, next=suggested)
+
+
+def _plain_ones(scored: list[tuple[float, dict[str, Metric]]]) -> list[dict[str, Metric]]:
+    """The metrics without those that repeat another found one as well in a further table (sol_, summary_, chart_).
+
+    A name or an id that was asked for is none of those.
+    """
+    found = {(next(iter(on.values())).name) for _, on in scored}
+    return [
+        on
+        for score, on in scored
+        if score >= _NAMED or not all(m.of is not None and m.of in found and m.of != m.name for m in on.values())
+    ]
 
 
 def _score(query: str, on: dict[str, Metric]) -> float:
@@ -57,7 +79,7 @@ def _score(query: str, on: dict[str, Metric]) -> float:
     word = query.strip().casefold()
     ids = {i for m in on.values() for i in (m.id, m.newer_id, m.table, str(m.panel))}
     if word in (metric.name, metric.subsystem) or word in ids:
-        return 100.0
+        return _NAMED
     counters = " ".join(c for target, m in on.items() for c in _counters(target, m)) if "_" in word else ""
     fields = (
         (metric.name, 8.0),
@@ -67,13 +89,17 @@ def _score(query: str, on: dict[str, Metric]) -> float:
         (metric.subsystem, 3.0),
         (metric.description, 2.0),
     )
-    total = 0.0
-    for token in word.replace("-", " ").split():
-        hit = max((weight for text, weight in fields if token in text.casefold()), default=0.0)
-        if not hit:
-            return 0.0
-        total += hit
-    return total
+    hits = [max(w * _found(t, text) for text, w in fields) for t in word.replace("-", " ").split()]
+    # All words found come before most of them, whatever each of them weighs.
+    return _ALL_WORDS * sum(map(bool, hits)) / len(hits) + sum(hits) / len(hits) if any(hits) else 0.0
+
+
+def _found(token: str, text: str) -> float:
+    """1 where a word is in a text, less where only what it is called elsewhere is, else 0."""
+    folded = text.casefold()
+    if token in folded:
+        return 1.0
+    return _BY_ANOTHER_NAME if any(one in folded for one in _ALSO.get(token, ())) else 0.0
 
 
 def _plainness(every: dict[str, dict[str, Metric]], on: dict[str, Metric]) -> tuple[bool, int]:

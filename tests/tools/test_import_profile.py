@@ -6,11 +6,11 @@ import json
 import subprocess
 import sys
 
-import duckdb
 import pytest
 from rooflens.analysis.notes import Note
 from rooflens.analysis.problems import BadArgument, BadInput, LimitExceeded, NotFound, StoreProblem
 from rooflens.tools.import_profile import import_profile
+from rooflens.tools.list_workloads import list_workloads
 
 ROWS = (
     'Dispatch_ID,Kernel_Name,Grid_Size,SQ_WAVES,Start_Timestamp,End_Timestamp\n0,"k(int)",64,1,10,20\n1,j,64,1,30,60\n'
@@ -42,17 +42,31 @@ def test_the_answer_tells_what_came_in_and_what_to_do_next(store, profile):
     assert store.resolve("latest").id == done.workload and store.resolve("mine").tags == ["baseline"]
     assert [(n.tool, n.arguments["workload"]) for n in done.next] == [
         ("compute_metrics", done.workload),
-        ("query_counters", done.workload),
+        ("list_workloads", done.workload),
     ]
     assert done.next[0].arguments["metrics"] == ["overview"]
     assert not list((store.root / "tmp").iterdir())
 
 
-def test_the_suggested_query_runs(store, profile):
+def test_the_suggested_call_lists_the_kernels_with_the_spread_of_their_times(store, profile):
     done = import_profile(store, str(profile))
-    file = store.file(store.resolve(done.workload), "dispatches")
-    found = duckdb.sql(done.next[1].arguments["sql"].replace("FROM dispatches", f"FROM '{file}'")).fetchall()
-    assert found == [("j", 1, 30.0), ("k(int)", 1, 10.0)]
+    found = list_workloads(store, **done.next[1].arguments).table
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert [(r["kernel"], r["calls"], r["total_ns"], r["p95_ns"]) for r in rows] == [
+        ("j", 1, 30, 30),
+        ("k(int)", 1, 10, 10),
+    ]
+    assert [(r["total_ms"], r["std_ns"], r["cv_pct"]) for r in rows] == [(3e-5, None, None), (1e-5, None, None)]
+
+
+def test_another_profile_of_the_same_name_is_told_by_its_folder(store, profile, tmp_path):
+    import_profile(store, str(profile))
+    assert import_profile(store, str(profile)).name == "mine", "the same profile again"
+    other = tmp_path / "tiled" / "MI200"
+    other.mkdir(parents=True)
+    (other / "sysinfo.csv").write_text(SYSINFO)
+    (other / "pmc_perf.csv").write_text(ROWS.replace("1,j,64,1,30,60\n", ""))
+    assert import_profile(store, str(other)).name == "mine (tiled/MI200)"
 
 
 def test_name_and_tags_of_the_caller_win(store, profile):
@@ -71,7 +85,7 @@ def test_names_that_could_not_be_found_again_are_refused(store, profile, name):
 
 def test_a_profile_without_a_device_asks_for_it(store, unknown):
     done = import_profile(store, str(unknown))
-    assert done.arch is None and [n.tool for n in done.next] == ["query_counters"]
+    assert done.arch is None and [n.tool for n in done.next] == ["list_workloads"]
     assert any("gpu= one of" in n and "gfx90a" in n and "sm_90" not in n for n in done.notes)
 
 

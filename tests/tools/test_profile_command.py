@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -21,6 +22,7 @@ from rooflens.tools.list_devices import Machine
 from rooflens.tools.profile_command import profile_command
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.runner import start as launch
+from rooflens.tools.runner.binary import identified
 from rooflens.tools.runner.state import ProfileRun, read_record
 
 METRICS = ["task-clock", "page-faults"]
@@ -103,6 +105,20 @@ def test_a_stated_hypothesis_and_change_go_into_the_experiment_log_with_the_work
     assert noted == [("profile", done.workload, "the loop waits", "unrolled", [])]
     rows = query_counters(store, "SELECT workload, baseline, kernel, hypothesis, change, verdict FROM log").table.rows
     assert rows == [[done.workload, None, None, "the loop waits", "unrolled", None]]
+
+
+def test_the_log_names_the_file_that_was_really_profiled(profile: Profile, store: Store, tmp_path: Path) -> None:
+    program = tmp_path / "built.py"
+    program.write_text("pass")
+    identity = identified([sys.executable, "-u", str(program)], str(tmp_path), os.defpath)
+    assert identity is not None and identity.path == str(program.resolve())
+    assert (identity.size, identity.sha256) == (4, hashlib.sha256(b"pass").hexdigest())
+    assert identified(["nothing-of-the-kind"], str(tmp_path), os.defpath) is None
+    done = profile("pass", change="rebuilt")
+    columns = "program, program_bytes, program_sha256, program_modified"
+    (row,) = query_counters(store, f"SELECT {columns} FROM log WHERE workload = '{done.workload}'").table.rows
+    real = Path(row[0])
+    assert (row[1], row[2]) == (real.stat().st_size, hashlib.sha256(real.read_bytes()).hexdigest()) and row[3]
 
 
 def test_a_failing_program_is_told_with_its_status_and_its_last_words(store: Store, profile: Profile) -> None:

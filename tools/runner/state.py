@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
+from ...analysis.manifest import Binary
 from ...analysis.problems import (
     BadArgument,
     BadInput,
@@ -88,6 +89,8 @@ class ProfileRun(_Run):
     kind: Literal["profile"] = "profile"
     command: str = ""
     """One line, without secrets."""
+    binary: Binary | None = None
+    """The program's file as it was when the run was asked for."""
     cwd: str = ""
     variables: list[str] = []
     """Names of the variables that the caller set."""

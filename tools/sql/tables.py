@@ -12,6 +12,7 @@ from ...analysis.catalogue import rules
 from ...analysis.diagnosis import findings
 from ...analysis.diagnosis.findings import number
 from ...analysis.engine import View, figures
+from ...analysis.manifest import Binary
 from ...analysis.schema import iso
 from ...analysis.store import Manifest, Store
 from ...analysis.workload import Workload
@@ -97,12 +98,24 @@ def log_rows(store: Store, manifests: Iterable[Manifest]) -> list[Row]:
             "created": iso(entry.created_ns),
             "hypothesis": entry.hypothesis or None,
             "change": entry.change or None,
+            **_binary(entry.binary),
         }
         rows += [
             tried | o.model_dump(include={"kernel", "verdict", "speedup", "low", "high", "same_work"}) | {"note": o.why}
             for o in entry.outcomes
         ] or [tried]
     return rows
+
+
+def _binary(file: Binary | None) -> Row:
+    if file is None:
+        return {}
+    return {
+        "program": file.path,
+        "program_bytes": file.size,
+        "program_sha256": file.sha256,
+        "program_modified": iso(file.modified_ns),
+    }
 
 
 def _has_metrics(manifest: Manifest) -> bool:

@@ -1,0 +1,89 @@
+"""The short answer of compute_roofline: ceilings that the kernels meet, few digits, long names and reasons once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from .results import Table
+
+_DIGITS = 7
+_EXACT = 1e15
+_LONG = 30
+"""Characters of a name that are said once; further rows have the kernel's number, which every tool takes for it."""
+_ALWAYS = ("valu.f32", "valu.f64")
+"""Ceilings that tell devices apart, whatever the kernels do."""
+ABOVE = "as above"
+
+
+def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Table:
+    """The ceilings of the levels asked for and of what kernels did; the table says how many there are."""
+    at = table.columns.index("ceiling")
+    wanted = {*_ALWAYS, *used, *(f"{level}.bw" for level in levels)}
+    rows = [row for row in table.rows if row[at] in wanted or str(row[at]).startswith("valu.issue")]
+    kept = rows or table.rows
+    update = {"rows": kept, "total_rows": len(table.rows), "truncated": len(kept) < len(table.rows)}
+    return rounded(table.model_copy(update=update), ())
+
+
+def points(table: Table, numbers: dict[str, str]) -> Table:
+    """The points without those of no operations, where a kernel has others; long texts once."""
+    rank, level, operations = (table.columns.index(name) for name in ("kernel", "level", "operations"))
+    has_work = {(row[rank], row[level]) for row in table.rows if row[operations]}
+    rows = [row for row in table.rows if row[operations] != 0 or (row[rank], row[level]) not in has_work]
+    total = table.total_rows if table.total_rows is None else len(rows)
+    table = table.model_copy(update={"rows": rows, "total_rows": total})
+    return rounded(_once(table, numbers), ("dispatch",))
+
+
+def pipes(table: Table, levels: Collection[str]) -> Table:
+    """The loads of the pipes without those of levels, which the points have, and without those that are nothing."""
+    said = {f"{level}_pct" for level in levels} | {"time_ns"}
+    nothing = [
+        name
+        for i, name in enumerate(table.columns)
+        if name in said or (name.endswith("_pct") and all(not row[i] for row in table.rows))
+    ]
+    rows = [[None if n in nothing else v for n, v in zip(table.columns, r, strict=True)] for r in table.rows]
+    empty = table.model_copy(update={"rows": rows})
+    return rounded(empty, None)
+
+
+def rounded(table: Table, leave_out: Collection[str] | None) -> Table:
+    """A table with short numbers, without columns that are empty throughout: all such, or those named."""
+    kept = [
+        i
+        for i, name in enumerate(table.columns)
+        if not ((leave_out is None or name in leave_out) and all(row[i] is None for row in table.rows))
+    ]
+    return table.model_copy(
+        update={
+            "columns": [table.columns[i] for i in kept],
+            "units": [table.units[i] for i in kept],
+            "rows": [[_short(row[i]) for i in kept] for row in table.rows],
+        }
+    )
+
+
+def _short(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    if value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _once(table: Table, numbers: dict[str, str]) -> Table:
+    """Long names of kernels, and reasons, in their first row only."""
+    kernel, reason = table.columns.index("kernel"), table.columns.index("reason")
+    named, last, rows = set[str](), None, list[list[Any]]()
+    for row in table.rows:
+        short, name, why = list(row), row[kernel], row[reason]
+        if isinstance(name, str) and len(name) > _LONG and name in named and name in numbers:
+            short[kernel] = numbers[name]
+        if isinstance(why, str) and why == last:
+            short[reason] = ABOVE
+        named.add(name)
+        last = why
+        rows.append(short)
+    return table.model_copy(update={"rows": rows})

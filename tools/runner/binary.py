@@ -1,0 +1,66 @@
+"""The file that a run really starts: path, size, digest and time, so that results cannot be put to another build."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...analysis.manifest import Binary
+
+_MOST_HASHED = 1 << 30
+_CHUNK = 1 << 20
+_INTERPRETERS = (
+    "python",
+    "bash",
+    "sh",
+    "perl",
+    "ruby",
+    "julia",
+    "node",
+    "torchrun",
+    "mpirun",
+    "mpiexec",
+    "srun",
+    "env",
+)
+
+
+def identified(command: Sequence[str], folder: str, path: str) -> Binary | None:
+    """The program of ``command``, started in ``folder``; of an interpreter or launcher the first file that it is given.
+
+    ``path`` is the PATH that is searched. None where there is no such file, or it cannot be read.
+    """
+    program = _place(command[0], folder, path)
+    if program is not None and program.name.rstrip("0123456789.").startswith(_INTERPRETERS):
+        given = [place for word in command[1:] if not word.startswith("-") and (place := Path(folder, word)).is_file()]
+        program = given[0] if given else program
+    return _read(program) if program else None
+
+
+def _place(word: str, folder: str, path: str) -> Path | None:
+    if "/" in word:
+        return Path(folder, word)
+    found = shutil.which(word, path=path)
+    return Path(found) if found else None
+
+
+def _read(place: Path) -> Binary | None:
+    """Size, time and SHA-256 of a regular file; no digest for one above a gibibyte."""
+    try:
+        with place.open("rb") as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                return None
+            digest = None
+            if state.st_size <= _MOST_HASHED:
+                hashed = hashlib.sha256()
+                while part := file.read(_CHUNK):
+                    hashed.update(part)
+                digest = hashed.hexdigest()
+        return Binary(path=str(place.resolve()), size=state.st_size, sha256=digest, modified_ns=state.st_mtime_ns)
+    except (OSError, RuntimeError):
+        return None
