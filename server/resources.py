@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from ..analysis import schema
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.catalogue import targets
+from ..analysis.catalogue import products, targets
 from ..analysis.problems import NotFound, Problem
 from ..analysis.store import Store
 from . import render
@@ -46,7 +46,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls) -> None:
         description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source",
     )
     def gpu_facts(gpu: str) -> str:
-        return _or_error(lambda: json.dumps(targets.gpu(gpu).model_dump(), indent=1))
+        return _or_error(lambda: json.dumps(targets.gpu(products.resolved(gpu)[0]).model_dump(), indent=1))
 
     @mcp.resource(
         "rooflens://workload/{id}/summary",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..analysis.catalogue import targets
+from ..analysis.catalogue import products, targets
 from ..analysis.catalogue.metrics import with_metrics
 from ..analysis.notes import Note
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
@@ -125,7 +125,7 @@ class OccupancyResult(Result):
 
 def compute_occupancy(
     store: Store,
-    gpu: Annotated[Reference | None, Field(description="target: gfx90a, sm_90, ...")] = None,
+    gpu: Annotated[Reference | None, Field(description="target (gfx90a) or product (MI250X)")] = None,
     vgprs: Annotated[Registers | None, Field(description="VGPRs per work-item (registers per thread)")] = None,
     agprs: Annotated[Registers, Field(description="accumulation VGPRs per work-item")] = 0,
     sgprs: Annotated[Registers, Field(description="scalar registers per wave")] = 0,
@@ -145,6 +145,9 @@ def compute_occupancy(
 ) -> OccupancyResult:
     """Occupancy of kernels: resident waves, what limits them, the least change for more, spills. Give gpu, vgprs,
     workgroup_size, ... or workload, or code_object."""
+    # A code object may be for a target that the catalogue lacks.
+    if gpu is not None and not (code_object and gpu.startswith("gfx")):
+        gpu = products.resolved(gpu)[0]
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
     if workload is not None and code_object is not None:
         raise BadArgument("workload and code_object exclude each other", fix=_WAYS)
