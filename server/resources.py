@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from ..analysis.problems import NotFound, Problem
 from ..analysis.store import Store
 from . import render
 from .calls import OK, Call, Calls
+from .offered import offered_only
 
 
-def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls) -> None:
-    """Register every resource on ``mcp``."""
+def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collection[str]) -> None:
+    """Register every resource on ``mcp``; the guide names only these tools."""
 
     @mcp.resource(
         "rooflens://schema",
@@ -73,7 +75,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls) -> None:
         description="How to work with rooflens: from a profile to an answer",
     )
     def guide() -> str:
-        return (Path(__file__).parent / "guide.md").read_text(encoding="utf-8")
+        return offered_only((Path(__file__).parent / "guide.md").read_text(encoding="utf-8"), tools)
 
 
 async def _to_nobody(_: str) -> None:
