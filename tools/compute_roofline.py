@@ -212,7 +212,11 @@ def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapp
             )
         )
     if any(one.bound == "unknown" for one in roofline.limits):
-        suggested.append(NextCall(tool="list_workloads", arguments=here, why="which passes and counters exist"))
+        word = "roofline" if flops else "roofline.instruction"
+        arguments = {"gpu": inputs.target, "metrics": [word]}
+        suggested.append(
+            NextCall(tool="plan_profile", arguments=arguments, why="the passes that collect what is missing")
+        )
     if flops and datatype is None and not suggested:
         suggested.append(
             NextCall(tool="compute_roofline", arguments={**here, "datatype": "all"}, why="points per data type")

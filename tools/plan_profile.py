@@ -33,7 +33,6 @@ from .runner.job import Step
 
 OUT = "rooflens_run"
 """The folder that the commands write to, below the one they are run in."""
-_LONG = 1000
 
 
 class Command(pydantic.BaseModel):
@@ -42,7 +41,7 @@ class Command(pydantic.BaseModel):
     step: str
     argv: list[str]
     shell: str | None
-    """The same as one line for a shell; None in a summary where it is long."""
+    """The same with ``env`` as one line for a shell, in full."""
     files: list[str]
     """Input files to write before."""
     env: dict[str, str]
@@ -59,11 +58,11 @@ def input_files(steps: list[Step], *, texts: bool) -> Table:
 def by_hand(step: Step, full: bool) -> Command:
     """One step of a plan as a command."""
     env = [f"{k}={shlex.quote(v)}" for k, v in step.env.items()]
-    shell = " ".join([*(["env", *env] if env else []), shlex.join(step.argv)])
+    shell = " ".join([*(["env", *env] if env else []), shlex.join(step.argv)]) if full else None
     return Command(
         step=step.name,
         argv=list(step.argv),
-        shell=shell if full or len(shell) <= _LONG else None,
+        shell=shell,
         files=[f"{OUT}/{name}" for name in step.files],
         env=dict(step.env),
     )
@@ -279,7 +278,7 @@ def _cost(idle: Cost, second: Cost) -> str:
 
 def _summary_note(missing: int) -> str:
     more = f"{missing} more commands of the same form, " if missing else ""
-    return f"detail='full' gives {more}all names and the input files."
+    return f"detail='full' gives {more}all names, shell lines and the input files."
 
 
 def _next(gpu: str, metrics: list[str] | None, full: bool, stated: str | None) -> list[NextCall]:

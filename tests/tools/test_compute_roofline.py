@@ -12,6 +12,7 @@ from rooflens.analysis.store import Store
 from rooflens.server import render
 from rooflens.tests.rooflines import MI250X, publish
 from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.results import Table
 
 CONTRACT = ("kernel", "level", "intensity", "performance", "unit", "bytes", "operations", "time_ns", "attainable",
@@ -48,7 +49,10 @@ def test_the_samples_have_bandwidth_and_say_what_was_not_collected(samples: Stor
     assert hbm["bound"] == "unknown" and "missing" in hbm["reason"]
     assert "theoretical" in found.notes[1] and found.ceiling_source == "theoretical"
     assert found.notes[0].startswith("Not counted: valu.f16")
-    assert any(c.tool == "list_workloads" for c in found.next)
+    (call,) = (c for c in found.next if c.tool == "plan_profile")
+    assert plan_profile(samples, **call.arguments).whole_total > 0
+    (call,) = (c for c in compute_roofline(samples, "yax_before", kind="instruction").next if c.tool == "plan_profile")
+    assert plan_profile(samples, **call.arguments).whole_total > 0
 
 
 def test_ridges_are_given_per_type_and_level(store: Store) -> None:

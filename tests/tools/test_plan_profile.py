@@ -133,7 +133,9 @@ def test_a_range_becomes_filters_of_ncu_and_is_refused_where_there_are_none(stor
 
 
 def test_a_processor_is_counted_by_perf(store: Store) -> None:
-    found = plan_profile(store, "cpu", ["*"])
+    (short,) = plan_profile(store, "cpu", ["*"]).commands[:1]
+    assert short.argv[:2] == ["perf", "stat"] and short.env["LC_NUMERIC"] == "C" and short.shell is None
+    found = plan_profile(store, "cpu", ["*"], detail="full")
     assert found.profiler == "perf"
     assert found.commands[0].shell.startswith("env LC_NUMERIC=C perf stat ")
 
