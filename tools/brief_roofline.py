@@ -26,14 +26,27 @@ def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Ta
     return rounded(table.model_copy(update=update), ())
 
 
-def points(table: Table, numbers: dict[str, str]) -> Table:
-    """The points without those of no operations, where a kernel has others; long texts once."""
+def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
+    """The points without those of no operations, where a kernel has others, and without those of levels that it moves
+    nothing through unless ``unused_levels``; long texts once."""
     rank, level, operations = (table.columns.index(name) for name in ("kernel", "level", "operations"))
     has_work = {(row[rank], row[level]) for row in table.rows if row[operations]}
     rows = [row for row in table.rows if row[operations] != 0 or (row[rank], row[level]) not in has_work]
+    bytes_at = table.columns.index("bytes")
+    moved = {row[rank] for row in rows if row[bytes_at]}
+    rows = [row for row in rows if unused_levels or row[bytes_at] != 0 or row[rank] not in moved]
     total = table.total_rows if table.total_rows is None else len(rows)
     table = table.model_copy(update={"rows": rows, "total_rows": total})
     return rounded(_once(table, numbers), ("dispatch",))
+
+
+def unused(table: Table, numbers: dict[str, str]) -> list[str]:
+    """A note on the levels that kernels move nothing through, of which a short table has no points."""
+    kernel, level, moved = (table.columns.index(name) for name in ("kernel", "level", "bytes"))
+    none = dict.fromkeys((row[kernel], row[level]) for row in table.rows if row[moved] == 0)
+    with_others = {row[kernel] for row in table.rows if row[moved]}
+    told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in with_others]
+    return [f"No point where no bytes were moved: {', '.join(told)}."] if told else []
 
 
 def pipes(table: Table, levels: Collection[str]) -> Table:

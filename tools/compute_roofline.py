@@ -294,7 +294,8 @@ def compute_roofline(
         done = roofline.rates if isinstance(roofline, FlopRoofline) else []
         used = {*ceilings, *(rate.operation for rate in done if rate.operations)}
         drawn_ceilings = brief_roofline.ceilings(drawn_ceilings, drawn, used)
-        drawn_points = brief_roofline.points(drawn_points, numbers)
+        times += brief_roofline.unused(drawn_points, numbers) if levels is None else []
+        drawn_points = brief_roofline.points(drawn_points, numbers, unused_levels=levels is not None)
         pipes = brief_roofline.pipes(pipes, drawn)
         rates = brief_roofline.rounded(rates, None) if rates and rates.rows else None
     return RooflineResult(

@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.mark.parametrize("kind", ["flop", "instruction"])
 def test_points_carry_the_columns_of_the_contract(store: Store, kind: Any) -> None:
     publish(store, [FMA])
-    found = compute_roofline(store, "latest", kind=kind)
+    found = compute_roofline(store, "latest", kind=kind, levels=["hbm", "l2", "vl1d", "lds"])
     assert set(CONTRACT) <= set(found.points.columns) and "n" in found.points.columns
     assert [r["level"] for r in records(found.points)] == ["hbm", "l2", "vl1d", "lds"]
     assert all(isinstance(r["time_ns"], int) for r in records(found.points))
@@ -53,6 +53,15 @@ def test_the_samples_have_bandwidth_and_say_what_was_not_collected(samples: Stor
     assert plan_profile(samples, **call.arguments).whole_total > 0
     (call,) = (c for c in compute_roofline(samples, "yax_before", kind="instruction").next if c.tool == "plan_profile")
     assert plan_profile(samples, **call.arguments).whole_total > 0
+
+
+def test_levels_that_a_kernel_moves_nothing_through_are_a_note_unless_they_are_asked_for(store: Store) -> None:
+    publish(store, [FMA])
+    found = compute_roofline(store, "latest")
+    assert [r["level"] for r in records(found.points)] == ["hbm"]
+    assert "No point where no bytes were moved: #1 l2, #1 vl1d, #1 lds." in found.notes
+    asked = compute_roofline(store, "latest", levels=["l2"])
+    assert [r["bytes"] for r in records(asked.points)] == [0] and not any("No point" in n for n in asked.notes)
 
 
 def test_ridges_are_given_per_type_and_level(store: Store) -> None:

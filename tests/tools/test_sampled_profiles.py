@@ -96,7 +96,7 @@ def test_figures_of_kernels_and_configurations_are_those_of_the_complete_profile
 
 def test_operations_bytes_and_times_of_a_roofline_are_those_of_the_complete_profile(store: Store) -> None:
     points = [
-        {(p["kernel"], p["level"]): p for p in records(compute_roofline(store, name, limit=9).points)}
+        {(p["kernel"], p["level"]): p for p in records(compute_roofline(store, name, limit=9, detail="full").points)}
         for name in ("whole", "sampled")
     ]
     compared = 0
