@@ -9,7 +9,7 @@ import pydantic
 from pydantic import Field
 
 from ..analysis.catalogue import products, targets
-from ..analysis.planning.plan import PassPlan, plan, resolve
+from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
 from ..analysis.problems import BadArgument, NotFound, near
 from ..analysis.store import Store
@@ -28,6 +28,7 @@ from .parameters import (
 from .profilers import drivers
 from .profilers.drivers import Profiler as Driver
 from .profilers.request import Request, block_use, launched
+from .profilers.tracing import Wanted, wanted
 from .results import NextCall, Result, Table, table
 from .runner.job import Step
 
@@ -115,7 +116,7 @@ def plan_profile(
     gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
     metrics: Annotated[
         SomeMetrics | None,
-        Field(description="as for compute_metrics, or roofline.f32.hbm; default: overview"),
+        Field(description="as for compute_metrics, or roofline.f32.hbm, timeline; default: overview"),
     ] = None,
     profiler: ProfilerName = "auto",
     profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
@@ -133,7 +134,8 @@ def plan_profile(
     target, facts = _device(gpu)
     driver = drivers.chosen(profiler, targets.gpu(target).vendor)
     features = driver.features_of(profiler_version)
-    planned = plan(target, metrics if metrics is not None else ["overview"], max_passes=max_passes)
+    asked = wanted(metrics)
+    planned = asked.plan(target, max_passes)
     request = Request(
         command=_checked(command),
         passes=planned.passes,
@@ -144,11 +146,12 @@ def plan_profile(
         facts=facts,
         range=range,
         pid=pid,
+        timeline=asked.timeline,
     )
     if range is not None and not driver.RANGES:
         raise _no_range(driver)
     steps = driver.steps(request, features, program=driver.NAME, out=OUT)
-    lost = _lost(target, metrics, planned, driver.left_out(request, features))
+    lost = _lost(target, asked, planned, driver.left_out(request, features))
     full = detail == "full"
     whole = [m for m in planned.whole if m not in lost]
     split = [m for m in planned.split if m not in lost]
@@ -221,11 +224,11 @@ def _range(launches: list[int] | None) -> tuple[int, int] | None:
     return launches[0], launches[1]
 
 
-def _lost(target: str, metrics: list[str] | None, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
+def _lost(target: str, asked: Wanted, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
     """Metrics of the plan that the profiler cannot give, because it cannot count one of their counters."""
     if not refused:
         return {}
-    sets = resolve(target, metrics if metrics is not None else ["overview"]).sets
+    sets = resolve(target, asked.metrics).sets
     return {
         name: f"{missing}: {refused[missing]}"
         for name in (*planned.whole, *planned.split)
