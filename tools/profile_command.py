@@ -116,7 +116,7 @@ def profile_command(
         raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give less")
     roots = Roots()
     asked = wanted(metrics)
-    choice = choose(survey(roots), gpu, profiler, {**inherited(os.environ), **profiled.given})
+    choice = choose(survey(roots), gpu, profiler, {**inherited(os.environ), **profiled.given}, counts=asked.counts)
     planned = asked.plan(choice.target, max_passes)
     driver = drivers.profiler(choice.profiler.name)
     steering = _Steering(replay, launches, budget_s, asked)
@@ -234,7 +234,7 @@ class _Arranged:
 def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: _Steering, run: _Place) -> _Arranged:
     """A run for times, after which a sample is counted; or all steps, where no sample can be had or is wanted."""
     driver = drivers.profiler(choice.profiler.name)
-    features = _features(driver, choice.path)
+    features = _features(driver, choice.path) if choice.profiler.path else driver.features_of(None)
     asked = Asked(
         profiler=driver.NAME,
         request=replace(request, command=()),
@@ -255,6 +255,9 @@ def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: _St
     if request.pid is not None:
         return _Arranged(steps, None, counters, [*_attached_notes(request), *said, *choice.warnings])
     if sampler is None:
+        if request.timeline and (tracer := drivers.sampler(driver.NAME)):
+            traced = tracer.times(request, features, program=choice.path, out=run.out)
+            steps = [traced, *(step for step in steps if step.name != traced.name)]
         return _Arranged(steps, None, counters, [*_notes(planned, steps, choice), *said])
     first = sampler.times(request, features, program=choice.path, out=run.out)
     within = steering.budget_s

@@ -33,8 +33,11 @@ class Choice:
     warnings: list[str]
 
 
-def choose(machine: Machine, gpu: str | int | None, profiler: str, environment: Mapping[str, str]) -> Choice:
-    """The device and the profiler; a Problem says what is missing on this machine and how to get it.
+def choose(
+    machine: Machine, gpu: str | int | None, profiler: str, environment: Mapping[str, str], *, counts: bool = True
+) -> Choice:
+    """The device and the profiler; a Problem says what is missing on this machine and how to get it. A run for times
+    alone (``counts`` false) needs no profiler, nor the right to count, where we record times ourselves.
 
     Without ``gpu`` the program may use every GPU that ``environment`` shows it, so the run has all of them to itself.
     """
@@ -49,7 +52,7 @@ def choose(machine: Machine, gpu: str | int | None, profiler: str, environment: 
         devices = [_named(machine, str(gpu), vendor)]
     drivers.chosen(profiler, devices[0].vendor)
     device = min(devices, key=lambda d: not _profilers(machine, d, profiler)) if gpu is None else devices[0]
-    tool = _profiler(machine, device, profiler)
+    tool = _profiler(machine, device, profiler, counts=counts)
     same = [d for d in devices if d.vendor == device.vendor]
     return Choice(
         device=device,
@@ -127,10 +130,13 @@ def _order(device: Device, wanted: str) -> list[str]:
     return [p.NAME for p in drivers.for_vendor(device.vendor) if wanted in ("auto", p.NAME)]
 
 
-def _profiler(machine: Machine, device: Device, wanted: str) -> Profiler:
+def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) -> Profiler:
     if ready := _profilers(machine, device, wanted):
         return ready[0]
     order = _order(device, wanted)
+    recording = (name for name in order if (sampler := drivers.sampler(name)) and sampler.RECORDS)
+    if not counts and (own := next(recording, None)):
+        return Profiler(name=own, vendor=device.vendor)
     known = [p for p in machine.profilers if p.name in order]
     first = next((p for p in known if p.path), known[0] if known else None)
     name = first.name if first else order[0]

@@ -37,6 +37,7 @@ TURNS = "pass_0"
 NAME = "rocprofv3"
 VENDOR = "amd"
 REPLAY: Replay = "application"
+RECORDS = False
 RANGES = False
 LOG: str | None = None
 _FILE_NAME = "%hostname%_%nid%_%pid%_rank%env{RANK}%"
