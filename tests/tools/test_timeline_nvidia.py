@@ -43,8 +43,9 @@ def test_without_ncu_or_the_right_to_count_a_program_is_still_recorded(
     held = node.store.resolve(str(run.workload))
     assert (held.dispatches, held.counters, bool(held.events)) == (KERNELS, [], bool(metrics))
     assert (run.next[0].tool == "compute_timeline") == bool(metrics)
-    with pytest.raises(MissingTool, match="ncu cannot profile"):
+    with pytest.raises(MissingTool, match="ncu cannot profile") as told:
         node.profile()
+    assert '["timeline"]' in told.value.fix
 
 
 def test_one_run_holds_timeline_and_counters(node: Node) -> None:

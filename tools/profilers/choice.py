@@ -134,16 +134,16 @@ def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) ->
     if ready := _profilers(machine, device, wanted):
         return ready[0]
     order = _order(device, wanted)
-    recording = (name for name in order if (sampler := drivers.sampler(name)) and sampler.RECORDS)
-    if not counts and (own := next(recording, None)):
+    own = next((name for name in order if (sampler := drivers.sampler(name)) and sampler.RECORDS), None)
+    if own and not counts:
         return Profiler(name=own, vendor=device.vendor)
     known = [p for p in machine.profilers if p.name in order]
     first = next((p for p in known if p.path), known[0] if known else None)
     name = first.name if first else order[0]
     why = first.why if first else "it is not installed: not on PATH nor in the usual places"
-    raise MissingTool(
-        f"{name} cannot profile {_title(device)} here", why or "", (first.fix if first else "") or "See list_devices"
-    )
+    fix = (first.fix if first else "") or "See list_devices"
+    without = '. Times (metrics=[]) and a timeline (["timeline"]) need nothing of it' if own else ""
+    raise MissingTool(f"{name} cannot profile {_title(device)} here", why or "", f"{fix.rstrip('.')}{without}")
 
 
 def _title(device: Device) -> str:
