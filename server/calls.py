@@ -206,7 +206,10 @@ async def _drained(end: socket.socket) -> None:
 
 
 async def _messages(end: socket.socket) -> AsyncIterator[dict[str, Any]]:
-    """Every message until the other end is closed, or one is longer than a message may be."""
+    """Every message until the other end is closed, or one is longer than a message may be.
+
+    A line that its child did not live to finish is none: how that ended is the next message.
+    """
     received = bytearray()
     while len(received) <= MESSAGE_BYTES:
         try:
@@ -221,8 +224,16 @@ async def _messages(end: socket.socket) -> AsyncIterator[dict[str, Any]]:
         received += piece
         *lines, received = received.split(b"\n")
         for line in lines:
-            if line:
-                yield json.loads(line)
+            if message := _whole(line):
+                yield message
+
+
+def _whole(line: bytearray) -> dict[str, Any] | None:
+    """The message of a line, or None of one that was begun."""
+    try:
+        return json.loads(line)  # type: ignore[no-any-return]
+    except json.JSONDecodeError:
+        return None
 
 
 def _ended(tool: str, status: int, kind: Kind) -> Problem:

@@ -169,6 +169,7 @@ def capped(result: Result, tool: str, arguments: dict[str, Any]) -> Result:
 
     Where that is not enough, long texts and lists anywhere in it are cut too.
     """
+    result = result.brief(arguments)
     if any(len(note) > NOTE_CHARACTERS for note in result.notes):
         result = result.model_copy(update={"notes": [cut(note, NOTE_CHARACTERS) for note in result.notes]})
     size = _size(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,16 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from ..analysis import schema
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.catalogue import targets
+from ..analysis.catalogue import products, targets
 from ..analysis.problems import NotFound, Problem
 from ..analysis.store import Store
 from . import render
 from .calls import OK, Call, Calls
+from .offered import offered_only
 
 
-def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls) -> None:
-    """Register every resource on ``mcp``."""
+def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collection[str]) -> None:
+    """Register every resource on ``mcp``; the guide names only these tools."""
 
     @mcp.resource(
         "rooflens://schema",
@@ -46,7 +48,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls) -> None:
         description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source",
     )
     def gpu_facts(gpu: str) -> str:
-        return _or_error(lambda: json.dumps(targets.gpu(gpu).model_dump(), indent=1))
+        return _or_error(lambda: json.dumps(targets.gpu(products.resolved(gpu)[0]).model_dump(), indent=1))
 
     @mcp.resource(
         "rooflens://workload/{id}/summary",
@@ -73,7 +75,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls) -> None:
         description="How to work with rooflens: from a profile to an answer",
     )
     def guide() -> str:
-        return (Path(__file__).parent / "guide.md").read_text(encoding="utf-8")
+        return offered_only((Path(__file__).parent / "guide.md").read_text(encoding="utf-8"), tools)
 
 
 async def _to_nobody(_: str) -> None:

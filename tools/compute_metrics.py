@@ -18,6 +18,7 @@ from ..analysis.problems import BadArgument
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .brief_metrics import Brief, asked_for_presets, brief, rounded
+from .channels import folded
 from .configurations import about
 from .parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
 from .results import NextCall, Result, Table, table
@@ -57,6 +58,8 @@ class MetricsResult(Result):
     normalization: str
     aggregation: str
     table: Table
+    channels: Table | None = None
+    """In a summary: metrics of single L2 channels, one row for all channels; detail="full" has them one by one."""
     zeros: list[str] = []
     without_value: dict[str, list[str]] = {}
 
@@ -104,6 +107,9 @@ def compute_metrics(
         mixed += _within(launched_by.left_out(opened, selection, part), part) if part else []
     manifest = opened.manifest
     every = figures
+    channels = None
+    if detail == "summary":
+        figures, channels = folded(figures, metrics)
     short = Brief(figures)
     if folds:
         short = brief(figures)
@@ -129,6 +135,7 @@ def compute_metrics(
         normalization=normalization,
         aggregation=aggregation,
         table=table(columns, rows, limit=limit, offset=offset),
+        channels=channels,
         zeros=short.zeros,
         without_value=short.without_value,
         notes=[*_unknown(unknown), *_renumbered(every, metrics), *_notes(manifest, every, short), *mixed, *told.notes],

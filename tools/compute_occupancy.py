@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..analysis.catalogue import targets
+from ..analysis.catalogue import products, targets
 from ..analysis.catalogue.metrics import with_metrics
 from ..analysis.notes import Note
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
+from ..analysis.occupancy.binding import Binding, binding
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
 from ..analysis.occupancy.rule import Launch, Mode, registers
 from ..analysis.problems import BadArgument, BadInput, Problem
@@ -29,7 +30,6 @@ _COMPILER_MODE = (
     "blocks. Hardware places whole work-groups and may hold fewer waves."
 )
 _ONE_RULE = "NVIDIA has one rule for both modes, that of the CUDA occupancy calculator."
-_FAR_BELOW = 0.5
 _MARGIN = 1.05
 
 _PROFILED = {
@@ -74,6 +74,12 @@ class Kernel:
     cu_mode: bool = False
     profiled: LaunchConfiguration | None = None
     compiled: CodeKernel | None = None
+    cus: float | None = None
+    """Compute units (SMs) of the device that ran it."""
+
+    def bound(self, figure: Occupancy) -> Binding | None:
+        """What keeps the occupancy of its launches where it is, if it was profiled."""
+        return binding(figure, self.profiled, self.cus) if self.profiled else None
 
     def occupancy(self, mode: Mode) -> Occupancy | Problem:
         """Its occupancy, or why it cannot be computed."""
@@ -101,8 +107,14 @@ class Kernels:
 class OccupancyResult(Result):
     """Waves (warps) that reside at once on one CU; ``cu`` says what a CU is. The figures outside of ``kernels`` are
     those of its first row. ``limits``: waves that each resource alone would allow. ``what_if``: changes, those of one
-    option made together, that give more waves. ``achieved`` figures are measured, where counters allow."""
+    option made together, that give more waves; of a workload its column helps says whether the launch can get them as
+    it is (no, doubtful, perhaps). ``achieved`` figures are measured, where counters allow, and averages over all cycles
+    from the start to the end of the kernel (elapsed), CUs without work included."""
 
+    answer: str | None = None
+    """What binds the launches of the first kernel, where a profile tells."""
+    bound_by: str | None = None
+    """grid, uneven (waves end at different times) or resources (``limiters``)."""
     source: str
     gpu: str
     cu: str
@@ -125,7 +137,7 @@ class OccupancyResult(Result):
 
 def compute_occupancy(
     store: Store,
-    gpu: Annotated[Reference | None, Field(description="target: gfx90a, sm_90, ...")] = None,
+    gpu: Annotated[Reference | None, Field(description="target (gfx90a) or product (MI250X)")] = None,
     vgprs: Annotated[Registers | None, Field(description="VGPRs per work-item (registers per thread)")] = None,
     agprs: Annotated[Registers, Field(description="accumulation VGPRs per work-item")] = 0,
     sgprs: Annotated[Registers, Field(description="scalar registers per wave")] = 0,
@@ -145,6 +157,9 @@ def compute_occupancy(
 ) -> OccupancyResult:
     """Occupancy of kernels: resident waves, what limits them, the least change for more, spills. Give gpu, vgprs,
     workgroup_size, ... or workload, or code_object."""
+    # A code object may be for a target that the catalogue lacks.
+    if gpu is not None and not (code_object and gpu.startswith("gfx")):
+        gpu = products.resolved(gpu)[0]
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
     if workload is not None and code_object is not None:
         raise BadArgument("workload and code_object exclude each other", fix=_WAYS)
@@ -196,7 +211,7 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
         notes.append(Note("achieved_unknown", text))
     return Kernels(
         f"workload {manifest.id}",
-        [_profiled(arch, row, dynamic) for row in launched.rows],
+        [_profiled(arch, row, dynamic, manifest.facts.get("cu_per_gpu")) for row in launched.rows],
         _PROFILED,
         notes,
         _next_of_workload(workload, lacking is None),
@@ -204,10 +219,10 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
     )
 
 
-def _profiled(arch: str, row: LaunchConfiguration, dynamic: int) -> Kernel:
+def _profiled(arch: str, row: LaunchConfiguration, dynamic: int, cus: float | None) -> Kernel:
     agprs = 0 if repeats_vgprs(arch, row) else row.agprs or 0
     launch = Launch(row.vgprs or 0, agprs, row.sgprs or 0, row.lds_bytes or 0, dynamic, row.workgroup_size or 0)
-    return Kernel(arch, launch, row.kernel, profiled=row)
+    return Kernel(arch, launch, row.kernel, profiled=row, cus=cus)
 
 
 def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
@@ -282,10 +297,13 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     if isinstance(lead, Problem) and not source.informative and len(failed) == len(figures):
         raise lead
     known = lead if isinstance(lead, Occupancy) else None
+    bound = first.bound(known) if known else None
     notes = [*(kernel_notes(first, known) if known else []), *_failed(failed, figures), *source.notes]
     columns = _KERNELS | source.columns | ({"reason": None} if failed else {})
     rows = [_row(i, k, f, columns) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
     return OccupancyResult(
+        answer=bound.text if bound else None,
+        bound_by=bound.by if bound else None,
         source=source.source,
         gpu=first.gpu,
         cu=known.unit if known else "CU",
@@ -300,7 +318,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         achieved_pct=first.profiled.achieved_pct if first.profiled else None,
         status=first.profiled.status if first.profiled else "ok",
         limits=table(_LIMITS, _limits(known) if known else []),
-        what_if=table(_WHAT_IF, _what_if(known) if known else []),
+        what_if=_what_if(known, bound.helps if bound else None),
         kernels=table(columns, rows, limit=limit, offset=offset),
         notes=[note.text for note in notes],
         next=[*_next(source, known), *source.next],
@@ -335,12 +353,14 @@ def _limits(figure: Occupancy) -> list[list[Any]]:
     return [[name, *facts[name], figure.limits.get(name), name in figure.limiters] for name in RESOURCES]
 
 
-def _what_if(figure: Occupancy) -> list[list[Any]]:
-    return [
-        [option, c.argument, c.now, c.to, c.less, w.waves_per_simd, w.waves_per_cu, w.occupancy_pct]
-        for option, w in enumerate(figure.what_if, 1)
+def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
+    last = {"helps": helps} if helps else {}
+    rows = [
+        [option, c.argument, c.now, c.to, c.less, w.waves_per_simd, w.waves_per_cu, w.occupancy_pct, *last.values()]
+        for option, w in enumerate(figure.what_if if figure else (), 1)
         for c in w.changes
     ]
+    return table(_WHAT_IF | dict.fromkeys(last), rows)
 
 
 def _failed(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -> list[Note]:
@@ -377,7 +397,7 @@ def kernel_notes(kernel: Kernel, figure: Occupancy) -> list[Note]:
 
 
 def _measured(profiled: LaunchConfiguration | None, figure: Occupancy) -> list[Note]:
-    """How the measured occupancy compares with the possible one, where it is above or far below."""
+    """How the measured occupancy compares with the possible one, where it is above."""
     achieved = profiled.achieved_pct if profiled else None
     possible = figure.occupancy_pct
     if achieved is None or not possible:
@@ -386,12 +406,6 @@ def _measured(profiled: LaunchConfiguration | None, figure: Occupancy) -> list[N
         text = (
             f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and LDS allow "
             f"({possible:.3g} %): one of the two is wrong."
-        )
-        return [Note("measured", text)]
-    if achieved < possible * _FAR_BELOW:
-        text = (
-            f"Measured occupancy ({achieved:.3g} %) is far below the possible {possible:.3g} %: look at the size of "
-            "the grid, at waves that end at different times and at launch cost before registers or LDS."
         )
         return [Note("measured", text)]
     return []

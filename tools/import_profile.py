@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ..analysis import clocks
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.catalogue import targets
+from ..analysis.catalogue import products, targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
 from .parameters import FilePath, Reference, Tags
@@ -52,13 +52,10 @@ def import_profile(
     format: Annotated[Reference, Field(description="auto, or as an error lists them")] = "auto",
     name: Annotated[Reference | None, Field(description="default: as the profile is called")] = None,
     tags: Tags | None = None,
-    gpu: Annotated[Reference | None, Field(description="target (gfx90a), if the profile lacks it")] = None,
+    gpu: Annotated[Reference | None, Field(description="target (gfx90a) or product, if the profile lacks it")] = None,
 ) -> ImportResult:
     """Read a profile or trace taken elsewhere (rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf) into the store."""
-    if gpu is not None and gpu not in targets.targets():
-        raise BadArgument(
-            f"Unknown GPU target {gpu!r}", near(gpu, targets.targets()), f"Known: {', '.join(targets.targets())}"
-        )
+    gpu = products.resolved(gpu)[0] if gpu is not None else None
     name, tags = checked_labels(name, tags)
 
     def labelled(manifest: Manifest, merged: Merged) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 from ..analysis.catalogue import products, targets
 from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
-from ..analysis.problems import BadArgument, NotFound, near
+from ..analysis.problems import BadArgument
 from ..analysis.store import Store
 from .parameters import (
     MOST_ITEMS,
@@ -131,7 +131,7 @@ def plan_profile(
 ) -> PlanResult:
     """Passes of counters that metrics need, how often the program runs, and profiler commands to run on another
     machine (detail="full": input files too). Runs nothing."""
-    target, facts = _device(gpu)
+    target, facts = products.resolved(gpu)
     driver = drivers.chosen(profiler, targets.gpu(target).vendor)
     features = driver.features_of(profiler_version)
     asked = wanted(metrics)
@@ -180,23 +180,6 @@ def plan_profile(
             *([] if full else [_summary_note(len(steps) - len(shown))]),
         ],
         next=_next(gpu, metrics, full, _results(steps, driver, target)),
-    )
-
-
-def _device(gpu: str) -> tuple[str, dict[str, float]]:
-    """The target of ``gpu`` and what is known of the device: the facts of a product's data sheet, if one is named."""
-    if gpu in targets.targets():
-        return gpu, {}
-    known = products.products()
-    named = gpu.lower().removeprefix("amd ").removeprefix("nvidia ").removeprefix("instinct ").replace(" ", "")
-    if named in known:
-        product = known[named]
-        if product.target in targets.targets():
-            return product.target, {name: fact.value for name, fact in product.facts.items()}
-    raise NotFound(
-        f"Unknown GPU {gpu!r}",
-        near(gpu, [*targets.targets(), *known]),
-        f"Targets: {', '.join(targets.targets())}; products: {', '.join(known)}",
     )
 
 

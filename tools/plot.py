@@ -17,6 +17,7 @@ from ..analysis import measured_ceilings
 from ..analysis.catalogue.work import LEVELS
 from ..analysis.database import connect
 from ..analysis.engine import View, figures
+from ..analysis.notes import Note
 from ..analysis.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
 from ..analysis.rooflines.flop import flop
 from ..analysis.rooflines.inputs import Asked, prepare
@@ -191,7 +192,9 @@ def occupied(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
             raise lead
         raise BadInput(f"The occupancy of {first.name!r} cannot be drawn", lead.text)
     achieved = first.profiled.achieved_waves_per_cu if first.profiled else None
-    notes = [*kernel_notes(first, lead), *launched.notes]
+    bound = first.bound(lead)
+    told = [Note("bound", bound.text)] if bound else []
+    notes = [*told, *kernel_notes(first, lead), *launched.notes]
     picture, facts = occupancy.of_kernel(lead, str(first.name), workload.name, achieved, notes)
     return Drawn(render(lambda: occupancy.draw(picture), width_px), facts, width_px)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -24,6 +26,9 @@ from .sql.sources import Offer, plan
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
 TOTAL_BYTES = 200_000
+MOST_COLUMNS = 40
+"""Of a wide answer to a model."""
+_NAMED = 12
 _COUNT_S = 0.5
 # fmt: off
 _TABLE_FUNCTIONS = frozenset((
@@ -41,6 +46,35 @@ class QueryResult(Result):
 
     NAMES_AS_STORED = True
     table: Table
+
+    def brief(self, arguments: Mapping[str, Any]) -> Self:
+        """Of a wide answer (``*``) the columns that the SQL names and the first of those that hold a value."""
+        names, rows = self.table.columns, self.table.rows
+        if len(names) <= MOST_COLUMNS:
+            return self
+        asked = set(re.findall(r"\w+(?:@\w+)*", str(arguments.get("sql", "")).lower()))
+        named = {i for i, name in enumerate(names) if name.lower() in asked}
+        empty = {i for i in range(len(names)) if rows and all(row[i] is None for row in rows)} - named
+        filled = [i for i in range(len(names)) if i not in named | empty]
+        # The same counter of a single pass comes after all others.
+        filled.sort(key=lambda i: "@" in names[i])
+        kept = sorted(named.union(filled[: max(0, MOST_COLUMNS - len(named))]))
+        if len(kept) == len(names):
+            return self
+        more = [names[i] for i in filled if i not in kept]
+        shown = f"{', '.join(more[:_NAMED])}{', ...' if len(more) > _NAMED else ''}"
+        note = (
+            f"{len(names) - len(kept)} of {len(names)} columns are left out: {len(empty)} without a value in these rows"
+            f"{f' and {len(more)} more ({shown})' if more else ''}. Name columns to see them; DESCRIBE lists all."
+        )
+        table = self.table.model_copy(
+            update={
+                "columns": [names[i] for i in kept],
+                "units": [self.table.units[i] for i in kept],
+                "rows": [[row[i] for i in kept] for row in rows],
+            }
+        )
+        return self.model_copy(update={"table": table, "notes": [note, *self.notes]})
 
 
 def query_counters(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pydantic
 
@@ -36,6 +36,10 @@ class Result(pydantic.BaseModel):
     """Whether the text too has kernels' full names, because the caller may go on with them elsewhere."""
     notes: list[str] = []
     next: list[NextCall] = []
+
+    def brief(self, arguments: Mapping[str, Any]) -> Self:
+        """What a model gets to a call with these arguments; scripts that lift the cap get the whole."""
+        return self
 
 
 def table(

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ..analysis.catalogue import metrics as catalog
+from ..analysis.catalogue import products
 from ..analysis.catalogue.metrics import Metric
 from ..analysis.problems import near
 from ..analysis.store import Store
@@ -35,17 +36,18 @@ class SearchResult(Result):
 def search_metrics(
     store: Store,
     query: Annotated[Sentence, Field(description="words, name, id (17.3.7), panel (17), subsystem or counter")] = "",
-    gpu: Annotated[Reference | None, Field(description="only of this target: gfx942")] = None,
+    gpu: Annotated[Reference | None, Field(description="only of this target (gfx942) or product (MI300X)")] = None,
     limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 12,
     offset: Offset = 0,
 ) -> SearchResult:
     """Find metrics in the catalogue: meaning, formula, counters, GPUs. Needs no workload."""
-    every = catalog.variants(gpu)
+    target = products.resolved(gpu)[0] if gpu else None
+    every = catalog.variants(target)
     if "_" in query:  # a counter, perhaps: then the formulas of all are read
-        for target in catalog.with_metrics():
-            catalog.parse_all(target)
+        for one in catalog.with_metrics():
+            catalog.parse_all(one)
     # One row for each family: what bears one name there is computed from other counters here.
-    found = [every] if gpu else [catalog.variants(family=family) for family in catalog.families()]
+    found = [every] if target else [catalog.variants(family=family) for family in catalog.families()]
     entries = [on for name in every for named in found if (on := named.get(name))]
     scored = sorted(((_score(query, on), on) for on in entries), key=lambda s: (-s[0], *_plainness(every, s[1])))
     fitting = _plain_ones([(score, on) for score, on in scored if score])

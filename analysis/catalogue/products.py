@@ -49,13 +49,45 @@ def product(key: str) -> Product:
     return known[key.lower()]
 
 
+def resolved(gpu: str) -> tuple[str, dict[str, float]]:
+    """The target that ``gpu`` names (gfx942, gfx940, MI300X, "AMD Instinct MI300X") and the figures of the data sheet,
+    where it names one product that has one; NotFound with near names otherwise."""
+    if (known := targets.described(gpu)) is not None:
+        return known.target, {}
+    sheets = {_plain(key): sheet for key, sheet in products().items() if sheet.target in targets.targets()}
+    words = _words(gpu)
+    named = [s for s in sheets.values() if any(words >= set(alternative) for alternative in s.names)]
+    fits = [sheets[_plain(gpu)]] if _plain(gpu) in sheets else named
+    if len({sheet.target for sheet in fits}) == 1:
+        facts = fits[0].facts if len(fits) == 1 else {}
+        return fits[0].target, {name: fact.value for name, fact in facts.items()}
+    listed = {name: target for target in targets.targets() for name in targets.gpu(target).products}
+    if target := {_plain(name): target for name, target in listed.items()}.get(_plain(gpu)):
+        return target, {}
+    every = [*targets.targets(), *listed]
+    raise NotFound(
+        f"Unknown GPU {gpu!r}",
+        near(gpu, every),
+        f"Targets: {', '.join(targets.targets())}; products: {', '.join(listed)}",
+    )
+
+
+def _plain(name: str) -> str:
+    """A product's name without brand, blanks and capitals."""
+    return re.sub(r"amd|nvidia|instinct|radeon|[\s_-]", "", name.casefold())
+
+
+def _words(name: str) -> set[str]:
+    return set(re.split(r"[^A-Z0-9]+", name.upper()))
+
+
 def identify(device: str | None, target: str | None, facts: dict[str, float]) -> Product | None:
     """The product of a device by its name, target and compute units; None where that is not beyond doubt.
 
     A name that several products share (MI200) fits none. Another number of compute units than the data sheet's means
     a partition or another part, so nothing of the data sheet may be used.
     """
-    words = set(re.split(r"[^A-Z0-9]+", (device or "").upper()))
+    words = _words(device or "")
     fits = [
         p
         for p in products().values()

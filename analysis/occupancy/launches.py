@@ -13,7 +13,6 @@ from ..workload import Workload
 
 ACHIEVED = "occupancy.waves"
 """The metric of waves that were resident on average."""
-_FEW_WORKGROUPS = 2
 _RESOURCES = frozenset({"vgpr", "agpr", "sgpr", "lds_bytes", "workgroup_size"})
 
 
@@ -118,7 +117,7 @@ def repeats_vgprs(arch: str, row: LaunchConfiguration) -> bool:
 
 
 def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration], dynamic_lds_bytes: int) -> list[Note]:
-    """What the columns of a profile leave open about registers, LDS and the grid of its first kernel."""
+    """What the columns of a profile leave open about registers and LDS."""
     notes, target = [], described(arch)
     if workload.manifest.vendor == "amd" and not dynamic_lds_bytes:
         csv = (
@@ -141,15 +140,4 @@ def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration]
     if any(repeats_vgprs(arch, row) for row in rows):
         text = f"Profilers repeat vgprs as agprs on {arch}, where they do not add up: such agprs are taken as 0."
         notes.append(Note("repeated_vgprs", text))
-    return [*notes, *_small_grid(workload, rows[0])]
-
-
-def _small_grid(workload: Workload, first: LaunchConfiguration) -> list[Note]:
-    cus = workload.manifest.facts.get("cu_per_gpu")
-    if not cus or not first.grid or not first.workgroup_size:
-        return []
-    per_cu = first.grid / first.workgroup_size / cus
-    if per_cu >= _FEW_WORKGROUPS:
-        return []
-    text = f"The grid of the first kernel has only {per_cu:.2g} work-groups per CU: too few to keep it filled."
-    return [Note("small_grid", text)]
+    return notes

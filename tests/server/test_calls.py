@@ -86,8 +86,9 @@ async def test_a_bug_is_logged_and_told_without_its_traceback(
         (works.eat_memory, KIND, "0.5 GB of memory"),
         (works.burn, Kind(Limits(500_000_000, cpu_s=20), 0.5, 2, 1), "more than 0.5 s"),
         (works.flood, KIND, "bug"),
+        (works.die_within_a_message, KIND, "was stopped by the system"),
     ],
-    ids=["memory", "time", "answer"],
+    ids=["memory", "time", "answer", "half an answer"],
 )
 async def test_a_call_beyond_its_limits_is_a_problem_that_says_which(
     forks: ForkServer, monkeypatch: pytest.MonkeyPatch, work: Any, kind: Kind, text: str

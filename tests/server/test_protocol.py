@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -61,8 +62,26 @@ async def test_with_every_tool_the_list_fits_into_20_kilobytes_with_a_meaning_fo
 
 
 async def test_instructions_fit_every_client(client: Client) -> None:
-    assert len(app.INSTRUCTIONS) < 1_500
-    assert client.instructions == app.INSTRUCTIONS
+    assert client.instructions and len(client.instructions) < 1_500
+
+
+@pytest.mark.parametrize(
+    "flags", [{}, {"allow_exec": True}, {"read_only": True}], ids=["usual", "executing", "read only"]
+)
+async def test_no_text_names_a_tool_that_is_not_offered(samples: Store, flags: dict[str, bool]) -> None:
+    async with Client(app.build(samples, **flags)) as connected:
+        listed = (await connected.list_tools()).tools
+        (guide,) = (await connected.read_resource("rooflens://guide")).contents
+        texts = [connected.instructions or "", guide.text]
+    described = json.dumps([t.model_dump(by_alias=True, exclude_none=True) for t in listed])
+    names, every = {t.name for t in listed}, {t.name for t in toolbox.TOOLS}
+    for name in every:
+        word = re.compile(rf"\b{name}\b" if "_" in name else rf"`{name}`")
+        if name not in names:
+            assert not any(word.search(text) for text in (*texts, described)), name
+    assert "{{" not in "".join(texts) and "}}" not in "".join(texts)
+    executing = names >= {"profile_command", "run_peak_benchmarks"}
+    assert all((name in texts[1]) == executing for name in ("profile_command", "run_peak_benchmarks"))
 
 
 async def test_text_and_structured_content_hold_the_same_figures(client: Client) -> None:

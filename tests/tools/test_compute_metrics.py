@@ -202,3 +202,18 @@ def test_what_was_asked_for_by_name_is_a_row_with_all_its_digits_also_where_it_i
     missing = next(iter(compute_metrics(samples, "yax_before").without_value["not_collected"]))
     (row,) = records(compute_metrics(samples, "yax_before", metrics=[missing]).table)
     assert (row["name"], row["status"], row["avg"]) == (missing, "not_collected", None) and row["reason"]
+
+
+def test_channels_are_one_row_with_their_imbalance_unless_asked_for_one_by_one(store: Store, shared: Path) -> None:
+    done = import_profile(store, str(shared / "workloads" / "vcopy" / "MI200")).workload
+    short = compute_metrics(store, done, ["18", "18.2.7"])
+    every = records(compute_metrics(store, done, ["18"], detail="full", limit=1000).table)
+    assert short.channels is not None and not any("[" in r["name"] for r in records(short.table) if r["id"] != "18.2.7")
+    rows = {row["name"]: row for row in records(short.channels)}
+    values = [r["avg"] for r in every if r["name"].startswith("l2.channel_read_req[")]
+    read = rows["l2.channel_read_req"]
+    assert (read["channels"], read["min"], read["max"]) == pytest.approx((32, min(values), max(values)), rel=1e-5)
+    assert read["imbalance_pct"] == pytest.approx(100 * (1 - sum(values) / 32 / max(values)), rel=1e-4)
+    nothing = rows["atomics.fabric_channel_latency_cycles"]
+    assert (nothing["mean"], nothing["status"]) == (None, "undefined") and "denominator" in nothing["reason"]
+    assert compute_metrics(store, done, ["18"], detail="full").channels is None

@@ -89,13 +89,14 @@ def test_a_profile_without_a_device_asks_for_it(store, unknown):
     assert any("gpu= one of" in n and "gfx90a" in n and "sm_90" not in n for n in done.notes)
 
 
-def test_the_caller_may_name_the_device(store, unknown):
-    done = import_profile(store, str(unknown), gpu="gfx90a")
+@pytest.mark.parametrize("gpu", ["gfx90a", "MI250X"])
+def test_the_caller_may_name_the_device(store, unknown, gpu):
+    done = import_profile(store, str(unknown), gpu=gpu)
     assert done.arch == "gfx90a" and done.next[0].tool == "compute_metrics"
 
 
 def test_an_unknown_device_gets_near_names(store, unknown):
-    with pytest.raises(BadArgument, match="Unknown GPU target 'gfx90'.*Near names:.*gfx90a"):
+    with pytest.raises(NotFound, match="Unknown GPU 'gfx90'.*Near names:.*gfx90a"):
         import_profile(store, str(unknown), gpu="gfx90")
 
 

@@ -309,6 +309,20 @@ def test_long_values_and_long_answers_are_cut_and_told(store: Store) -> None:
     assert "cut after" in long.notes[-1]
 
 
+def test_a_wide_answer_keeps_the_columns_that_are_named_and_the_first_that_hold_a_value(store: Store) -> None:
+    columns = ", ".join(f'{"NULL" if i < 10 else i} AS c{i}, {i} AS "c{i}@pass_1"' for i in range(100))
+    sql = f'SELECT *, c99 AS last, c3 AS empty FROM (SELECT {columns}) WHERE "c7@pass_1" = 7'
+    whole = query_counters(store, sql)
+    short = whole.brief({"sql": 'SELECT *, c99 AS last, c3 AS empty FROM wide WHERE "c7@pass_1" = 7'})
+    assert len(whole.table.columns) == 202 and len(short.table.columns) == query.MOST_COLUMNS
+    assert {"last", "empty", "c99", "c3", "c7@pass_1", "c10"} <= set(short.table.columns)
+    assert short.table.rows[0][short.table.columns.index("last")] == 99
+    assert not {"c0", "c8", "c8@pass_1"} & set(short.table.columns)
+    assert short.notes[0].startswith("162 of 202 columns are left out: 9 without a value in these rows and 153 more")
+    narrow = query_counters(store, "SELECT 1 AS a")
+    assert narrow.brief({"sql": "SELECT 1 AS a"}) is narrow
+
+
 def test_the_plan_of_a_query_can_be_read(store: Store, workload: Manifest) -> None:
     for sql in ("EXPLAIN SELECT sum(SQ_WAVES) FROM counters", "/* é */ explain -- x\n analyze FROM counters;"):
         found = query_counters(store, sql)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rooflens.tools.isolation.channel import Channel
+from rooflens.tools.isolation.channel import Channel, encoded
 
 
 def echo(channel: Channel, arguments: dict[str, Any]) -> None:
@@ -68,6 +69,13 @@ def leave_children(channel: Channel, arguments: dict[str, Any]) -> None:
 def flood(channel: Channel, arguments: dict[str, Any]) -> None:
     """One message that is too long."""
     channel.send({"text": "x" * 40_000_000})
+
+
+def die_within_a_message(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Be killed, as the system kills, when half of a long message is sent."""
+    whole = encoded({"reply": {"text": "x" * 100_000}})
+    channel.end.sendall(whole[: len(whole) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def progress_and_reply(channel: Channel, arguments: dict[str, Any]) -> None:
