@@ -83,7 +83,7 @@ def figures(store: Store) -> dict[tuple[str, str], engine.Figure]:
 
 @pytest.fixture(scope="module")
 def points(store: Store) -> dict[tuple[str, str], dict[str, object]]:
-    table = compute_roofline(store, "copies", limit=100, detail="full").points
+    table = compute_roofline(store, "copies", detail="full", limit=100).points
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return {(short(str(row["kernel"])), str(row["level"])): row for row in rows}
 

@@ -199,15 +199,21 @@ def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None,
     if state.state not in FINAL:
         again = {"run_id": run.run_id, "wait_s": 45}
         return [NextCall(tool="get_run", arguments=again, why="it is not finished yet")]
-    if isinstance(run, BenchmarkRun) and state.state == "done":
-        return peak_tables.next_calls() if state.result.get("stored") else []
+    if isinstance(run, BenchmarkRun):
+        return peak_tables.next_calls() if state.state == "done" and state.result.get("stored") else []
     if workload is None:
         return []
     kernels = NextCall(
         tool="list_workloads", arguments={"workload": workload}, why="all kernels, passes and the device"
     )
-    if arch not in catalog.with_metrics():
-        return [kernels]
+    where = NextCall(
+        tool="compute_timeline",
+        arguments={"workload": workload},
+        why="where the wall time goes: is the GPU the limit",
+    )
+    first = [where] if run.timeline else []
+    if arch not in catalog.with_metrics() or (run.timeline and not any(run.counters.values())):
+        return [*first, kernels]
     overview = NextCall(
         tool="compute_metrics", arguments={"workload": workload, "metrics": ["overview"]}, why="where the time goes"
     )
@@ -216,4 +222,4 @@ def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None,
     diagnosis = NextCall(
         tool="diagnose_bottleneck", arguments={"workload": workload}, why="what holds the longest kernels back"
     )
-    return [diagnosis, overview, kernels]
+    return [*first, diagnosis, overview, kernels]

@@ -9,7 +9,7 @@ import pydantic
 from pydantic import Field
 
 from ..analysis.catalogue import products, targets
-from ..analysis.planning.plan import PassPlan, plan, resolve
+from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
 from ..analysis.problems import BadArgument
 from ..analysis.store import Store
@@ -28,6 +28,7 @@ from .parameters import (
 from .profilers import drivers
 from .profilers.drivers import Profiler as Driver
 from .profilers.request import Request, block_use, launched
+from .profilers.tracing import Wanted, wanted
 from .results import NextCall, Result, Table, table
 from .runner.job import Step
 
@@ -114,7 +115,7 @@ def plan_profile(
     gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
     metrics: Annotated[
         SomeMetrics | None,
-        Field(description="as for compute_metrics, or roofline.f32.hbm; default: overview"),
+        Field(description="as for compute_metrics, or roofline.f32.hbm, timeline; default: overview"),
     ] = None,
     profiler: ProfilerName = "auto",
     profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
@@ -132,7 +133,8 @@ def plan_profile(
     target, facts = products.resolved(gpu)
     driver = drivers.chosen(profiler, targets.gpu(target).vendor)
     features = driver.features_of(profiler_version)
-    planned = plan(target, metrics if metrics is not None else ["overview"], max_passes=max_passes)
+    asked = wanted(metrics)
+    planned = asked.plan(target, max_passes)
     request = Request(
         command=_checked(command),
         passes=planned.passes,
@@ -143,16 +145,18 @@ def plan_profile(
         facts=facts,
         range=range,
         pid=pid,
+        timeline=asked.timeline,
     )
     if range is not None and not driver.RANGES:
         raise _no_range(driver)
     steps = driver.steps(request, features, program=driver.NAME, out=OUT)
-    lost = _lost(target, metrics, planned, driver.left_out(request, features))
+    lost = _lost(target, asked, planned, driver.left_out(request, features))
     full = detail == "full"
     whole = [m for m in planned.whole if m not in lost]
     split = [m for m in planned.split if m not in lost]
     unsupported = {**planned.unsupported, **lost}
     shown = steps if full else steps[:_SHOWN]
+    own = steps[-1].argv[0] == driver.NAME
     return PlanResult(
         gpu=target,
         profiler=driver.NAME,
@@ -168,13 +172,13 @@ def plan_profile(
         left_out=_first(planned.left_out, full),
         prepare=preparation(steps),
         commands=[by_hand(step, full) for step in shown],
-        launchers=launched(driver.NAME, steps[-1], request.command) if full and pid is None else {},
+        launchers=launched(driver.NAME, steps[-1], request.command) if full and pid is None and own else {},
         notes=[
             *_plan_notes(planned, len(split), len(unsupported)),
-            *_driver_notes(driver, request, features),
+            *_driver_notes(driver, request, features, steps[-1].argv[0]),
             *([] if full else [_summary_note(len(steps) - len(shown))]),
         ],
-        next=_next(gpu, metrics, full, target if driver.NAME in _SILENT else None),
+        next=_next(gpu, metrics, full, _results(steps, driver, target)),
     )
 
 
@@ -203,11 +207,11 @@ def _range(launches: list[int] | None) -> tuple[int, int] | None:
     return launches[0], launches[1]
 
 
-def _lost(target: str, metrics: list[str] | None, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
+def _lost(target: str, asked: Wanted, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
     """Metrics of the plan that the profiler cannot give, because it cannot count one of their counters."""
     if not refused:
         return {}
-    sets = resolve(target, metrics if metrics is not None else ["overview"]).sets
+    sets = resolve(target, asked.metrics).sets
     return {
         name: f"{missing}: {refused[missing]}"
         for name in (*planned.whole, *planned.split)
@@ -253,8 +257,9 @@ def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> list[str]:
     return notes
 
 
-def _driver_notes(driver: Driver, request: Request, features: Any) -> list[str]:
-    """What the profiler cannot tell; what it leaves out stands among the unsupported metrics."""
+def _driver_notes(driver: Driver, request: Request, features: Any, program: str) -> list[str]:
+    """What the profiler cannot tell; what it leaves out stands among the unsupported metrics. ``program`` is what the
+    last command starts."""
     notes = [note.text for note in driver.notes(request, features) if note.code != "left_out"]
     if driver.NAME == "rocprofv3":
         notes.append(
@@ -262,9 +267,9 @@ def _driver_notes(driver: Driver, request: Request, features: Any) -> list[str]:
             f"{features.version}: give profiler_version where another is installed (rocprofv3 --version; ROCm's "
             "number will do)."
         )
-    if (sampler := drivers.sampler(driver.NAME)) and request.pid is None:
+    if (sampler := drivers.sampler(driver.NAME)) and request.pid is None and request.passes:
         notes.append(_cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0)))
-    ranks = f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {driver.NAME} ..."
+    ranks = f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {program} ..."
     return [*notes, *([ranks] if request.pid is None else [])]
 
 
@@ -281,9 +286,16 @@ def _summary_note(missing: int) -> str:
     return f"detail='full' gives {more}all names, shell lines and the input files."
 
 
-def _next(gpu: str, metrics: list[str] | None, full: bool, stated: str | None) -> list[NextCall]:
-    wanted = {"gpu": gpu, "metrics": metrics} if metrics is not None else {"gpu": gpu}
-    path = {"path": OUT} if stated is None else {"path": OUT, "gpu": stated}
-    whole = NextCall(tool="plan_profile", arguments={**wanted, "detail": "full"}, why="commands with input files")
-    importing = NextCall(tool="import_profile", arguments=path, why="once the commands have run, in their folder")
-    return [importing] if full else [whole, importing]
+def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, str]]:
+    """What import_profile is to read: the whole folder, or each step's where another profiler's is among them."""
+    of_others = any(step.argv[0] != driver.NAME for step in steps)
+    paths = [f"{OUT}/{step.name}" for step in steps] if of_others else [OUT]
+    return [{"path": path, **({"gpu": target} if driver.NAME in _SILENT else {})} for path in paths]
+
+
+def _next(gpu: str, metrics: list[str] | None, full: bool, results: list[dict[str, str]]) -> list[NextCall]:
+    asked = {"gpu": gpu, "metrics": metrics} if metrics is not None else {"gpu": gpu}
+    whole = NextCall(tool="plan_profile", arguments={**asked, "detail": "full"}, why="commands with input files")
+    why = "once the commands have run, in their folder" + (": a workload of its own" if len(results) > 1 else "")
+    importing = [NextCall(tool="import_profile", arguments=dict(result), why=why) for result in results]
+    return importing if full else [whole, *importing]

@@ -14,7 +14,7 @@ from ..analysis import clocks
 from ..analysis.experiments import Entry, record
 from ..analysis.manifest import Binary
 from ..analysis.notes import Note
-from ..analysis.planning.plan import PassPlan, plan
+from ..analysis.planning.plan import PassPlan
 from ..analysis.problems import BadArgument, Problem
 from ..analysis.store import Manifest, Store
 from .get_run import RunResult, run_result
@@ -52,6 +52,7 @@ from .profilers.request import Request
 from .profilers.subject import Subject, listens, subject
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import noted, plain_text
+from .profilers.tracing import Wanted, wanted
 from .runner import start as launch
 from .runner.binary import identified
 from .runner.job import CallStep, Job, Step
@@ -72,7 +73,8 @@ def profile_command(
     store: Store,
     command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
     metrics: Annotated[
-        MetricNames | None, Field(description="as for compute_metrics; [] for times only; default: overview")
+        MetricNames | None,
+        Field(description="as for compute_metrics; timeline too; [] for times only; default: overview"),
     ] = None,
     kernel: Annotated[Pattern | None, Field(description="RE2: count only these kernels")] = None,
     cwd: Annotated[FilePath | None, Field(description="absolute folder to run it in")] = None,
@@ -113,10 +115,11 @@ def profile_command(
     if timeout_s > _LONGEST_S:
         raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give less")
     roots = Roots()
-    choice = choose(survey(roots), gpu, profiler, {**inherited(os.environ), **profiled.given})
-    planned = plan(choice.target, ["overview"] if metrics is None else metrics, max_passes=max_passes)
+    asked = wanted(metrics)
+    choice = choose(survey(roots), gpu, profiler, {**inherited(os.environ), **profiled.given}, counts=asked.counts)
+    planned = asked.plan(choice.target, max_passes)
     driver = drivers.profiler(choice.profiler.name)
-    steering = _Steering(replay, launches, budget_s, metrics)
+    steering = _Steering(replay, launches, budget_s, asked)
     request = Request(
         command=profiled.command,
         passes=planned.passes,
@@ -129,6 +132,7 @@ def profile_command(
         range=range,
         pid=pid,
         attached_s=budget_s or _ATTACHED_S,
+        timeline=asked.timeline,
     )
     run_id, run_folder = launch.new_run(store)
     try:
@@ -166,6 +170,7 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
         kernel=request.kernel and redacted(request.kernel, hidden),
         launches=request.launches,
         replay=request.replay,
+        timeline=request.timeline,
     )
 
 
@@ -213,7 +218,7 @@ class _Steering:
     replay: Replay
     launches: int | list[int] | None
     budget_s: float | None
-    metrics: list[str] | None
+    wanted: Wanted
 
 
 @dataclass(frozen=True)
@@ -229,12 +234,12 @@ class _Arranged:
 def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: _Steering, run: _Place) -> _Arranged:
     """A run for times, after which a sample is counted; or all steps, where no sample can be had or is wanted."""
     driver = drivers.profiler(choice.profiler.name)
-    features = _features(driver, choice.path)
+    features = _features(driver, choice.path) if choice.profiler.path else driver.features_of(None)
     asked = Asked(
         profiler=driver.NAME,
         request=replace(request, command=()),
         features=asdict(features) if is_dataclass(features) and not isinstance(features, type) else {},
-        metrics=["overview"] if steering.metrics is None else steering.metrics,
+        metrics=list(steering.wanted.metrics),
         program=choice.path,
         out=run.out,
         launches=steering.launches if isinstance(steering.launches, int) else None,
@@ -250,6 +255,9 @@ def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: _St
     if request.pid is not None:
         return _Arranged(steps, None, counters, [*_attached_notes(request), *said, *choice.warnings])
     if sampler is None:
+        if request.timeline and (tracer := drivers.sampler(driver.NAME)):
+            traced = tracer.times(request, features, program=choice.path, out=run.out)
+            steps = [traced, *(step for step in steps if step.name != traced.name)]
         return _Arranged(steps, None, counters, [*_notes(planned, steps, choice), *said])
     first = sampler.times(request, features, program=choice.path, out=run.out)
     within = steering.budget_s
@@ -260,7 +268,7 @@ def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: _St
         [replace(sampler.followed(first), within_s=within)],
         planning if request.passes else None,
         counters,
-        _sampling_notes(planned, first, choice, said),
+        _sampling_notes(planned, first, choice, said, traced=request.timeline),
     )
 
 
@@ -328,9 +336,10 @@ def _notes(planned: PassPlan, steps: Sequence[Step], choice: Choice) -> list[str
     return notes
 
 
-def _sampling_notes(planned: PassPlan, first: Step, choice: Choice, of_driver: list[str]) -> list[str]:
+def _sampling_notes(planned: PassPlan, first: Step, choice: Choice, of_driver: list[str], *, traced: bool) -> list[str]:
     """What a run does that counts a sample after its run for times."""
-    notes = [f"First {first.name}: the program on {choice.target}, for its times."]
+    what = "its times and timeline" if traced else "its times"
+    notes = [f"First {first.name}: the program on {choice.target}, for {what}."]
     if planned.passes:
         notes[0] += f" Then {choice.profiler.name} counts launches that stand for all of them."
         notes += of_driver

@@ -152,7 +152,7 @@ def prepare(workload: Workload) -> Trace:
         raise BadInput(
             f"Workload {workload.name!r} has no timeline",
             "its profile holds no events of the host and the device",
-            "Trace the program (torch.profiler's Chrome trace, rocprofv3 --sys-trace, nsys) and import that",
+            "profile_command(metrics=['timeline']) takes one, plan_profile prints how; or import one (PyTorch, nsys)",
         )
     events = _usable(workload)
     total, unusable, start, end = workload.rows(

@@ -16,7 +16,9 @@ HEIGHTS: tuple[HeightName, ...] = (
     "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication"
 )  # fmt: skip
 _CLEAR = 2.0
-"""A share that many times the next one leaves no doubt."""
+"""A share that many times the next one leaves as little doubt as there can be."""
+_MOST = 0.95
+"""The confidence of a verdict that nothing speaks against: what traces tell of causes stays an inference."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The height that takes most; ``confidence`` falls where another comes close or host calls are missing."""
+    """The height that takes most; ``confidence`` falls where another comes close, where host calls are missing,
+    and with the share of start and end, which say little of a longer run."""
 
     height: HeightName
     confidence: float
@@ -76,6 +79,7 @@ def judge(
     wall = max(sum(b.wall for b in busy.values()), 1)
     noise = sum(100 * i.ns / wall for i in idle if i.cause in ("queued", "profiler"))
     unknown = sum(100 * i.ns / wall for i in idle if i.cause == "unknown")
+    ends = sum(100 * i.ns / wall for i in idle if i.cause in ("start_up", "shut_down"))
     # Were no device to wait for another, all would end together, after the mean of what they do otherwise.
     most = max((100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0)
     mean = 100 * sum(b.exposed_communication for b in busy.values()) / wall
@@ -89,7 +93,7 @@ def judge(
     if unknown > weight[first] or not weight[first]:
         return Verdict("unknown", 0.0, None, None), findings
     gap = weight[first] / weight[second] if weight[second] else _CLEAR
-    confidence = min(1.0, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100)
+    confidence = min(_MOST, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100) * (1 - ends / 100)
     return Verdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
 
 

@@ -302,7 +302,7 @@ def test_a_kernel_copied_from_an_answer_is_found_by_every_tool(
 
 def test_a_name_copied_from_a_table_in_words_is_found_with_its_bars() -> None:
     names = ["operator|(int)", "a<img src=x> || b", "plain"]
-    words = render.text(Rows(table=table({"kernel": None, "n": None}, [[n, 1] for n in names])))
+    words = render.text(Rows(table=table({"kernel": None, "n": None}, [[n, i] for i, n in enumerate(names)])))
     copied = [line.rpartition(" | ")[0] for line in words.splitlines()[3:]]
     assert [texts.called(each, names) or meant(each, names) for each in copied] == [[n] for n in names]
 

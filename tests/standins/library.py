@@ -17,11 +17,13 @@ from pathlib import Path
 
 from . import devices, extra, write_csv, write_json, write_rocpd
 from .launches import Launch, launch, over_limit, recorded
-from .result import Counted, Process, Range
+from .result import Counted, Process, Range, Traced
 from .setting import Setting
 
 LAUNCHES = "ROOFLENS_STANDIN_LAUNCHES"
 """Folder into which a program may write PID.jsonl: a line per launch. Without any, the setting's launches happened."""
+_COPY = 1_000_001
+"""Correlation id of the copy that every process makes first; launches and ranges have small ones."""
 _RANKS = ("PBS_NODENUM", "SLURM_PROCID", "PMI_RANK", "MV2_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "MPI_RANK")
 _SIZES = ("PBS_O_TASKNUM", "SLURM_NTASKS", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_SIZE")
 
@@ -152,6 +154,8 @@ def _process(
     wanted = _range(env.get("ROCPROF_KERNEL_FILTER_RANGE", ""))
     clock = time.monotonic_ns()
     init, seen, counted = clock - 50_000_000, {}, []
+    calls = [Traced("hipMemcpy", _COPY, clock - 9000, clock)]
+    copies = [Traced("MEMORY_COPY_HOST_TO_DEVICE", _COPY, clock - 8000, clock - 1000, 1 << 20)]
     ranges = _Ranges(named=env.get("ROCPROF_MARKER_TRACE") == "1", inherited=setting.version >= (1, 0, 0))
     interval, turns = int(env.get("ROCPROF_COUNTER_GROUPS_INTERVAL", "1")), 0
     for number, launched in enumerate(launches, 1):
@@ -171,16 +175,19 @@ def _process(
         duration = launched.duration_ns + (launched.duration_ns // 10 if values is not None else 0) + 7 * number
         clock += 10
         correlation = ranges.enter(launched.within, clock)
+        calls.append(Traced("hipLaunchKernel", correlation, clock, clock + 5))
         clock += 10
         counted.append(Counted(number, launched, clock, clock + duration, values, correlation))
         clock += duration + 5000
     ranges.enter((), clock)
+    calls.append(Traced("hipDeviceSynchronize", _COPY + 1, clock - 5000, clock))
     name = env.get("ROCPROF_OUTPUT_FILE_NAME") or "%hostname%/%pid%"
     return Process(
         pid=pid, ppid=ppid, host=socket.gethostname(), command=app, target=setting.target, init=init, fini=clock,
         prefix=_expand(name, env, pid, ppid), launches=counted, environment=env,
         tracing=env.get("ROCPROF_KERNEL_TRACE") == "1", counters=[c.name for group in groups for c in group],
-        ranges=ranges.ended,
+        ranges=ranges.ended, calls=calls if env.get("ROCPROF_HIP_RUNTIME_TRACE") == "1" else [],
+        copies=copies if env.get("ROCPROF_MEMORY_COPY_TRACE") == "1" else [],
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .launches import Launch
 
@@ -30,6 +30,17 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Traced:
+    """One call of HIP, or the copy to the device that one made (``bytes`` long)."""
+
+    name: str
+    correlation: int
+    start: int
+    end: int
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Process:
     """One process of a run."""
 
@@ -46,6 +57,8 @@ class Process:
     tracing: bool
     counters: list[str]
     ranges: list[Range]
+    calls: list[Traced] = field(default_factory=list)
+    copies: list[Traced] = field(default_factory=list)
 
     @property
     def counted(self) -> list[Counted]:

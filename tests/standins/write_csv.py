@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import devices
-from .result import Counted, Process, Range
+from .result import Counted, Process, Range, Traced
 
 Version = tuple[int, int, int]
 
@@ -26,6 +26,10 @@ def write(base: Path, process: Process, version: Version, *, stats: bool) -> lis
             files.append(_table(base, "kernel_stats", _stats(process.launches)))
     if process.ranges:
         files.append(_table(base, "marker_api_trace", [_marker(process, r, version) for r in process.ranges]))
+    if process.calls:
+        files.append(_table(base, "hip_api_trace", [_call(process, c) for c in process.calls]))
+    if process.copies:
+        files.append(_table(base, "memory_copy_trace", [_copy(c, version) for c in process.copies]))
     if process.counted:
         rows = [
             _count(process, c, name, value, version)
@@ -111,6 +115,27 @@ def _marker(process: Process, one: Range, version: Version) -> dict[str, Any]:
         "Domain": domain, "Function": one.name, "Process_Id": process.pid, "Thread_Id": process.pid,
         "Correlation_Id": one.correlation, "Start_Timestamp": one.start, "End_Timestamp": one.end,
     }  # fmt: skip
+
+
+def _call(process: Process, one: Traced) -> dict[str, Any]:
+    """Columns of hip_api_trace.csv."""
+    return {
+        "Domain": "HIP_RUNTIME_API", "Function": one.name, "Process_Id": process.pid, "Thread_Id": process.pid,
+        "Correlation_Id": one.correlation, "Start_Timestamp": one.start, "End_Timestamp": one.end,
+    }  # fmt: skip
+
+
+def _copy(one: Traced, version: Version) -> dict[str, Any]:
+    """Columns of memory_copy_trace.csv, which tells no bytes; streams stand there since 1.0."""
+    short = one.name.removeprefix("MEMORY_COPY_")
+    row: dict[str, Any] = {
+        "Kind": "MEMORY_COPY", "Direction": one.name if version >= (1, 0, 0) else short, "Stream_Id": 0,
+        "Source_Agent_Id": "Agent 0" if version >= (1, 0, 0) else 0, "Destination_Agent_Id": _agent(version),
+        "Correlation_Id": one.correlation, "Start_Timestamp": one.start, "End_Timestamp": one.end,
+    }  # fmt: skip
+    if version < (1, 0, 0):
+        del row["Stream_Id"]
+    return row
 
 
 def _block(size: int) -> int:

@@ -185,3 +185,17 @@ def _fill(con: sqlite3.Connection, guid: str, process: Process) -> None:
         add("event", id=event, category_id=3, stack_id=one.correlation, parent_stack_id=0, correlation_id=0,
             extdata=message)  # fmt: skip
         add("region", **own, tid=process.pid, start=one.start, end=one.end, name_id=4, event_id=event)
+    strings = {"HIP_RUNTIME_API": 5, "MEMORY_COPY": 6}
+    for name in sorted({one.name for one in (*process.calls, *process.copies)}):
+        strings[name] = len(strings) + 5
+    for text, number in strings.items():
+        add("string", id=number, string=text)
+    for event, one in enumerate((*process.calls, *process.copies), 2_000_000):
+        category = strings["HIP_RUNTIME_API" if one.bytes is None else "MEMORY_COPY"]
+        add("event", id=event, category_id=category, stack_id=one.correlation, parent_stack_id=0, correlation_id=0)
+        span = {"start": one.start, "end": one.end, "name_id": strings[one.name], "event_id": event}
+        if one.bytes is None:
+            add("region", **own, tid=process.pid, **span)
+        else:
+            add("memory_copy", **own, tid=process.pid, **span, src_agent_id=0, dst_agent_id=1, size=one.bytes,
+                stream_id=0)  # fmt: skip

@@ -141,7 +141,7 @@ def test_pictures_of_many_devices_and_of_no_host_are_drawn(tmp_path: Path, range
 
 def test_a_workload_of_counters_alone_is_told_how_to_get_a_timeline(samples: Store) -> None:
     refusal = toolbox.answer(samples, "compute_timeline", {"workload": "yax_before"})
-    assert "has no timeline" in str(refusal) and "sys-trace" in str(refusal)
+    assert "has no timeline" in str(refusal) and "metrics=['timeline']" in str(refusal)
     assert "has no timeline" in str(toolbox.answer(samples, "plot", {"kind": "timeline", "workload": "yax_before"}))
 
 

@@ -43,8 +43,8 @@ class Node:
         gpu = Device(vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", supported=True, uuid="GPU-0")
         patch.setattr(profiling, "survey", lambda roots: Machine([gpu], [found], {}, []))
 
-        def times(command: Any, out: str) -> Step:
-            env = kit.recorder.environment(f"{out}/timing")
+        def times(command: Any, out: str, *, timeline: bool) -> Step:
+            env = kit.recorder.environment(f"{out}/timing", timeline=timeline)
             return Step("timing", tuple(command), env=env, durable=True)
 
         patch.setattr(ncu, "recorded_times", times)

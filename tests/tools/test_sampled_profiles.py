@@ -96,7 +96,7 @@ def test_figures_of_kernels_and_configurations_are_those_of_the_complete_profile
 
 def test_operations_bytes_and_times_of_a_roofline_are_those_of_the_complete_profile(store: Store) -> None:
     points = [
-        {(p["kernel"], p["level"]): p for p in records(compute_roofline(store, name, limit=9, detail="full").points)}
+        {(p["kernel"], p["level"]): p for p in records(compute_roofline(store, name, detail="full", limit=9).points)}
         for name in ("whole", "sampled")
     ]
     compared = 0
@@ -135,7 +135,7 @@ def test_every_tool_says_once_what_the_counters_stand_for(store: Store) -> None:
 
 
 def test_points_and_the_list_call_configurations_alike_and_tell_whose_times_they_have(store: Store) -> None:
-    found = compute_roofline(store, "sampled", by="launch", limit=9)
+    found = compute_roofline(store, "sampled", by="launch", detail="full", limit=9)
     listed = records(list_workloads(store, "sampled", by="launch").table)
     labels = {r["number"]: f"{r['kernel']} [{r['configuration']}]" for r in listed}
     points = records(found.points)

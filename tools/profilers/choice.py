@@ -33,8 +33,11 @@ class Choice:
     warnings: list[str]
 
 
-def choose(machine: Machine, gpu: str | int | None, profiler: str, environment: Mapping[str, str]) -> Choice:
-    """The device and the profiler; a Problem says what is missing on this machine and how to get it.
+def choose(
+    machine: Machine, gpu: str | int | None, profiler: str, environment: Mapping[str, str], *, counts: bool = True
+) -> Choice:
+    """The device and the profiler; a Problem says what is missing on this machine and how to get it. A run for times
+    alone (``counts`` false) needs no profiler, nor the right to count, where we record times ourselves.
 
     Without ``gpu`` the program may use every GPU that ``environment`` shows it, so the run has all of them to itself.
     """
@@ -49,7 +52,7 @@ def choose(machine: Machine, gpu: str | int | None, profiler: str, environment: 
         devices = [_named(machine, str(gpu), vendor)]
     drivers.chosen(profiler, devices[0].vendor)
     device = min(devices, key=lambda d: not _profilers(machine, d, profiler)) if gpu is None else devices[0]
-    tool = _profiler(machine, device, profiler)
+    tool = _profiler(machine, device, profiler, counts=counts)
     same = [d for d in devices if d.vendor == device.vendor]
     return Choice(
         device=device,
@@ -127,17 +130,20 @@ def _order(device: Device, wanted: str) -> list[str]:
     return [p.NAME for p in drivers.for_vendor(device.vendor) if wanted in ("auto", p.NAME)]
 
 
-def _profiler(machine: Machine, device: Device, wanted: str) -> Profiler:
+def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) -> Profiler:
     if ready := _profilers(machine, device, wanted):
         return ready[0]
     order = _order(device, wanted)
+    own = next((name for name in order if (sampler := drivers.sampler(name)) and sampler.RECORDS), None)
+    if own and not counts:
+        return Profiler(name=own, vendor=device.vendor)
     known = [p for p in machine.profilers if p.name in order]
     first = next((p for p in known if p.path), known[0] if known else None)
     name = first.name if first else order[0]
     why = first.why if first else "it is not installed: not on PATH nor in the usual places"
-    raise MissingTool(
-        f"{name} cannot profile {_title(device)} here", why or "", (first.fix if first else "") or "See list_devices"
-    )
+    fix = (first.fix if first else "") or "See list_devices"
+    without = '. Times (metrics=[]) and a timeline (["timeline"]) need nothing of it' if own else ""
+    raise MissingTool(f"{name} cannot profile {_title(device)} here", why or "", f"{fix.rstrip('.')}{without}")
 
 
 def _title(device: Device) -> str:

@@ -57,6 +57,9 @@ class Profiler(Protocol):
 class Sampler(Profiler, Protocol):
     """A profiler that can count a sample of the launches, chosen after a run for times alone."""
 
+    RECORDS: bool
+    """Whether its run for times is recorded by ourselves, so that the program itself need not be there for it."""
+
     def followed(self, step: Step) -> Step:
         """A step written so that the profiler tells how far it is, which may take a further program after it."""
         ...

@@ -72,6 +72,8 @@ class Request:
     """Process that runs already, to attach to instead of starting ``command``."""
     attached_s: float = 10.0
     """How long to stay attached to it."""
+    timeline: bool = False
+    """Whether the run for times also traces what host and devices do: calls, copies, allocations, ranges."""
 
 
 _PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")
@@ -150,6 +152,12 @@ def refuse_attaching(request: Request, profiler: str, why: str, fix: str = "Give
         raise BadArgument(f"{profiler} cannot attach to a running process", why, fix)
 
 
+def refuse_tracing(request: Request, profiler: str, why: str, fix: str) -> None:
+    """BadArgument where the request wants a timeline, which this profiler does not record."""
+    if request.timeline:
+        raise BadArgument(f"{profiler} records no timeline here", why, fix)
+
+
 def refuse_replay(request: Request, profiler: str, *known: Replay) -> None:
     """BadArgument where passes are to repeat in another way than those that this profiler knows."""
     if request.replay not in known:
@@ -183,7 +191,7 @@ def check_limits(request: Request) -> None:
 
     A set over capacity makes older profilers abort or hang inside the first kernel, so it never gets that far.
     """
-    limits = targets.gpu(request.target).counter_limits if request.target else {}
+    limits = targets.gpu(request.target).counter_limits if request.target and request.passes else {}
     for number, counters in enumerate(request.passes, 1):
         over = {b: n for b, n in block_use(counters).items() if limits and n > limits.get(b, 0)}
         if over:

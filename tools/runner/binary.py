@@ -36,9 +36,9 @@ def identified(command: Sequence[str], folder: str, path: str) -> Binary | None:
     """
     program = _place(command[0], folder, path)
     if program is not None and program.name.rstrip("0123456789.").startswith(_INTERPRETERS):
-        given = [place for word in command[1:] if not word.startswith("-") and (place := Path(folder, word)).is_file()]
+        given = [place for word in command[1:] if not word.startswith("-") and _is_file(place := Path(folder, word))]
         program = given[0] if given else program
-    return _read(program) if program else None
+    return _read(program) if program and _is_file(program) else None
 
 
 def _place(word: str, folder: str, path: str) -> Path | None:
@@ -46,6 +46,14 @@ def _place(word: str, folder: str, path: str) -> Path | None:
         return Path(folder, word)
     found = shutil.which(word, path=path)
     return Path(found) if found else None
+
+
+def _is_file(place: Path) -> bool:
+    """Whether it is a regular file; a word of a command, such as a program after -c, need be no path at all."""
+    try:
+        return stat.S_ISREG(place.stat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _read(place: Path) -> Binary | None:

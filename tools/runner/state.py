@@ -103,6 +103,8 @@ class ProfileRun(_Run):
     kernel: str | None = None
     launches: tuple[int, int] | None = None
     replay: str = ""
+    timeline: bool = False
+    """Whether a timeline was asked for."""
     counters: dict[str, list[str]] = {}
     """Step -> what it is to count."""
     tags: list[str] = []

@@ -29,6 +29,10 @@ static size_t size_of(CUpti_ActivityKind kind)
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return sizeof(CUpti_ActivityKernelNewest);
     case CUPTI_ACTIVITY_KIND_MARKER: return sizeof(CUpti_ActivityMarker2);
     case CUPTI_ACTIVITY_KIND_DEVICE: return sizeof(CUpti_ActivityDevice5);
+    case CUPTI_ACTIVITY_KIND_MEMCPY: return sizeof(CUpti_ActivityMemcpy5);
+    case CUPTI_ACTIVITY_KIND_MEMCPY2: return sizeof(CUpti_ActivityMemcpyPtoP4);
+    case CUPTI_ACTIVITY_KIND_MEMSET: return sizeof(CUpti_ActivityMemset4);
+    case CUPTI_ACTIVITY_KIND_OVERHEAD: return sizeof(CUpti_ActivityOverhead);
     default: return sizeof(CUpti_ActivityAPI);
     }
 }
@@ -79,6 +83,26 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
 {
     *text = result == CUPTI_SUCCESS ? "CUPTI_SUCCESS" : "CUPTI_ERROR_NOT_INITIALIZED";
     return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char **name)
+{
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
+        *name = cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz ? "cuLaunchKernel_ptsz" : NULL;
+    else if (cbid == CUPTI_RUNTIME_TRACE_CBID_cudaMalloc)
+        *name = "cudaMalloc_v3020";
+    else if (cbid == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync)
+        *name = "cudaMemcpyAsync_v3020";
+    else if (cbid == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyPeerAsync)
+        *name = "cudaMemcpyPeerAsync_v4000";
+    else if (cbid == CUPTI_RUNTIME_TRACE_CBID_cudaMemset)
+        *name = "cudaMemset_v3020";
+    else if (cbid == CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize)
+        *name = "cudaStreamSynchronize_ptsz_v7000";
+    else if (cbid == CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000)
+        *name = "cudaLaunchKernel_v7000";
+    else
+        *name = NULL;
+    return *name ? CUPTI_SUCCESS : CUPTI_ERROR_NOT_INITIALIZED;
 }
 CUptiResult cuptiGetTimestamp(uint64_t *timestamp) { *timestamp = now(); return CUPTI_SUCCESS; }
 CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) { (void)type; return CUPTI_SUCCESS; }
@@ -146,6 +170,8 @@ void standin_init(void) /* cuInit */
     if (initialize && !initialize())
         abort(); /* the driver does not start then */
 }
+static uint32_t correlation;
+static uint64_t called; /* start of the last call of the runtime */
 static void call(CUpti_ActivityKind kind, CUpti_CallbackId cbid, uint32_t correlation)
 {
     char *calls = kind == CUPTI_ACTIVITY_KIND_DRIVER ? driver_calls : runtime_calls;
@@ -153,17 +179,20 @@ static void call(CUpti_ActivityKind kind, CUpti_CallbackId cbid, uint32_t correl
     if (!record)
         return;
     record->cbid = cbid;
-    record->start = now();
-    record->end = record->start + 1000;
+    int driver = kind == CUPTI_ACTIVITY_KIND_DRIVER; /* made by the runtime, within its call */
+    record->start = driver ? called + 1 : now();
+    record->end = record->start + (driver ? 100 : 1000);
+    called = record->start;
     record->threadId = (uint32_t)syscall(SYS_gettid);
     record->correlationId = correlation;
 }
 void standin_launch(const char *name, int grid, int block, int shared, int ended)
 {
-    static uint32_t correlation;
     pthread_mutex_lock(&lock);
     call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc, ++correlation);
     call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, ++correlation);
+    if (enabled[CUPTI_ACTIVITY_KIND_DRIVER]) /* under a number of its own, which the kernel has */
+        call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, ++correlation);
     CUpti_ActivityKernel8 *record = enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] ? place(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) : NULL;
     if (record) {
         record->name = name;
@@ -180,6 +209,59 @@ void standin_launch(const char *name, int grid, int block, int shared, int ended
         record->clusterX = 2;
         record->clusterY = record->clusterZ = 1;
         record->correlationId = correlation;
+    }
+    pthread_mutex_unlock(&lock);
+}
+void standin_copy(int way, int source, int target, int bytes)
+{
+    pthread_mutex_lock(&lock);
+    int peer = way == 10;
+    CUpti_CallbackId cbid = peer ? CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyPeerAsync : CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync;
+    call(CUPTI_ACTIVITY_KIND_RUNTIME, cbid, ++correlation);
+    CUpti_ActivityKind kind = peer ? CUPTI_ACTIVITY_KIND_MEMCPY2 : CUPTI_ACTIVITY_KIND_MEMCPY;
+    CUpti_ActivityMemcpy5 *record = enabled[kind] ? place(kind) : NULL;
+    if (record) {
+        record->copyKind = (uint8_t)way;
+        record->srcKind = (uint8_t)source;
+        record->dstKind = (uint8_t)target;
+        record->bytes = (uint64_t)bytes;
+        record->start = now();
+        record->end = record->start + 2000;
+        record->streamId = 7;
+        record->correlationId = correlation;
+    }
+    if (record && peer) {
+        record->correlationId = 0; /* another field there */
+        ((CUpti_ActivityMemcpyPtoP4 *)record)->correlationId = correlation;
+    }
+    pthread_mutex_unlock(&lock);
+}
+void standin_fill(int bytes)
+{
+    pthread_mutex_lock(&lock);
+    call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemset, ++correlation);
+    CUpti_ActivityMemset4 *record = enabled[CUPTI_ACTIVITY_KIND_MEMSET] ? place(CUPTI_ACTIVITY_KIND_MEMSET) : NULL;
+    if (record) {
+        record->bytes = (uint64_t)bytes;
+        record->start = now();
+        record->end = record->start + 500;
+        record->streamId = 7;
+        record->correlationId = correlation;
+    }
+    pthread_mutex_unlock(&lock);
+}
+void standin_wait(void)
+{
+    pthread_mutex_lock(&lock);
+    call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize, ++correlation);
+    CUpti_ActivityOverhead *record = enabled[CUPTI_ACTIVITY_KIND_OVERHEAD] ? place(CUPTI_ACTIVITY_KIND_OVERHEAD) : NULL;
+    if (record) {
+        record->overheadKind = CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH;
+        record->objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
+        record->objectId.pt.processId = (uint32_t)getpid();
+        record->objectId.pt.threadId = (uint32_t)syscall(SYS_gettid);
+        record->start = now();
+        record->end = record->start + 300;
     }
     pthread_mutex_unlock(&lock);
 }

@@ -230,12 +230,12 @@ def test_the_cuda_driver_is_asked_for_the_sms_of_each_uuid(monkeypatch: pytest.M
 
 
 _CLOCKS = """
-from dataclasses import replace
-from rooflens.tests.tools.benchmarks.stand_in import DEVICE
-from rooflens.tools.benchmarks.clocks import driver_and_partition, reader
+from rooflens.tools.benchmarks.clocks import driver_and_partition
+from rooflens.tools.machine.sensors import reader
 for place in ("00000000:41:00.0", "00000000:42:00.0"):
-    read = reader(replace(DEVICE, vendor="nvidia", pci=place))
-    print(driver_and_partition(place), read and read())
+    read = reader("nvidia", place)
+    found = read and read()
+    print(driver_and_partition(place), found and (found.clock_mhz, found.temperature_c))
 """
 
 

@@ -30,6 +30,6 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_function_has_its_kind_and_category(name):
     sql = f"SELECT {kind_of('name')}, {category_of('name')}, {is_call('name')} FROM (SELECT ? AS name)"
-    found = duckdb.execute(sql, [name]).fetchone()
+    found = duckdb.execute(sql, [name]).fetchall()[0]
     assert found is not None and f"{found[0]} {found[1]}" == CALLS[name]
     assert found[1] in categories() and found[2] == (found[1] != "host")

@@ -57,9 +57,11 @@ class Recorder:
     path: Path
     library: Path
 
-    def environment(self, folder: str) -> dict[str, str]:
-        """What makes the driver load it into every process of a program, which then write their files to ``folder``."""
+    def environment(self, folder: str, *, timeline: bool = False) -> dict[str, str]:
+        """What makes the driver load it into every process of a program, which then write their files to ``folder``;
+        with ``timeline`` also what else host and devices did."""
         return {
+            **({"ROOFLENS_RECORD_TIMELINE": "1"} if timeline else {}),
             "CUDA_INJECTION64_PATH": str(self.path),
             "NVTX_INJECTION64_PATH": str(self.library),
             "ROOFLENS_RECORD_DIR": folder,

@@ -1,4 +1,5 @@
-"""Read what the recorder left: launches with times and sizes, of every process of a program, and its ranges."""
+"""Read what the recorder left: launches with times and sizes, of every process of a program, its ranges, and its
+timeline where that was recorded."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from ..tables.contract import LAUNCH, PassTable, parquet
 from ..tables.files import WORK, files_below, step_of
 from ..tables.merge import Merged, as_replays, write_tables
 from ..tables.names import bounded_name, plain_text
+from .activity import Activity, is_traced
 from .ranges import within, write_ranges
 from .records import SUFFIX, Device, Recording, Stage, is_record
 
@@ -33,6 +35,8 @@ class Recorded:
     """Of all, also of those that launched none."""
     table: PassTable
     """Its launches; dispatch_id is unique, in the order in which each process launched."""
+    numbers: dict[tuple[int, int], int]
+    """(Recording, device in it) -> device of the workload."""
     device: Device | None
     """The first GPU that was used."""
 
@@ -57,14 +61,20 @@ class Recorded:
         versions = {v for r in self.recordings if (v := r.info.get("library", "")).isdecimal()}
         return f"CUPTI {', '.join(sorted(versions))}" if versions else None
 
-    def write_ranges(self, con: duckdb.DuckDBPyConnection, out: Path) -> list[Note]:
-        """Write the table of ranges, and into dispatches, where these launches are the main pass, what is known of
-        each launch: ``range_id``, and ``rank`` where there are ranks."""
+    def write(self, con: duckdb.DuckDBPyConnection, out: Path, merged: Merged) -> None:
+        """Write ranges, and the timeline where one was recorded; what is to be said of them goes to ``merged``."""
         pids = {r.number: r.pid for r in self.processes}
         steps, notes = write_ranges(con, self.stage, pids, out)
+        merged.notes += [*notes, *self._into_dispatches(con, out, steps)]
+        if is_traced(self.stage):
+            Activity(self.stage, self.processes, self.table.launches, self.numbers).write(con, out, steps, merged)
+
+    def _into_dispatches(self, con: duckdb.DuckDBPyConnection, out: Path, steps: str) -> list[Note]:
+        """Write into dispatches, where these launches are the main pass, what is known of each launch: ``range_id``,
+        and ``rank`` where there are ranks."""
         ranked = any(r.rank is not None for r in self.recordings)
         if not (steps or ranked):
-            return notes
+            return []
         picks = ["l.rank"] * ranked + ["w.range_id"] * bool(steps)
         joined = f" LEFT JOIN ({within(self._calls(), steps)}) w USING (dispatch_id)" if steps else ""
         known, joint = out / WORK / "cupti_known.parquet", out / WORK / "cupti_dispatches.parquet"
@@ -72,10 +82,10 @@ class Recorded:
         dispatches = out / "dispatches.parquet"
         write_table(con, f"SELECT * FROM {parquet([dispatches])} POSITIONAL JOIN {parquet([known])}", joint)
         joint.replace(dispatches)
-        if steps:
-            found, total = con.execute(f"SELECT count(range_id), count(*) FROM {parquet([known])}").fetchone() or (0, 0)
-            notes.append(Note("ranges", f"{found} of {total} launches belong to a range (range_id)."))
-        return notes
+        if not steps:
+            return []
+        found, total = con.execute(f"SELECT count(range_id), count(*) FROM {parquet([known])}").fetchone() or (0, 0)
+        return [Note("ranges", f"{found} of {total} launches belong to a range (range_id).")]
 
     def _calls(self) -> str:
         """Which thread launched what, and when. A graph is launched once for all of its kernels."""
@@ -108,7 +118,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         raise BadInput(f"{path.name} holds no file of the recorder", "no file begins as one")
     recorded = stage(con, files, out / WORK)
     merged = write_tables(con, as_replays([recorded.table]), out, instances_per_xcd=1)
-    merged.notes += recorded.write_ranges(con, out)
+    recorded.write(con, out, merged)
     manifest = Manifest(
         name=path.name.removesuffix(SUFFIX),
         format="cupti",
@@ -147,7 +157,7 @@ def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> Reco
     table.stated = frozenset(LAUNCH) - {"agpr", "sgpr"}
     table.warnings = _warnings(recordings)
     first = next((d for r in used for d in r.devices if (r.number, d.id) in devices), None)
-    return Recorded(staged, used, recordings, table, first)
+    return Recorded(staged, used, recordings, table, numbers, first)
 
 
 def _is_record(file: Path) -> bool:

@@ -14,13 +14,15 @@
  *     INFO  lines key=value: versions, process, clocks, ranks
  *     NAME  texts that others refer to by number: struct name and its bytes, without a terminating zero
  *     DEVC  struct device     KERN  struct kernel     LNCH  struct launch     MARK  struct marker
+ *     CALL  struct call       COPY  struct copy       FILL  struct fill       OVHD  struct overhead   (timelines only)
  *     LOST  uint64, records that CUPTI says it dropped
  *     FAIL  text: a call of CUPTI that failed
  *     DONE  empty: the program ended in order and everything was handed over
  *
  * A reader skips chunks that it does not know. Numbers of the struct are in the order of the file, without padding.
  *
- * What is recorded is a table (kinds, below). ROOFLENS_RECORD_FLUSH_MS says how often finished records are asked for
+ * What is recorded is a table (kinds, below). With ROOFLENS_RECORD_TIMELINE=1 also all calls of runtime and driver,
+ * copies, fills, and the work of CUPTI itself. ROOFLENS_RECORD_FLUSH_MS says how often finished records are asked for
  * (default 200): a program that ends without running its exit handlers (os._exit, a signal) loses no more than that.
  *
  * Nothing here may stop or change the program: where anything fails, it runs on without being recorded.
@@ -100,6 +102,30 @@ struct marker {
     uint32_t reserved;
 };
 
+struct call {
+    uint64_t start_ns, end_ns;
+    uint32_t correlation, thread, name, driver;
+};
+
+struct copy {
+    uint64_t start_ns, end_ns, bytes;
+    uint32_t device, context, stream, correlation;
+    uint32_t way, source, target; /* CUpti_ActivityMemcpyKind, and CUpti_ActivityMemoryKind of both sides */
+    uint32_t reserved;
+};
+
+struct fill {
+    uint64_t start_ns, end_ns, bytes;
+    uint32_t device, context, stream, correlation;
+};
+
+struct overhead {
+    uint64_t start_ns, end_ns;
+    uint32_t kind, object, process, thread; /* object: whether it belongs to a thread */
+};
+
+_Static_assert(sizeof(struct call) == 32 && sizeof(struct copy) == 56, "the reader knows these sizes");
+_Static_assert(sizeof(struct fill) == 40 && sizeof(struct overhead) == 32, "the reader knows these sizes");
 _Static_assert(sizeof(struct kernel) == 104 && sizeof(struct launch) == 32, "the reader knows these sizes");
 _Static_assert(sizeof(struct marker) == 40 && sizeof(struct device) == 48, "the reader knows these sizes");
 
@@ -107,6 +133,7 @@ static const char MAGIC[8] = "RFLREC1\n";
 
 /* ---- state; everything below `lock` is touched under it ---- */
 
+static bool timeline; /* whether all of a timeline is recorded */
 static pid_t owner; /* a child that was forked has the state, but neither CUPTI nor the threads */
 static int file = -1;
 static pthread_t flusher;
@@ -128,8 +155,13 @@ static struct staged devices = {"DEVC", sizeof(struct device), NULL, 0, 0};
 static struct staged kernels = {"KERN", sizeof(struct kernel), NULL, 0, 0};
 static struct staged launches = {"LNCH", sizeof(struct launch), NULL, 0, 0};
 static struct staged markers = {"MARK", sizeof(struct marker), NULL, 0, 0};
+static struct staged calls = {"CALL", sizeof(struct call), NULL, 0, 0};
+static struct staged copies = {"COPY", sizeof(struct copy), NULL, 0, 0};
+static struct staged fills = {"FILL", sizeof(struct fill), NULL, 0, 0};
+static struct staged overheads = {"OVHD", sizeof(struct overhead), NULL, 0, 0};
 static struct staged lost = {"LOST", sizeof(uint64_t), NULL, 0, 0};
-static struct staged *const STAGED[] = {&names, &devices, &kernels, &launches, &markers, &lost};
+static struct staged *const STAGED[] = {&names, &devices, &kernels, &launches, &markers, &calls, &copies,
+                                      &fills, &overheads, &lost};
 enum { KINDS_STAGED = sizeof STAGED / sizeof STAGED[0] };
 
 /* ---- writing ---- */
@@ -386,10 +418,45 @@ static bool is_launch(CUpti_CallbackId cbid, bool driver)
     return false;
 }
 
+/* The number of a function's name, which CUPTI is asked for once. */
+static uint32_t function_of(CUpti_CallbackId cbid, bool driver)
+{
+    static uint32_t known[2][2048];
+    uint32_t *number = cbid < COUNT(known[0]) ? &known[driver][cbid] : NULL;
+    if (number && *number)
+        return *number;
+    const char *name = NULL;
+    CUpti_CallbackDomain domain = driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API;
+    if (cuptiGetCallbackName(domain, cbid, &name) != CUPTI_SUCCESS || !name)
+        name = driver ? "cuUnknown" : "cudaUnknown";
+    uint32_t found = number_of(name);
+    if (number)
+        *number = found;
+    return found;
+}
+
+static void take_call_of_timeline(const CUpti_ActivityAPI *from, bool driver)
+{
+    uint32_t name = function_of(from->cbid, driver);
+    struct call *to = stage(&calls, sizeof *to);
+    if (!to)
+        return;
+    *to = (struct call){
+        .start_ns = from->start,
+        .end_ns = from->end,
+        .correlation = from->correlationId,
+        .thread = from->threadId,
+        .name = name,
+        .driver = driver,
+    };
+}
+
 static void take_call(const CUpti_Activity *record)
 {
     const CUpti_ActivityAPI *from = (const CUpti_ActivityAPI *)record;
     bool driver = from->kind == CUPTI_ACTIVITY_KIND_DRIVER;
+    if (timeline)
+        take_call_of_timeline(from, driver);
     if (!is_launch(from->cbid, driver))
         return;
     struct launch *to = stage(&launches, sizeof *to);
@@ -405,9 +472,85 @@ static void take_call(const CUpti_Activity *record)
     };
 }
 
-/* Calls that launch, and no others: they tell which thread launched a kernel, and when. */
+static void take_copy(const CUpti_Activity *record)
+{
+    const CUpti_ActivityMemcpy5 *from = (const CUpti_ActivityMemcpy5 *)record;
+    struct copy *to = stage(&copies, sizeof *to);
+    if (!to)
+        return;
+    *to = (struct copy){
+        .start_ns = from->start,
+        .end_ns = from->end,
+        .bytes = from->bytes,
+        .device = from->deviceId,
+        .context = from->contextId,
+        .stream = from->streamId,
+        .correlation = from->correlationId,
+        .way = from->copyKind,
+        .source = from->srcKind,
+        .target = from->dstKind,
+    };
+}
+
+/* Between two devices; it is counted for the one whose copy engine did it. */
+static void take_peer_copy(const CUpti_Activity *record)
+{
+    const CUpti_ActivityMemcpyPtoP4 *from = (const CUpti_ActivityMemcpyPtoP4 *)record;
+    struct copy *to = stage(&copies, sizeof *to);
+    if (!to)
+        return;
+    *to = (struct copy){
+        .start_ns = from->start,
+        .end_ns = from->end,
+        .bytes = from->bytes,
+        .device = from->deviceId,
+        .context = from->contextId,
+        .stream = from->streamId,
+        .correlation = from->correlationId,
+        .way = from->copyKind,
+        .source = from->srcKind,
+        .target = from->dstKind,
+    };
+}
+
+static void take_fill(const CUpti_Activity *record)
+{
+    const CUpti_ActivityMemset4 *from = (const CUpti_ActivityMemset4 *)record;
+    struct fill *to = stage(&fills, sizeof *to);
+    if (!to)
+        return;
+    *to = (struct fill){
+        .start_ns = from->start,
+        .end_ns = from->end,
+        .bytes = from->bytes,
+        .device = from->deviceId,
+        .context = from->contextId,
+        .stream = from->streamId,
+        .correlation = from->correlationId,
+    };
+}
+
+static void take_overhead(const CUpti_Activity *record)
+{
+    const CUpti_ActivityOverhead *from = (const CUpti_ActivityOverhead *)record;
+    struct overhead *to = stage(&overheads, sizeof *to);
+    if (!to)
+        return;
+    *to = (struct overhead){
+        .start_ns = from->start,
+        .end_ns = from->end,
+        .kind = (uint32_t)from->overheadKind,
+        .object = from->objectKind == CUPTI_ACTIVITY_OBJECT_THREAD,
+        .process = from->objectId.pt.processId,
+        .thread = from->objectId.pt.threadId,
+    };
+}
+
+/* Calls that launch, and no others; all of them for a timeline: they tell which thread launched a kernel, and when. */
 static CUptiResult enable_launches(CUpti_ActivityKind kind)
 {
+    if (timeline)
+        return cuptiActivityEnable(kind);
 #if CUPTI_API_VERSION >= 24
     bool driver = kind == CUPTI_ACTIVITY_KIND_DRIVER;
     const CUpti_CallbackId *calls = driver ? DRIVER_LAUNCHES : RUNTIME_LAUNCHES;
@@ -433,12 +576,18 @@ static const struct kind {
     CUptiResult (*enable)(CUpti_ActivityKind);
     void (*take)(const CUpti_Activity *);
     const char *call;
+    bool timelines; /* recorded for those only */
 } KINDS[] = {
-    {CUPTI_ACTIVITY_KIND_DEVICE, cuptiActivityEnable, take_device, "cuptiActivityEnable(DEVICE)"},
-    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, cuptiActivityEnable, take_kernel, "cuptiActivityEnable(CONCURRENT_KERNEL)"},
-    {CUPTI_ACTIVITY_KIND_MARKER, cuptiActivityEnable, take_marker, "cuptiActivityEnable(MARKER)"},
-    {CUPTI_ACTIVITY_KIND_RUNTIME, enable_launches, take_call, "enable launches of the runtime"},
-    {CUPTI_ACTIVITY_KIND_DRIVER, enable_launches, take_call, "enable launches of the driver"},
+    {CUPTI_ACTIVITY_KIND_DEVICE, cuptiActivityEnable, take_device, "cuptiActivityEnable(DEVICE)", false},
+    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, cuptiActivityEnable, take_kernel, "cuptiActivityEnable(CONCURRENT_KERNEL)",
+     false},
+    {CUPTI_ACTIVITY_KIND_MARKER, cuptiActivityEnable, take_marker, "cuptiActivityEnable(MARKER)", false},
+    {CUPTI_ACTIVITY_KIND_RUNTIME, enable_launches, take_call, "enable launches of the runtime", false},
+    {CUPTI_ACTIVITY_KIND_DRIVER, enable_launches, take_call, "enable launches of the driver", false},
+    {CUPTI_ACTIVITY_KIND_MEMCPY, cuptiActivityEnable, take_copy, "cuptiActivityEnable(MEMCPY)", true},
+    {CUPTI_ACTIVITY_KIND_MEMCPY2, cuptiActivityEnable, take_peer_copy, "cuptiActivityEnable(MEMCPY2)", true},
+    {CUPTI_ACTIVITY_KIND_MEMSET, cuptiActivityEnable, take_fill, "cuptiActivityEnable(MEMSET)", true},
+    {CUPTI_ACTIVITY_KIND_OVERHEAD, cuptiActivityEnable, take_overhead, "cuptiActivityEnable(OVERHEAD)", true},
 };
 
 static void take(const CUpti_Activity *record)
@@ -562,9 +711,9 @@ static void write_info(uint32_t library)
     size_t used = (size_t)snprintf(
         text, sizeof text,
         "headers=%d\nlibrary=%u\nprocess=%ld\nparent=%ld\nhost=%s\ntimestamp_ns=%llu\nrealtime_ns=%llu\n"
-        "monotonic_ns=%llu\n",
+        "monotonic_ns=%llu\ntimeline=%d\n",
         CUPTI_API_VERSION, library, (long)getpid(), (long)getppid(), host, (unsigned long long)stamp,
-        (unsigned long long)nanoseconds(CLOCK_REALTIME), (unsigned long long)nanoseconds(CLOCK_MONOTONIC));
+        (unsigned long long)nanoseconds(CLOCK_REALTIME), (unsigned long long)nanoseconds(CLOCK_MONOTONIC), timeline);
     for (size_t i = 0; i < COUNT(PASSED_ON); i++) {
         const char *value = getenv(PASSED_ON[i]);
         size_t needed = value ? strlen(PASSED_ON[i]) + strlen(value) + 3 : 0;
@@ -608,6 +757,8 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
     if (begun || !open_file())
         return 1;
     begun = true;
+    const char *asked = getenv("ROOFLENS_RECORD_TIMELINE");
+    timeline = asked && !strcmp(asked, "1");
     owner = getpid();
     uint32_t library = 0;
     CUptiResult result = cuptiGetVersion(&library);
@@ -628,6 +779,8 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
         return 1;
     }
     for (size_t i = 0; i < COUNT(KINDS); i++) {
+        if (KINDS[i].timelines && !timeline)
+            continue;
         result = KINDS[i].enable(KINDS[i].kind);
         if (result != CUPTI_SUCCESS)
             report(KINDS[i].call, result);

@@ -37,12 +37,29 @@ _LAYOUTS = {  # as in recorder.c: kind of chunk -> its fields in order, their ty
         ("time_ns", "<u8", 1), ("id", "<u4", 1), ("flags", "<u4", 1), ("name", "<u4", 1), ("domain", "<u4", 1),
         ("object", "<u4", 1), ("process", "<u4", 1), ("thread", "<u4", 1), ("reserved", "<u4", 1),
     ),
+    "CALL": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("correlation", "<u4", 1), ("thread", "<u4", 1),
+        ("name", "<u4", 1), ("driver", "<u4", 1),
+    ),
+    "COPY": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("bytes", "<u8", 1), ("device", "<u4", 1), ("context", "<u4", 1),
+        ("stream", "<u4", 1), ("correlation", "<u4", 1), ("way", "<u4", 1), ("source", "<u4", 1),
+        ("target", "<u4", 1), ("reserved", "<u4", 1),
+    ),
+    "FILL": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("bytes", "<u8", 1), ("device", "<u4", 1), ("context", "<u4", 1),
+        ("stream", "<u4", 1), ("correlation", "<u4", 1),
+    ),
+    "OVHD": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("kind", "<u4", 1), ("object", "<u4", 1), ("process", "<u4", 1),
+        ("thread", "<u4", 1),
+    ),
     "DEVC": (
         ("id", "<u4", 1), ("name", "<u4", 1), ("major", "<u4", 1), ("minor", "<u4", 1), ("multiprocessors", "<u4", 1),
         ("clock_khz", "<u4", 1), ("memory_bytes", "<u8", 1), ("uuid", "<u8", 2),
     ),
 }  # fmt: skip
-STAGED = ("KERN", "LNCH", "MARK")
+STAGED = ("KERN", "LNCH", "MARK", "CALL", "COPY", "FILL", "OVHD")
 """Kinds whose records go into Parquet; of the others there are few."""
 _BLOCK = 8 << 20
 _ROWS = 400_000

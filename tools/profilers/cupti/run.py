@@ -17,14 +17,17 @@ _SHEBANG = 512
 _WORDS = 20
 
 
-def times(command: Sequence[str], out: str, program_python: str | None = None) -> Step:
-    """The step ``timing``: every process of the command that uses CUDA leaves a file in its folder below ``out``.
+def times(command: Sequence[str], out: str, program_python: str | None = None, *, timeline: bool = False) -> Step:
+    """The step ``timing``: every process of the command that uses CUDA leaves a file in its folder below ``out``; with
+    ``timeline`` it holds calls, copies and fills too.
 
     Raises MissingTool where the recorder cannot be compiled here; ncu can measure times then. ``program_python`` is
     the interpreter of a Python program, as far as the command does not tell it.
     """
     built = recorder(program_python or python_of(command))
-    return Step(NAME, tuple(command), env=built.environment(f"{out}/{NAME}"), unset=_UNSET, durable=True)
+    return Step(
+        NAME, tuple(command), env=built.environment(f"{out}/{NAME}", timeline=timeline), unset=_UNSET, durable=True
+    )
 
 
 def python_of(command: Sequence[str]) -> str | None:

@@ -215,7 +215,9 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     passes = [s.as_pass() for s in sheets]
     merged = write_tables(con, as_replays([*([times.table] if times else []), *passes]), out, instances_per_xcd=1)
     merged.warnings[:0] = warnings
-    merged.notes += [*notes, *(times.write_ranges(con, out) if times else [])]
+    merged.notes += notes
+    if times:
+        times.write(con, out, merged)
     manifest = Manifest(
         name=path.name.split(".")[0] if path.is_file() else path.name,
         format="ncu",

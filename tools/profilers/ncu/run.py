@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from ...runner.following import Progress
 from ...runner.job import Step
 from ..cupti.run import times as recorded_times
 from ..failures import explained
+from ..nsys import run as nsys
 from ..request import (
     Replay,
     Request,
@@ -36,6 +38,7 @@ NAME = "ncu"
 VENDOR = "nvidia"
 REPLAY: Replay = "kernel"
 LOG: str | None = "ncu.log"
+RECORDS = True
 RANGES = True
 _PAGE = "raw.csv"
 _DURATION = "gpu__time_duration.sum"
@@ -70,6 +73,11 @@ _INSTEAD = (
 )
 _LAUNCH_S = ((1, 0.01), (12, 0.13), (81, 0.37), (105, 0.44))
 """Metrics -> seconds for each launch; between and behind these as they go on."""
+_TRACED = Note(
+    "traced",
+    "The timeline holds calls of runtime and driver, copies, fills, kernels and NVTX ranges: recorded by our own "
+    "library under profile_command, by Nsight Systems (nsys) elsewhere. Every call takes longer while it is recorded.",
+)
 _LONGEST = 100_000
 """Of one argument; Linux takes 131,072 bytes."""
 
@@ -113,7 +121,8 @@ def features_of(version: str | None) -> Features:
 
 
 def steps(request: Request, features: Features, *, program: str, out: str) -> list[Step]:
-    """One step, ``pass_1``, which leaves raw.csv in its folder; that folder must exist.
+    """One step, ``pass_1``, which leaves raw.csv in its folder; that folder must exist. For a timeline Nsight Systems
+    comes first, as the step ``timing``, and alone where nothing is to be counted; ncu says nothing of when.
 
     Its page is written when the program ends, however it ends; told to end itself, ncu leaves an empty one (measured
     with 2025.3), so that the program is to be ended first.
@@ -124,6 +133,15 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     """
     refuse_replay(request, NAME, "kernel", "application")
     refuse_attaching(request, NAME, _NO_ATTACHING, _INSTEAD)
+    traced = [nsys.traced(request.command, out)] if request.timeline else []
+    if traced and request.launches is not None:
+        raise BadArgument(
+            "A timeline goes with counters of a sample, not of launches by their number",
+            "ncu numbers what it counts, which the timeline does not know",
+            "Leave timeline or launches out, or give launches as one number: so many of each launch configuration",
+        )
+    if traced and not request.passes:
+        return traced
     refused = left_out(request, features)
     wanted = (c for counters in request.passes for c in counters if c not in refused)
     metrics = tuple(dict.fromkeys([_DURATION, *wanted]))
@@ -141,7 +159,7 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     sample = request.sample
     told = Sampled(sample.skip, sample.expected) if sample and sample.kernels else None
     files = {f"pass_1/{SAMPLE}": told.text()} if told else {}
-    return [Step("pass_1", (*argv, *_guarded(request.command)), metrics, files, gentle=True)]
+    return [*traced, Step("pass_1", (*argv, *_guarded(request.command)), metrics, files, gentle=True)]
 
 
 def followed(step: Step) -> Step:
@@ -170,11 +188,16 @@ def recalled(stated: Mapping[str, Any]) -> Features:
 def times(request: Request, features: Features, *, program: str, out: str) -> Step:
     """The step ``timing``, a run for times alone: the program with a recorder that the CUDA driver loads.
 
-    Where that cannot be compiled, ncu times every launch, which takes some milliseconds for each.
+    Where that cannot be compiled, ncu times every launch, which takes some milliseconds for each; a timeline is then
+    left to Nsight Systems, unless counters are wanted with it.
     """
     try:
-        return recorded_times(request.command, out)
+        return recorded_times(request.command, out, timeline=request.timeline)
     except MissingTool:
+        if request.timeline:
+            if request.passes or not (found := shutil.which(nsys.NAME)):
+                raise
+            return nsys.traced(request.command, out, found)
         argv = [program, "--metrics", _DURATION, "--cache-control", "none", "--clock-control", "none"]
         argv += ["--target-processes", "all", *_MANGLED, "--csv", "--page", "raw", "--print-units", "base"]
         argv += ["--log-file", f"{out}/timing/{_PAGE}"]
@@ -219,7 +242,10 @@ def _launches(request: Request) -> list[str]:
 
 def notes(request: Request, features: Features) -> list[Note]:
     """What is left out of the request, and how the figures come about."""
-    left = [*_range_notes(request, features), *left_out_notes(left_out(request, features))]
+    traced = [_TRACED] if request.timeline else []
+    if request.timeline and not request.passes:
+        return traced
+    left = [*traced, *_range_notes(request, features), *left_out_notes(left_out(request, features))]
     if request.replay == "application":
         return [
             Note(

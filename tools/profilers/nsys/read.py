@@ -17,6 +17,7 @@ from ... import progress
 from ..rocprofv3.database import MAGIC, Database, open_database
 from ..tables import limits
 from ..tables.contract import LAUNCH, PassTable, parquet
+from ..tables.directions import cuda_copy
 from ..tables.files import WORK, files_below, head
 from ..tables.merge import Merged, as_replays, without_launches, write_tables
 from ..tables.names import bounded_name, plain_text
@@ -58,9 +59,6 @@ _TEXT = {"range": {"text": "text"}}
 """Columns of text, where a table has some."""
 _PUSHED, _STARTED = 59, 60
 """eventType of a range of one thread, and of one that another may end."""
-_WAYS = {1: "h2d", 2: "d2h", 3: "h2d", 4: "d2h", 5: "d2d", 6: "d2d", 7: "d2d", 8: "d2d", 9: "h2h", 10: "p2p",
-         11: "h2d", 12: "d2h", 13: "d2d"}  # fmt: skip
-"""copyKind: CUpti_ActivityMemcpyKind, and from 11 on what unified memory moves."""
 _VERSION = r"_v\d+$"
 """What CUDA's versions of a function are told apart by."""
 _SMALL = 1000
@@ -150,8 +148,7 @@ class _Export:
             known = device | {"kind": "'kernel'", "name": "kernel", "row": "row"}
             parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.kernels}")
         if "copy" in self.staged:
-            cases = " ".join(f"WHEN {number} THEN '{way}'" for number, way in _WAYS.items())
-            way = f"CASE way {cases} ELSE 'other' END"
+            way = cuda_copy("way")
             known = device | {
                 "kind": "'copy'",
                 "name": way,

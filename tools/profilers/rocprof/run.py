@@ -24,6 +24,7 @@ from ..request import (
     refuse,
     refuse_attaching,
     refuse_replay,
+    refuse_tracing,
 )
 from ..tables.merge import ACCUMULATE
 
@@ -47,6 +48,8 @@ class _Rocprof(ABC):
     LOG: str | None = None
     _TIMING: str
     """Option of the step without counters."""
+    _TRACE_FIX: str
+    """How to get a timeline all the same."""
 
     def features(self, help_text: str, version_text: str) -> Features:
         """The version that the texts of ``--version`` or ``-h`` tell."""
@@ -65,6 +68,7 @@ class _Rocprof(ABC):
         """
         refuse(request, self.NAME, "launches")
         refuse_replay(request, self.NAME, "application")
+        refuse_tracing(request, self.NAME, "its traces are read but not taken by rooflens", self._TRACE_FIX)
         refuse_attaching(request, self.NAME, "attaching came with rocprofv3 of ROCm 7.1")
         parts = name_parts(request, self.NAME)
         check_limits(request)
@@ -124,6 +128,10 @@ class _V1(_Rocprof):
     NAME = "rocprof"
     # Besides statistics it writes what rocminfo says: the only place where rocprof tells the GPU.
     _TIMING = "--stats"
+    _TRACE_FIX = (
+        "Use rocprofv3 (ROCm 6.2 or later), or run `rocprof --sys-trace --roctx-trace -o trace/results.csv ./app` and "
+        "give trace/results.json to import_profile"
+    )
     _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+( [\w@%+=:,./-]+)*")
 
     def notes(self, request: Request, features: Features) -> list[Note]:
@@ -157,6 +165,7 @@ class _V2(_Rocprof):
 
     NAME = "rocprofv2"
     _TIMING = "--kernel-trace"
+    _TRACE_FIX = "Use rocprofv3 (ROCm 6.2 or later)"
     _PATH = re.compile(r"[^\s*?\[\]]+")
 
     def _check_words(self, request: Request, out: str) -> None:

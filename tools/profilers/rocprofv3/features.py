@@ -15,6 +15,9 @@ _COUNTER = re.compile(r"^Counter_Name\s*:\s*(\S+)", re.MULTILINE)
 _NEEDED = {"--input", "--output-file", "--output-directory", "--output-format", "--kernel-trace"}
 _NEWEST = "1.3.2"
 """The version assumed where none is given: of the help text that these facts were checked against."""
+_RUNTIME, _RUNTIME_SINCE = ("--runtime-trace",), (0, 5)
+_SINGLY = ("--hip-runtime-trace", "--memory-copy-trace")
+"""What --runtime-trace holds of a version that lacks it (ROCm 6.2), which does not trace allocations."""
 _SDK_OF_ROCM = {(6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1"}
 
 
@@ -39,6 +42,8 @@ class Features:
     """Whether it attaches to a running process (``--attach``), which came with 1.1 (ROCm 7.1)."""
     attached_output: bool = False
     """Knows --attach-sync-output: it ends when the files of a process that it was attached to are written."""
+    tracing: tuple[str, ...] = ("--runtime-trace",)
+    """What a timeline takes beside kernels and ranges: calls of HIP and RCCL, copies, allocations."""
 
 
 def features(help_text: str, version_text: str, list_text: str = "") -> Features:
@@ -66,6 +71,7 @@ def features(help_text: str, version_text: str, list_text: str = "") -> Features
         frozenset(_COUNTER.findall(list_text)),
         "--attach" in options,
         "--attach-sync-output" in options,
+        _RUNTIME if set(_RUNTIME) <= options else tuple(o for o in _SINGLY if o in options),
     )
 
 
@@ -93,8 +99,9 @@ def features_of(version: str | None) -> Features:
     # Kernel replay is a beta of mid-2026 that no version number tells, and the option for signals is in 1.1 for sure.
     recent = number >= (1, 1)
     return Features(
-        text, formats, _schema(text), recent, (), _takes_turns(text), attaching=recent, attached_output=number >= (1, 3)
-    )
+        text, formats, _schema(text), recent, (), _takes_turns(text), attaching=recent,
+        attached_output=number >= (1, 3), tracing=_RUNTIME if number >= _RUNTIME_SINCE else _SINGLY,
+    )  # fmt: skip
 
 
 def _replay_options(options: set[str]) -> tuple[str, ...]:

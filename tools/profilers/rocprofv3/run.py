@@ -37,6 +37,7 @@ TURNS = "pass_0"
 NAME = "rocprofv3"
 VENDOR = "amd"
 REPLAY: Replay = "application"
+RECORDS = False
 RANGES = False
 LOG: str | None = None
 _FILE_NAME = "%hostname%_%nid%_%pid%_rank%env{RANK}%"
@@ -81,7 +82,7 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
         counting = [command_line.taking_turns(list(passes.values()))] if passes else []
     else:
         counting = [command_line.counting(f"pass_{n}", one) for n, one in passes.items()]
-    return [command_line.step("timing", _TRACED), *counting]
+    return [command_line.step("timing", _traced(request, features)), *counting]
 
 
 def followed(step: Step) -> Step:
@@ -95,7 +96,7 @@ def recalled(stated: Mapping[str, Any]) -> Features:
 
 
 def times(request: Request, features: Features, *, program: str, out: str) -> Step:
-    """The step ``timing``: kernels traced, nothing counted."""
+    """The step ``timing``: kernels traced, and all else of a timeline where one is wanted; nothing counted."""
     return steps(replace(request, passes=(), sample=None), features, program=program, out=out)[0]
 
 
@@ -120,7 +121,13 @@ def _attached(request: Request, features: Features, program: str, out: str) -> l
         raise BadArgument(f"pid={request.pid} for {request.attached_s:g} s cannot be attached to", "it is no process")
     command_line = _CommandLine(request, features, program, out, _filters(replace(request, replay="iteration")))
     passes = [one for counters in request.passes if (one := translated(request, counters, features)).names]
-    return [command_line.taking_turns(passes, _TRACED) if passes else command_line.step("timing", _TRACED)]
+    traced = _traced(request, features)
+    return [command_line.taking_turns(passes, traced) if passes else command_line.step("timing", traced)]
+
+
+def _traced(request: Request, features: Features) -> tuple[str, ...]:
+    """What the run for times traces."""
+    return (*_TRACED, *features.tracing) if request.timeline else _TRACED
 
 
 def notes(request: Request, features: Features) -> list[Note]:
@@ -128,10 +135,17 @@ def notes(request: Request, features: Features) -> list[Note]:
     in_turns = request.replay == "iteration" or (request.pid is not None and len(request.passes) > 1)
     turns = [_turns_note(request)] if in_turns else []
     alone = [_ATTACHED_COUNTERS] if request.passes else []
-    times = [_attached_note(request.pid), *alone] if request.pid is not None else [SERIALISED]
-    return [*times, *turns, *_sample_notes(request), *left_out_notes(left_out(request, features))]
+    counted = [SERIALISED] if request.passes or not request.timeline else []
+    times = [_attached_note(request.pid), *alone] if request.pid is not None else counted
+    traced = [_TRACED_NOTE] if request.timeline else []
+    return [*times, *traced, *turns, *_sample_notes(request), *left_out_notes(left_out(request, features))]
 
 
+_TRACED_NOTE = Note(
+    "traced",
+    "The run for times is traced for the timeline: every call of the runtime takes longer then, so that programs of "
+    "short kernels are stretched.",
+)
 _ATTACHED_COUNTERS = Note(
     "serialised",
     "Counters are collected one kernel at a time, and a process is attached to but once: durations are those of "

@@ -9,6 +9,23 @@ _WAYS = {
     "d2d": "dtod|device_?to_?device|d2d",
     "h2h": "htoh|host_?to_?host|h2h",
 }
+_CUDA = {1: "h2d", 2: "d2h", 3: "h2d", 4: "d2h", 5: "d2d", 6: "d2d", 7: "d2d", 8: "d2d", 9: "h2h", 10: "p2p",
+         11: "h2d", 12: "d2h", 13: "d2d"}  # fmt: skip
+"""CUpti_ActivityMemcpyKind, and from 11 on what Nsight Systems calls the moves of unified memory."""
+_PAGEABLE, _PINNED = 1, 2
+"""CUpti_ActivityMemoryKind."""
+
+
+def cuda_copy(number: str) -> str:
+    """SQL: the direction of the CUpti_ActivityMemcpyKind ``number``."""
+    cases = " ".join(f"WHEN {way} THEN '{name}'" for way, name in _CUDA.items())
+    return f"CASE {number} {cases} ELSE 'other' END"
+
+
+def cuda_pinned(number: str, source: str, target: str) -> str:
+    """SQL: whether the host's side of a copy is pinned, by the CUpti_ActivityMemoryKind of both sides."""
+    host = f"CASE {cuda_copy(number)} WHEN 'h2d' THEN {source} WHEN 'd2h' THEN {target} END"
+    return f"CASE {host} WHEN {_PAGEABLE} THEN false WHEN {_PINNED} THEN true END"
 
 
 def direction_of(name: str) -> str:

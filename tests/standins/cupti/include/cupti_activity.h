@@ -7,13 +7,18 @@
 #include "cupti_result.h"
 
 typedef uint32_t CUpti_CallbackId;
+typedef enum { CUPTI_CB_DOMAIN_DRIVER_API = 1, CUPTI_CB_DOMAIN_RUNTIME_API = 2 } CUpti_CallbackDomain;
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char **name);
 typedef enum {
+    CUPTI_ACTIVITY_KIND_MEMCPY = 1,
+    CUPTI_ACTIVITY_KIND_MEMSET = 2,
     CUPTI_ACTIVITY_KIND_DRIVER = 4,
     CUPTI_ACTIVITY_KIND_RUNTIME = 5,
     CUPTI_ACTIVITY_KIND_DEVICE = 8,
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL = 10,
     CUPTI_ACTIVITY_KIND_MARKER = 12,
     CUPTI_ACTIVITY_KIND_OVERHEAD = 17,
+    CUPTI_ACTIVITY_KIND_MEMCPY2 = 22,
 } CUpti_ActivityKind;
 typedef enum { CUPTI_ACTIVITY_FLAG_FLUSH_FORCED = 1, CUPTI_ACTIVITY_FLAG_MARKER_START = 2, CUPTI_ACTIVITY_FLAG_MARKER_END = 4 } CUpti_ActivityFlag;
 typedef enum { CUPTI_ACTIVITY_OBJECT_THREAD = 2 } CUpti_ActivityObjectKind;
@@ -60,6 +65,32 @@ typedef struct {
     uint64_t start, end;
     uint32_t processId, threadId, correlationId, returnValue;
 } CUpti_ActivityAPI;
+typedef struct {
+    CUpti_ActivityKind kind;
+    uint8_t copyKind, srcKind, dstKind, flags;
+    uint64_t bytes, start, end;
+    uint32_t deviceId, contextId, streamId, correlationId;
+} CUpti_ActivityMemcpy5;
+typedef struct {
+    CUpti_ActivityKind kind;
+    uint8_t copyKind, srcKind, dstKind, flags;
+    uint64_t bytes, start, end;
+    uint32_t deviceId, contextId, streamId, srcDeviceId, srcContextId, dstDeviceId, dstContextId, correlationId;
+} CUpti_ActivityMemcpyPtoP4;
+typedef struct {
+    CUpti_ActivityKind kind;
+    uint32_t value;
+    uint64_t bytes, start, end;
+    uint32_t deviceId, contextId, streamId, correlationId;
+} CUpti_ActivityMemset4;
+typedef enum { CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH = 1 << 16 } CUpti_ActivityOverheadKind;
+typedef struct {
+    CUpti_ActivityKind kind;
+    CUpti_ActivityOverheadKind overheadKind;
+    CUpti_ActivityObjectKind objectKind;
+    CUpti_ActivityObjectKindId objectId;
+    uint64_t start, end;
+} CUpti_ActivityOverhead;
 
 typedef void (*CUpti_BuffersCallbackRequestFunc)(uint8_t **buffer, size_t *size, size_t *most_records);
 typedef void (*CUpti_BuffersCallbackCompleteFunc)(CUcontext, uint32_t, uint8_t *buffer, size_t size, size_t valid);

@@ -13,6 +13,10 @@ enum {
     CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaMalloc,
+    CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync,
+    CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyPeerAsync,
+    CUPTI_RUNTIME_TRACE_CBID_cudaMemset,
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize,
 #if CUPTI_API_VERSION >= 130000
     CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_v13000,
     CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_ptsz_v13000,

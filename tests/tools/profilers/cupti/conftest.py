@@ -56,10 +56,10 @@ class Kit:
         python.chmod(0o755)
         self.recorder: Recorder = recorder(str(python), cache=folder / "cache")
 
-    def environment(self, folder: Path, **more: str) -> dict[str, str]:
+    def environment(self, folder: Path, *, timeline: bool = False, **more: str) -> dict[str, str]:
         """To record the program into ``folder``."""
         folder.mkdir(exist_ok=True)
-        return {**os.environ, **self.recorder.environment(str(folder)), **more}
+        return {**os.environ, **self.recorder.environment(str(folder), timeline=timeline), **more}
 
     def run(
         self, folder: Path, launches: int = 5, how: str = "return", **more: str

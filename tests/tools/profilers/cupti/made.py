@@ -47,6 +47,12 @@ class Recording:
         self.content += chunk("LNCH", struct.pack("<2Q4I", host, host + 5, at, thread, 211, 0), 32)
         return self
 
+    def work(self, kind: str, fields: str, *values: int) -> Recording:
+        """A record of a timeline."""
+        payload = struct.pack(fields, *values)
+        self.content += chunk(kind, payload, len(payload))
+        return self
+
     def mark(self, time: int, mark: int, flags: int, name: str = "", thread: int = 1, domain: str = "") -> Recording:
         number, of = (self.name(text) if text else 0 for text in (name, domain))
         self.content += chunk("MARK", struct.pack("<Q8I", time, mark, flags, number, of, 2, 100, thread, 0), 40)
