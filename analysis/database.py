@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _THREADS = 8
-"""Every thread takes address space, which is limited where a client's calls run; more bring little here."""
+"""Every thread takes address space, which is limited where a client's calls run; more bring little here. Without these
+settings DuckDB 2 starts five threads for every core, four of them to wait for files."""
 _alone = False
 """Whether the database has no threads."""
 
@@ -28,6 +29,13 @@ def open_alone() -> None:
     _database()
 
 
+def apart(number: int | None = None, **settings: str) -> duckdb.DuckDBPyConnection:
+    """A database of its own, with ``number`` of threads and ``settings``; close it after use."""
+    import duckdb
+
+    return duckdb.connect(config={**threads(number or _threads()), **settings})
+
+
 def speed_up(con: duckdb.DuckDBPyConnection) -> None:
     """Have a database that was opened without threads start some, for much data: that costs some milliseconds."""
     global _alone
@@ -36,26 +44,25 @@ def speed_up(con: duckdb.DuckDBPyConnection) -> None:
         _alone = False
 
 
-def without_threads() -> dict[str, int]:
-    """Settings with which DuckDB starts no thread."""
+def threads(number: int) -> dict[str, str]:
+    """Settings with which DuckDB uses ``number`` of threads and one that waits for files; with 0 it starts none."""
     import duckdb
 
-    return {"threads": 1} if duckdb.__version__ < "2" else {"threads": 1, "async_threads": 0}
+    settings = {"threads": str(max(1, number)), "async_threads": str(min(1, number))}
+    return settings if int(duckdb.__version__.split(".")[0]) >= 2 else {"threads": settings["threads"]}
 
 
 def start_threads(con: duckdb.DuckDBPyConnection, number: int) -> None:
     """Have a database that was opened without threads use ``number`` of them."""
-    con.execute(f"SET threads = {number}")
-    if "async_threads" in without_threads():
-        con.execute("SET async_threads = 1")
+    for name, value in threads(number).items():
+        con.execute(f"SET {name} = {value}")
 
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    settings: dict[str, int] = without_threads() if _alone else {"threads": _threads()}
-    return duckdb.connect(config={**settings})
+    return duckdb.connect(config={**threads(0 if _alone else _threads())})
 
 
 def _threads() -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .database import sql_path
+from .database import apart, sql_path
 from .integrity import unreadable
 from .problems import StoreProblem
 from .store import Store, new_id, write_table
@@ -41,12 +41,10 @@ _MAGIC = b"PAR1"
 
 def save(store: Store, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Publish the rows of one run on one device; what a row lacks is NULL. StoreProblem where the disk refuses."""
-    import duckdb
-
     first, now = rows[0], time.time_ns()
     words = (str(first.get(name) or "") for name in ("vendor", "device_uuid", "partition"))
     key = "-".join(re.sub(r"[^\w.-]+", "_", word).strip("._")[:80] for word in words if word)
-    con = duckdb.connect()
+    con = apart()
     try:
         with store.draft() as folder:
             created = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())

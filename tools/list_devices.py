@@ -11,7 +11,7 @@ import pydantic
 
 from ..analysis import measured_ceilings as peaks
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.database import sql_path
+from ..analysis.database import apart, sql_path
 from ..analysis.problems import StoreProblem
 from ..analysis.store import Manifest, Store
 from .machine import amd as kfd
@@ -173,7 +173,7 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
         return []
     import duckdb
 
-    con = duckdb.connect()
+    con = apart()
     known = _benchmarked(con, store)
     for manifest, path in list(files.values())[:_CEILING_WORKLOADS]:
         try:

@@ -80,7 +80,7 @@ def test_a_program_that_profiles_itself_keeps_its_own_profile(node: Store, torch
     recorded = launches(node, run) if run.result.workload else 0
     told("torch.profiler inside", {
         "wall_s": run.wall_s, "its own kernels": own, "recorded": recorded, "without": launches(node, alone),
-        "state": run.result.state, "warnings": run.result.warnings,
+        "state": run.result.state, "warnings": run.result.warnings, "problem": run.result.problem,
     })  # fmt: skip
     assert own > 0, "the program must get its own records"
     assert "done" in printed_by(node, alone.result)

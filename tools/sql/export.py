@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis import schema
-from ...analysis.database import sql_literal, sql_name
+from ...analysis.database import apart, sql_literal, sql_name
 from ...analysis.integrity import sound
 from ...analysis.owners import mark
 from ...analysis.problems import BadInput, StoreProblem
@@ -32,7 +32,7 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
     if not manifests:
         raise BadInput("There is nothing to export", f"the store {store.root} is empty")
     draft = target.with_name(f".{target.name}.{mark()}")
-    con, counts = duckdb.connect(), dict[str, int]()
+    con, counts = apart(), dict[str, int]()
     try:
         con.execute(f"ATTACH {sql_literal(str(draft))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
         for table in schema.schema():

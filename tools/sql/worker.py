@@ -17,7 +17,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-from ...analysis.database import start_threads, without_threads
+from ...analysis.database import start_threads, threads
 from ..isolation.channel import Channel
 from ..isolation.limits import no_more_files
 
@@ -34,7 +34,7 @@ _SETTINGS = {
     "enable_external_file_cache": "false",
 }
 _SETTINGS_SINCE_2 = {"allow_extension_repositories": "forbidden"}
-_THREADS, _THREADS_SINCE_2 = {"threads": "2"}, {"async_threads": "1"}
+_THREADS = 2
 _TREE_BYTES = 4_000_000
 _EXACT = 2**53
 _AS_TEXT = ("date", "time", "interval", "uuid", "variant", "geometry")
@@ -87,22 +87,22 @@ def prepare() -> None:
     global _prepared
     import duckdb
 
-    _prepared = _opened(duckdb, {name: str(value) for name, value in without_threads().items()})
+    _prepared = _opened(duckdb, 0)
 
 
 def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
     if _prepared:
         con = _prepared
-        start_threads(con, int(_THREADS["threads"]))
+        start_threads(con, _THREADS)
     else:
-        con = _opened(duckdb, _THREADS if "async_threads" not in without_threads() else _THREADS | _THREADS_SINCE_2)
+        con = _opened(duckdb, _THREADS)
     con.execute(f"SET memory_limit = '{job['memory_bytes']}B'")
     return con
 
 
-def _opened(duckdb: Any, threads: dict[str, str]) -> Any:
+def _opened(duckdb: Any, number: int) -> Any:
     since_2 = int(duckdb.__version__.split(".")[0]) >= 2
-    con = duckdb.connect(":memory:", config={**_SETTINGS, **(_SETTINGS_SINCE_2 if since_2 else {}), **threads})
+    con = duckdb.connect(":memory:", config={**_SETTINGS, **(_SETTINGS_SINCE_2 if since_2 else {}), **threads(number)})
     con.execute("SET max_expression_depth = 250")
     con.execute("SET errors_as_json = true")
     return con

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.database import apart
 from ....analysis.problems import BadInput, LimitExceeded
 from ....analysis.store import write_problem
 from ... import progress
@@ -237,9 +238,9 @@ def database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A private database with bounded memory that spills into ``work``; what data and machine do to it are Problems."""
     import duckdb
 
-    con = duckdb.connect(config={"temp_directory": str(work / "spill"), "autoload_known_extensions": "false"})
+    con = apart(2, temp_directory=str(work / "spill"), autoload_known_extensions="false")
     try:
-        con.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 2; SET preserve_insertion_order = true")
+        con.execute(f"SET memory_limit = '{_MEMORY}'; SET preserve_insertion_order = true")
         # Its time grows with the square of the columns: 89 s for 10,000 of them.
         con.execute("SET disabled_optimizers = 'common_subexpressions'")
         yield con

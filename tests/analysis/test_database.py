@@ -1,0 +1,43 @@
+"""Tests of analysis/database.py: databases take few threads, whatever the machine has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from rooflens.analysis import database
+
+ROOT = Path(__file__).resolve().parents[2]
+SINCE_2 = int(duckdb.__version__.split(".")[0]) >= 2
+
+
+def threads_of(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    names = ["threads", *(["async_threads"] if SINCE_2 else [])]
+    return {name: int(con.execute(f"SELECT current_setting('{name}')").fetchall()[0][0]) for name in names}
+
+
+def test_a_database_of_a_machine_with_many_cores_takes_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread takes address space, of which a client's call has 3 GB: 80 threads took more."""
+    monkeypatch.setattr("os.cpu_count", lambda: 128)
+    for number, expected in [(None, 8), (2, 2)]:
+        con = database.apart(number)
+        assert threads_of(con) == {"threads": expected, **({"async_threads": 1} if SINCE_2 else {})}
+        con.close()
+    assert threads_of(database.connect()).get("async_threads", 0) <= 1
+
+
+def test_settings_are_passed_on(tmp_path: Path) -> None:
+    con = database.apart(1, temp_directory=str(tmp_path))
+    assert con.execute("SELECT current_setting('temp_directory')").fetchall() == [(str(tmp_path),)]
+    con.close()
+
+
+def test_databases_are_opened_in_one_place_or_with_its_threads() -> None:
+    opened = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("analysis", "tools", "server")
+        for path in (ROOT / folder).rglob("*.py")
+        if "duckdb.connect(" in path.read_text(encoding="utf-8")
+    }
+    assert opened == {"analysis/database.py", "tools/sql/worker.py"}
