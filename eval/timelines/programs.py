@@ -1,0 +1,198 @@
+"""PyTorch programs whose bottleneck lies outside of their kernels, each with the fix that removes it.
+
+    python programs.py time STEPS              times every program as it is and with its fix; lines of JSON
+    python programs.py NAME base|fixed STEPS   runs one of them
+
+A line is {"program", "variant", "steps", "step_us"}: the wall time of a step, over STEPS steps behind WARM ones, from
+one wait for the device to the next. A fix keeps what the program computes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+WARM = 3
+GPU = "cuda"
+Step = Callable[[int], None]
+
+
+def network(width: int, layers: int) -> nn.Module:
+    """A plain network of linear layers."""
+    parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(*parts).to(GPU, torch.bfloat16)
+
+
+class Samples(torch.utils.data.Dataset[torch.Tensor]):
+    """Samples that take the processor's time to make, as decoding and augmenting do."""
+
+    def __len__(self) -> int:
+        return 1 << 20
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        sample = torch.randn(4096, generator=torch.Generator().manual_seed(index))
+        return (sample - sample.mean()) / sample.std()
+
+
+def slow_loader(fixed: bool) -> Step:
+    """A data loader without workers; fixed: the same batches made before, as a loader that keeps up has them."""
+    model = network(4096, 4)
+    loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=64))
+    ready = [next(loader).to(GPU, torch.bfloat16) for _ in range(4)] if fixed else []
+
+    def step(number: int) -> None:
+        torch.cuda.nvtx.range_push(f"step {number}")
+        batch = ready[number % 4] if fixed else next(loader).to(GPU, torch.bfloat16)
+        with torch.no_grad():
+            model(batch)
+        torch.cuda.nvtx.range_pop()
+
+    return step
+
+
+def item_each(fixed: bool) -> Step:
+    """A figure read back after every small operation; fixed: they stay on the device until the end of the step."""
+    weight = torch.randn(2048, 2048, device=GPU, dtype=torch.bfloat16)
+    start = torch.randn(256, 2048, device=GPU, dtype=torch.bfloat16)
+
+    def step(number: int) -> None:
+        torch.cuda.nvtx.range_push(f"step {number}")
+        x, losses = start, []
+        for _ in range(50):
+            x = torch.tanh(x @ weight)
+            loss = x[0, 0]
+            losses.append(loss if fixed else loss.item())
+        if fixed:
+            torch.stack(losses).tolist()
+        torch.cuda.nvtx.range_pop()
+
+    return step
+
+
+def pageable_input(fixed: bool) -> Step:
+    """A batch copied from pageable memory; fixed: pinned, and copied a step ahead on a stream of its own."""
+    weight = torch.randn(4096, 4096, device=GPU, dtype=torch.bfloat16)
+    host = torch.randn(8192, 4096).to(torch.bfloat16)
+    if not fixed:
+
+        def step(_: int) -> None:
+            batch = host.to(GPU)
+            for _ in range(2):
+                batch = batch @ weight
+
+        return step
+    pinned, ahead = host.pin_memory(), torch.cuda.Stream()
+    arrived: list[torch.Tensor] = []
+
+    def fetch() -> None:
+        with torch.cuda.stream(ahead):
+            arrived.append(pinned.to(GPU, non_blocking=True))
+
+    def step_fixed(_: int) -> None:
+        if not arrived:
+            fetch()
+        torch.cuda.current_stream().wait_stream(ahead)
+        batch = arrived.pop()
+        batch.record_stream(torch.cuda.current_stream())
+        fetch()
+        for _ in range(2):
+            batch = batch @ weight
+
+    return step_fixed
+
+
+def no_caching(fixed: bool) -> Step:
+    """Every tensor allocated from the driver, as with PYTORCH_NO_CUDA_MEMORY_CACHING=1; fixed: PyTorch's allocator."""
+    model, batch = network(2048, 6), torch.randn(4096, 2048, device=GPU, dtype=torch.bfloat16)
+    torch.cuda.caching_allocator_enable(fixed)
+
+    def step(_: int) -> None:
+        with torch.no_grad():
+            model(batch)
+
+    return step
+
+
+def tiny_layers(fixed: bool) -> Step:
+    """Training of tiny layers, one launch after the other; fixed: the step is one CUDA graph."""
+    model = network(64, 30)
+    batch = torch.randn(32, 64, device=GPU, dtype=torch.bfloat16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def train() -> None:
+        optimizer.zero_grad(set_to_none=False)
+        model(batch).float().square().mean().backward()
+        optimizer.step()
+
+    if not fixed:
+        return lambda _: train()
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            train()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        train()
+    return lambda _: graph.replay()
+
+
+def single_precision(fixed: bool) -> Step:
+    """Large layers in FP32 without tensor cores: the GPU is the limit; fixed: bfloat16."""
+    kind = torch.bfloat16 if fixed else torch.float32
+    model, batch = network(4096, 4).to(kind), torch.randn(4096, 4096, device=GPU, dtype=kind)
+
+    def step(_: int) -> None:
+        with torch.no_grad():
+            model(batch)
+
+    return step
+
+
+PROGRAMS: dict[str, Callable[[bool], Step]] = {
+    "slow_loader": slow_loader,
+    "item_each": item_each,
+    "pageable_input": pageable_input,
+    "tiny_layers": tiny_layers,
+    "single_precision": single_precision,
+    "no_caching": no_caching,
+}
+
+
+def run(name: str, fixed: bool, steps: int) -> None:
+    """Run a program and say what a step took."""
+    step = PROGRAMS[name](fixed)
+    for number in range(WARM):
+        step(number)
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for number in range(WARM, WARM + steps):
+        step(number)
+    torch.cuda.synchronize()
+    us = (time.perf_counter() - began) / steps * 1e6
+    said = {"program": name, "variant": "fixed" if fixed else "base", "steps": steps, "step_us": round(us, 3)}
+    print(json.dumps(said), flush=True)
+
+
+def main(argv: list[str]) -> int:
+    """What the arguments ask for."""
+    if len(argv) == 2 and argv[0] == "time":
+        for name in PROGRAMS:
+            for fixed in (False, True):
+                run(name, fixed, int(argv[1]))
+        return 0
+    if len(argv) == 3 and argv[0] in PROGRAMS and argv[1] in ("base", "fixed"):
+        run(argv[0], argv[1] == "fixed", int(argv[2]))
+        return 0
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
