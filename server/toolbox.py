@@ -134,7 +134,8 @@ def answer(
         return problem
     except Exception as error:  # noqa: BLE001 - the seam: nothing of a bug may reach the client
         if mendable := _mendable(store, name, error):
-            logger.warning("%s: %s", name, mendable.what)
+            # Of memory that is missing the log tells where, as it may be a bug after all.
+            logger.warning("%s: %s", name, mendable.what, exc_info=isinstance(mendable, LimitExceeded))
             return mendable
         logger.exception("%s failed", name)
         return Problem(
