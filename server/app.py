@@ -72,7 +72,7 @@ def build(
         log_level="WARNING",
     )
     add_resources(mcp, store, calls, names)
-    add_prompts(mcp)
+    add_prompts(mcp, names)
     refuse_unknown(mcp)
     return mcp
 

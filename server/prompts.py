@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,9 +13,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts.base import Prompt, PromptArgument
 
 from ..analysis.text import cut, inert
+from .offered import offered_only
 
 FOLDER = Path(__file__).parents[1] / "prompts"
 _FENCE = "+++\n"
+ANY_SERVER = "any_server"
+"""Stands among the tools where a text is for no one server, as the skill is: it then says what to do without some."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,11 @@ class Written:
     arguments: dict[str, str]
     text: str
 
-    def filled(self, given: dict[str, Any]) -> str:
-        """The text, and after it what the user gave, marked as the user's words."""
+    def filled(self, given: dict[str, Any], tools: Collection[str]) -> str:
+        """The text for a server that offers these tools, then what the user gave, marked as the user's words."""
+        text = offered_only(self.text, tools)
         said = [f"- {name}: {value}" for name in self.arguments if (value := _said(given.get(name)))]
-        return "\n".join([self.text.rstrip(), "", "## Given by the user", "", *said, ""]) if said else self.text
+        return "\n".join([text.rstrip(), "", "## Given by the user", "", *said, ""]) if said else text
 
 
 _LONGEST = 10_000
@@ -47,8 +52,8 @@ def prompts() -> tuple[Written, ...]:
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.md")))
 
 
-def add_prompts(mcp: MCPServer[Any]) -> None:
-    """Register every prompt on ``mcp``."""
+def add_prompts(mcp: MCPServer[Any], tools: Collection[str]) -> None:
+    """Register every prompt on ``mcp``, with the words for a server that offers these tools."""
     for written in prompts():
         mcp.add_prompt(
             Prompt(
@@ -56,15 +61,15 @@ def add_prompts(mcp: MCPServer[Any]) -> None:
                 title=written.title,
                 description=written.description,
                 arguments=[PromptArgument(name=name, description=what) for name, what in written.arguments.items()],
-                fn=_renderer(written),
+                fn=_renderer(written, tools),
                 context_kwarg=None,
             )
         )
 
 
-def _renderer(written: Written) -> Any:
+def _renderer(written: Written, tools: Collection[str]) -> Any:
     def render(**given: Any) -> str:
-        return written.filled(given)
+        return written.filled(given, tools)
 
     return render
 

@@ -59,3 +59,44 @@ def test_floating_point_operations_are_those_of_the_source(kernel: str, measured
 def test_bytes_of_hbm_are_those_of_the_arrays(kernel: str, measured: dict[str, dict[str, Any]]) -> None:
     row = STATED[kernel]
     assert measured[row["function"]]["hbm_bytes"] == pytest.approx(float(row["bytes"]), rel=0.02)
+
+
+@pytest.fixture(scope="module")
+def amounts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
+    """The metrics of panel 40 by the name of the function."""
+    store = Store(tmp_path_factory.mktemp("h200_amounts"))
+    import_profile(store, str(ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    sql = """SELECT kernel, metric, value FROM metrics
+      WHERE metric LIKE '%share%' OR metric LIKE '%workgroup%' OR metric LIKE '%_per_wave'"""
+    found: dict[str, dict[str, float]] = {}
+    for kernel, metric, value in query_counters(store, sql, limit=10000).table.rows:
+        function = str(kernel).replace("void ", "").replace("(int)", "").split("(")[0]
+        found.setdefault(function, {})[str(metric)] = value
+    return found
+
+
+def test_shares_of_operations_are_a_whole_and_name_the_type_of_the_source(
+    amounts: dict[str, dict[str, float]],
+) -> None:
+    types = ("f64", "f32", "tf32", "f16", "bf16", "f8", "integer")
+    for function, of_kernel in amounts.items():
+        shares = [of_kernel[f"dispatch.share_{t}_pct"] for t in types]
+        assert None in shares or sum(shares) == pytest.approx(100), function
+    assert amounts["fma_sweep<256>"]["dispatch.share_f32_pct"] > 90
+    assert amounts["fp64_fma"]["dispatch.share_f64_pct"] > 90
+    assert amounts["tensor_f16"]["dispatch.share_f16_pct"] > 90 < amounts["tensor_f16"]["dispatch.share_matrix_pct"]
+
+
+def test_no_more_thread_blocks_reside_than_fit(amounts: dict[str, dict[str, float]]) -> None:
+    for function, of_kernel in amounts.items():
+        fit = of_kernel["occupancy.workgroups_per_cu_theoretical"]
+        assert 0 < of_kernel["occupancy.workgroups_per_cu"] <= fit * 1.01, function
+
+
+def test_a_warp_of_a_copy_moves_what_the_source_says(amounts: dict[str, dict[str, float]]) -> None:
+    """Every byte passes L1 and L2 once each way; memory still lacks the lines that L2 holds at the end."""
+    row = STATED["hbm_copy"]
+    copy = amounts[row["function"]]
+    assert copy["l2.read_bytes_per_wave"] == pytest.approx(copy["l2.write_bytes_per_wave"])
+    assert copy["l2.bytes_per_wave"] == copy["vl1d.bytes_per_wave"]
+    assert 0.9 < copy["hbm.bytes_per_wave"] / copy["l2.bytes_per_wave"] <= 1.01

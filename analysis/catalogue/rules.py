@@ -44,7 +44,8 @@ class Advice(Strict):
 class Rule(Strict):
     """One way in which a subsystem holds a kernel back. Expressions are SQL over names of metrics and signals.
 
-    ``when`` decides; unknown (NULL) means that counters are missing. ``severity`` (0-100) ranks rules of a kind.
+    ``when`` decides; unknown (NULL) means that counters are missing. ``severity`` (0-100) ranks rules of a kind;
+    ``most`` is what kernels reach of it at best, so that limits of units are comparable.
     ``supports`` and ``against`` move the confidence. ``lifts`` names the pipes and levels of the mixed-pipe view whose
     load a perfect fix would remove, ``dense`` says that it leaves of the others only what threads asked for,
     ``bound`` is a further limit of the speed-up.
@@ -56,6 +57,7 @@ class Rule(Strict):
     gpus: list[str] | None = None
     when: str
     severity: str
+    most: float = pydantic.Field(default=100.0, gt=0, le=100)
     claim: str
     supports: list[str] = []
     against: list[str] = []

@@ -38,9 +38,14 @@ class Weighed:
     against: dict[str, bool | None]
 
     @property
+    def weight(self) -> float:
+        """The severity as a share of the most that kernels reach of it."""
+        return self.severity * 100 / self.rule.most
+
+    @property
     def order(self) -> tuple[int, float]:
         """Sorts the most telling first."""
-        return (LAST + 1 if self.rule.kind == "sign" else self.tier, -self.severity)
+        return (LAST + 1 if self.rule.kind == "sign" else self.tier, -self.weight)
 
 
 def weigh(
@@ -100,12 +105,12 @@ def confidence(weighed: list[Weighed], chosen: Weighed | None, doubted: bool = F
     sure -= _SUPPORT * sum(true is not True for true in chosen.supports.values())
     sure -= _CONTRADICTION * sum(true is not False for true in chosen.against.values())
     rivals = [
-        w.severity
+        w.weight
         for w in weighed
         if w.state == "holds" and w.tier == chosen.tier and w.rule.kind != "sign"
         and w.rule.subsystem != chosen.rule.subsystem
     ]  # fmt: skip
-    if max(rivals, default=0.0) >= _CLOSE * chosen.severity:
+    if max(rivals, default=0.0) >= _CLOSE * chosen.weight:
         sure -= _NARROW
     if chosen.tier == LAST:
         sure -= _WEAK * (1 - min(chosen.severity, 100.0) / 100)

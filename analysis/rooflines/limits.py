@@ -248,7 +248,8 @@ def bound_by(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, st
     """Bound, limiter and a sentence why, from the loads of units and those of them that are at their limit."""
     if reached:
         first = reached[0]
-        return BOUNDS[first.subsystem], first.subsystem, f"the fullest unit: {first.words} of what it sustains"
+        why = f"the unit nearest to its limit: {first.words} of what it sustains"
+        return BOUNDS[first.subsystem], first.subsystem, why
     known = [load for load in loads if load.pct is not None]
     busy = [load for load in known if load.reached and load.status != "impossible"]
     top = max((load for load in known if load not in busy), key=lambda load: load.pct or 0.0, default=None)

@@ -94,6 +94,8 @@ class Limit:
     severity: str
     pct: float
     words: str
+    weight: float
+    """Its load as a share of the most that kernels reach of it."""
 
 
 def line(loads: Iterable[Load]) -> str:
@@ -203,7 +205,7 @@ def _larger(cycles: float | None, by_work: float | None) -> float | None:
 
 
 def at_their_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequence[Load]]) -> list[list[Limit]]:
-    """For each kernel the units at their limit, the fullest first.
+    """For each kernel the units at their limit, the one nearest to what it can reach first.
 
     The rules of kind limit say which they are, as one unit can keep another busy; a unit that no rule of the target
     reads counts by its load alone.
@@ -222,11 +224,11 @@ def at_their_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequen
                 continue
             if load.reached if load else severity >= REACHED:
                 words = load.words if load else f"{rule.subsystem} {severity:.3g} %"
-                reached.append(Limit(rule.subsystem, rule.severity, severity, words))
+                reached.append(Limit(rule.subsystem, rule.severity, severity, words, 100 * severity / rule.most))
         for load in every:
             free = load.signal not in ruled or (load.pct or 0.0) > IMPOSSIBLE
             if free and load.pct and load.reached and load.status != "impossible":
                 subsystem = _SUBSYSTEM_OF.get(load.unit, load.unit)
-                reached.append(Limit(subsystem, load.signal, load.pct, load.words))
-        found.append(sorted(reached, key=lambda one: -one.pct))
+                reached.append(Limit(subsystem, load.signal, load.pct, load.words, load.pct))
+        found.append(sorted(reached, key=lambda one: -one.weight))
     return found

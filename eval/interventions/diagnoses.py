@@ -85,13 +85,15 @@ def scores(pairs: list[tuple[Truth, Said]]) -> dict[str, Any]:
 def report(found: dict[str, Any]) -> list[str]:
     """What was measured, for people."""
     lines = [
-        "Interventions  kernels  something helps  verdict matters  names the best  of the fixes  helps  "
+        "Interventions  kernels  something helps  verdict matters  best of everything  without proofs  "
+        "names the best  of the fixes  helps  "
         "wrong and sure  bounds  below a fix  bound / gain  tokens per answer"
     ]
     for half, s in found["halves"].items():
         lines.append(
             f"  {half:12}{s['kernels']:8}{s['where_something_helps']:17}"
-            f"{s['matters_pct']:15.1f} %{s['names_the_best_pct']:14.1f} %{s['names_the_best_fix_pct']:12.1f} %"
+            f"{s['matters_pct']:15.1f} %{s['best_of_everything_pct']:18.1f} %{s['without_proofs_pct']:14.1f} %"
+            f"{s['names_the_best_pct']:14.1f} %{s['names_the_best_fix_pct']:12.1f} %"
             f"{s['helps_pct']:5.1f} %"
             f"{s['wrong_and_sure']:16}{s['bounds']:8}{s['bounds_below_a_fix']:13}{s['median_bound_over_gain']:14.2f}"
             f"{s['tokens_per_answer']:19.0f}"

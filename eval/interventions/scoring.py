@@ -18,6 +18,10 @@ HELPS = 1.15
 """An intervention helps where the run is this much faster, or more."""
 MATTERS = 0.7
 """A verdict matters where what supports it brings this part of the best intervention of its kind, or more."""
+PROVES_WAITING = 1 / 0.6
+"""A fix that asks the same of every unit and is this much faster proves that no unit was at its limit of 60 %."""
+WAITING = frozenset({"latency", "occupancy", "dispatch"})
+"""The verdicts that waiting supports."""
 SURE = 0.7
 SPREAD = 0.1
 """A fix may be this much faster than a bound says: counters are of another run, with cold caches and its own clock."""
@@ -141,6 +145,15 @@ def supported(truth: Truth, measured: Measured) -> frozenset[str]:
     return table[next((name for name in closer if name in table), measured.what)]
 
 
+def credited(truth: Truth, measured: Measured) -> frozenset[str]:
+    """The same with what a removal supports because a fix proves that what it takes away was waited for, not full."""
+    by_itself = supported(truth, measured)
+    if measured.fix:
+        return by_itself
+    proofs = [m for m in truth.measured if m.fix and m.what in _same_demand() and m.gain >= PROVES_WAITING]
+    return by_itself.union(*(supported(truth, m) & WAITING for m in proofs))
+
+
 def helped(truth: Truth, subsystem: str) -> bool:
     """Whether anything that supports a subsystem helps."""
     return max(truth.gain_for(subsystem, fix=True), truth.gain_for(subsystem, fix=False)) >= HELPS
@@ -160,6 +173,16 @@ def names_the_best(truth: Truth, subsystem: str) -> bool:
     return gain >= HELPS and gain >= MATTERS * max(m.gain for m in truth.worth)
 
 
+def best_of_everything(truth: Truth, subsystem: str, *, proofs: bool = True) -> bool:
+    """Whether what supports a subsystem is among the best of every fix and removal, emptying ones too.
+
+    Without ``proofs`` a removal supports only the demand that it takes away, never the waiting for it.
+    """
+    supports = credited if proofs else supported
+    gain = max((m.gain for m in truth.measured if subsystem in supports(truth, m)), default=1.0)
+    return gain >= HELPS and gain >= MATTERS * max(m.gain for m in truth.measured)
+
+
 def names_the_best_fix(truth: Truth, subsystem: str) -> bool:
     """The same among the changes that keep the work."""
     gain = truth.gain_for(subsystem, fix=True)
@@ -174,6 +197,12 @@ def wrong_and_sure(truth: Truth, said: Said) -> bool:
 def _pure() -> frozenset[str]:
     stated = tomllib.loads((HERE / "supports.toml").read_text(encoding="utf-8"))
     return frozenset(what for what, entry in stated.items() if not entry.get("also"))
+
+
+@cache
+def _same_demand() -> frozenset[str]:
+    stated = tomllib.loads((HERE / "supports.toml").read_text(encoding="utf-8"))
+    return frozenset(what for what, entry in stated.items() if entry.get("same_demand"))
 
 
 def bounded(truth: Truth, said: Said) -> list[tuple[str, str, float, float]]:
@@ -202,6 +231,8 @@ def scores(pairs: Iterable[tuple[Truth, Said]]) -> dict[str, Any]:
         "kernels": len(every),
         "where_something_helps": len(decided),
         "matters_pct": _pct(matters(t, s.subsystem) for t, s in decided),
+        "best_of_everything_pct": _pct(best_of_everything(t, s.subsystem) for t, s in decided),
+        "without_proofs_pct": _pct(best_of_everything(t, s.subsystem, proofs=False) for t, s in decided),
         "names_the_best_pct": _pct(names_the_best(t, s.subsystem) for t, s in decided),
         "where_a_fix_helps": len(fixable),
         "names_the_best_fix_pct": _pct(names_the_best_fix(t, s.subsystem) for t, s in fixable),

@@ -162,6 +162,18 @@ def test_the_best_is_taken_from_what_leaves_something_to_do() -> None:
     assert scoring.names_the_best_fix(truth(fix, better), "dispatch")
 
 
+def test_a_removal_supports_waiting_only_where_a_fix_of_the_same_demand_proves_it() -> None:
+    """Twice as fast with the same bytes: no unit was full, so what the removal saves was waiting."""
+    gone = Measured("no_loads", 10.0, False)
+    proof, too_little = Measured("more_in_flight", 2.0, True), Measured("more_in_flight", 1.5, True)
+    assert scoring.best_of_everything(truth(gone, proof), "latency")
+    assert not scoring.best_of_everything(truth(gone, proof), "latency", proofs=False)
+    assert not scoring.best_of_everything(truth(gone, too_little), "latency"), "a unit may have been at two thirds"
+    assert not scoring.best_of_everything(truth(gone, Measured("wider_loads", 3.0, True)), "latency"), "fewer requests"
+    assert not scoring.best_of_everything(truth(gone, proof), "barrier")
+    assert scoring.best_of_everything(truth(gone, proof), "hbm")
+
+
 def test_only_a_removal_of_all_work_empties_a_kernel() -> None:
     found = {t.kernel: {m.what for m in t.measured if m.empties} for t in scoring.truths(diagnoses.TIMES)}
     drawn = dict(zip(suite.names("tuning"), suite.suite("tuning"), strict=True))

@@ -19,6 +19,7 @@ from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.planning.plan import plan, resolve
 from rooflens.analysis.store import Store
 from rooflens.server import app, prompts, toolbox
+from rooflens.server.offered import offered_only
 from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,9 +77,25 @@ async def test_a_client_gets_every_prompt_with_what_the_user_gave(samples: Store
             for arguments in ({}, given):
                 (message,) = (await client.get_prompt(prompt.name, arguments)).messages
                 written = (ROOT / "prompts" / f"{prompt.name}.md").read_text().split("+++\n", 2)[2]
-                assert message.role == "user" and message.content.text.startswith(written.rstrip())
+                words = offered_only(written, [t.name for t in toolbox.tools(allow_exec=False)]).rstrip()
+                assert message.role == "user" and message.content.text.startswith(words)
                 assert all((f"- {name}: {value}" in message.content.text) == bool(arguments)
                            for name, value in given.items())  # fmt: skip
+
+
+@pytest.mark.parametrize(("read_only", "allow_exec"), [(False, True), (False, False), (True, False)])
+def test_no_prompt_names_a_tool_that_is_not_offered(read_only: bool, allow_exec: bool) -> None:
+    names = {t.name for t in toolbox.tools(read_only=read_only, allow_exec=allow_exec)}
+    for written in prompts.prompts():
+        text = written.filled({}, names)
+        assert set(re.findall(r"\w+", text)) & TOOLS.keys() <= names, written.name
+        assert "{{" not in text and "}}" not in text and not re.search(r"[ \t]+$", text, re.MULTILINE), written.name
+
+
+def test_words_for_servers_without_a_tool_stand_in_for_those_with_it() -> None:
+    text = "1. {{run: Do `run`.}}\n   {{!run: Ask.}} Then look.{{plot:\n2. Draw.}}\n3. End."
+    assert offered_only(text, ["run", "plot"]) == "1. Do `run`. Then look.\n2. Draw.\n3. End."
+    assert offered_only(text, []) == "1. Ask. Then look.\n3. End."
 
 
 @pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
@@ -148,7 +165,8 @@ def test_the_skill_is_the_prompt_of_the_loop_and_keeps_the_limits_of_skills() ->
     assert start == "" and set(stated) == {"name", "description"}
     assert stated["name"] == path.parent.name and re.fullmatch(r"[a-z0-9-]{1,64}", stated["name"])
     assert len(stated["description"]) <= 1024 and ": " not in stated["description"]
-    assert text == next(p.text for p in prompts.prompts() if p.name == "optimize_kernel")
+    loop = next(p for p in prompts.prompts() if p.name == "optimize_kernel")
+    assert text == loop.filled({}, [*TOOLS, prompts.ANY_SERVER])
     assert len(text.splitlines()) < 500
 
 

@@ -98,7 +98,7 @@ def test_every_preset_is_planned_within_the_limits(target: str, preset: str) -> 
 def test_the_tables_of_rocprof_compute_3_3_take_the_least_passes_and_what_one_pass_can_hold_is_whole(
     target: str, passes: int, unlucky: int
 ) -> None:
-    own = [m.name for m in catalog.metrics(target) if m.panel not in (4, 19, 30) and m.release != "3.8"]
+    own = [m.name for m in catalog.metrics(target) if m.panel not in (4, 19, 30, 40) and m.release != "3.8"]
     found = plan(target, own)
     check(found)
     assert len(found.passes) == passes

@@ -9,10 +9,15 @@ from rooflens.analysis import measured_ceilings
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue.products import identify, product, products
 from rooflens.analysis.catalogue.work import family
+from rooflens.analysis.engine.evaluation import View, figures
 from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.store import Store
+from rooflens.analysis.workload import Workload
 from rooflens.tests.rooflines import MI250X, MI300X, publish, scene
+from rooflens.tools.import_profile import import_profile
+
+SAMPLE = Path(__file__).resolve().parents[3] / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
 
 # Peaks as the makers print them (TFLOP/s, TOP/s), per device as software sees it; bandwidth in GB/s.
 PRINTED = {
@@ -39,7 +44,7 @@ PRINTED = {
     "a100_40gb": {"hbm.bw": 1555, "valu.f32": 19.5},
     "h100": {"hbm.bw": 3350, "valu.f32": 66.9, "valu.f64": 33.5, "valu.f16_packed": 133.8, "matrix.f16": 989.4,
              "matrix.tf32": 494.7, "matrix.f64": 66.9, "matrix.f8": 1978.9},
-    "h200": {"hbm.bw": 4800, "valu.f32": 66.9, "matrix.bf16": 989.4, "matrix.i8": 1978.9},
+    "h200": {"hbm.bw": 4814.304, "valu.f32": 66.9, "matrix.bf16": 989.4, "matrix.i8": 1978.9},
 }  # fmt: skip
 HBM_AND_FP32 = [(0, "hbm.bw", "GB/s", 1380.0), (0, "valu.f32", "GFLOP/s", 20900.0)]
 
@@ -78,6 +83,15 @@ def test_every_fact_has_unit_and_source_and_only_what_ran_claims_hardware(key: s
     found = product(key)
     assert found.validated_on_hardware == (key == "h200"), "the recording of the example program is of one H200"
     assert all(fact.unit and len(fact.source) > 15 and fact.value > 0 for fact in found.facts.values())
+
+
+def test_metrics_and_rooflines_hold_an_h200_against_one_bandwidth(store: Store) -> None:
+    """The device's own clock and bus width; the sheet that stands in for them says the same, not rounded."""
+    import_profile(store, str(SAMPLE), name="h200")
+    with Workload.open(store, "h200") as workload:
+        view = View(kernel=list(workload.kernels)[:1])
+        of_metrics = {f.peak for f in figures(workload, ["hbm.bw_gbs", "hbm.read_bw_gbs"], view)}
+        assert of_metrics == {ceilings.theoretical(workload).value("hbm.bw")} == {theory("h200").value("hbm.bw")}
 
 
 def test_rates_the_hardware_lacks_have_no_ceiling() -> None:
