@@ -15,6 +15,7 @@ from ..analysis.problems import BadArgument, LimitExceeded, NotFound, Problem, n
 from ..analysis.store import Store
 from ..analysis.text import cut
 from ..tools.cancel_run import cancel_run
+from ..tools.check_counters import check_counters
 from ..tools.compare_workloads import compare_workloads
 from ..tools.compute_metrics import compute_metrics
 from ..tools.compute_occupancy import compute_occupancy
@@ -82,6 +83,7 @@ class Tool:
 TOOLS = (
     Tool(list_devices),
     Tool(run_peak_benchmarks, writes=True, executes=True, waits=True),
+    Tool(check_counters, writes=True, executes=True, waits=True),
     Tool(plan_profile),
     Tool(profile_command, writes=True, executes=True, waits=True),
     Tool(get_run, waits=True),

@@ -114,12 +114,10 @@ def profile_command(
     profiled = subject(command, pid, cwd, env or {}, inherited(os.environ))
     if timeout_s > _LONGEST_S:
         raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give less")
-    roots = Roots()
     asked = wanted(metrics)
-    choice = choose(survey(roots), gpu, profiler, {**inherited(os.environ), **profiled.given}, counts=asked.counts)
+    choice = choose(survey(Roots()), gpu, profiler, {**inherited(os.environ), **profiled.given}, counts=asked.counts)
     planned = asked.plan(choice.target, max_passes)
     driver = drivers.profiler(choice.profiler.name)
-    steering = _Steering(replay, launches, budget_s, asked)
     request = Request(
         command=profiled.command,
         passes=planned.passes,
@@ -134,18 +132,49 @@ def profile_command(
         attached_s=budget_s or _ATTACHED_S,
         timeline=asked.timeline,
     )
+    order = Order(
+        profiled, choice, request, planned, Steering(replay, launches, budget_s, asked),
+        name=label or profiled.title or "profile", tags=tags, timeout_s=timeout_s, hypothesis=noted(hypothesis),
+        change=noted(change),
+    )  # fmt: skip
     run_id, run_folder = launch.new_run(store)
+    begin(store, order, run_id, CallStep.of("import", save, run_id=run_id))
+    return run_result(store, run_folder, wait_s)
+
+
+@dataclass(frozen=True)
+class Order:
+    """All that is decided of a profile before it runs."""
+
+    profiled: Subject
+    choice: Choice
+    request: Request
+    planned: PassPlan
+    steering: Steering
+    name: str
+    tags: list[str]
+    timeout_s: float
+    hypothesis: str = ""
+    change: str = ""
+
+
+def begin(store: Store, order: Order, run_id: str, finish: CallStep) -> None:
+    """Start the run ``run_id`` that was made for an order; ``finish`` is called with what its steps left.
+
+    A Problem discards the run.
+    """
+    choice, request = order.choice, order.request
     try:
-        run = _record(run_id, profiled, choice, request)
-        run.name, run.tags, run.timeout_s = label or profiled.title or "profile", tags, timeout_s
-        run.hypothesis, run.change, run.warnings = noted(hypothesis), noted(change), _warnings(planned)
-        arranged = _arranged(choice, request, planned, steering, _Place(run_id, str(run_folder / run.out)))
+        run = _record(run_id, order.profiled, choice, request)
+        run.name, run.tags, run.timeout_s = order.name, order.tags, order.timeout_s
+        run.hypothesis, run.change, run.warnings = order.hypothesis, order.change, _warnings(order.planned)
+        place = _Place(run_id, str(store.run_folder(run_id) / run.out))
+        arranged = _arranged(choice, request, order.planned, order.steering, place)
         run.counters, run.notes = arranged.counters, arranged.notes
-        launch.start(store, _job(run, profiled, choice, arranged, roots))
+        launch.start(store, _job(run, order, arranged, finish))
     except Problem:
         launch.discard(store, run_id)
         raise
-    return run_result(store, run_folder, wait_s)
 
 
 def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) -> ProfileRun:
@@ -174,24 +203,25 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
     )
 
 
-def _job(run: ProfileRun, profiled: Subject, choice: Choice, arranged: _Arranged, roots: Roots) -> Job:
+def _job(run: ProfileRun, order: Order, arranged: _Arranged, finish: CallStep) -> Job:
     """What the supervisor is told."""
+    profiled, choice = order.profiled, order.choice
     return Job(
         run=run,
         steps=list(arranged.steps),
         plan=arranged.planning,
         program=list(profiled.command),
-        finish=CallStep.of("import", save, run_id=run.run_id),
+        finish=finish,
         cwd=profiled.folder,
         variables={**choice.mask, **profiled.given},
         devices=choice.locks,
-        sensors=_sensors(choice.device, roots),
+        sensors=_sensors(choice.device),
     )
 
 
-def _sensors(device: Device, roots: Roots) -> list[Sensor]:
+def _sensors(device: Device) -> list[Sensor]:
     """What is sampled while the program runs: the device that was chosen, where its place on the bus is known."""
-    return [Sensor(device.vendor, device.pci, device.uuid, str(roots.at("sys")))] if device.pci else []
+    return [Sensor(device.vendor, device.pci, device.uuid, str(Roots().at("sys")))] if device.pci else []
 
 
 def _binary(profiled: Subject, hidden: Sequence[str]) -> Binary | None:
@@ -212,7 +242,7 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Steering:
+class Steering:
     """What the caller said about how much to count."""
 
     replay: Replay
@@ -231,7 +261,7 @@ class _Arranged:
     notes: list[str]
 
 
-def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: _Steering, run: _Place) -> _Arranged:
+def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: Steering, run: _Place) -> _Arranged:
     """A run for times, after which a sample is counted; or all steps, where no sample can be had or is wanted."""
     driver = drivers.profiler(choice.profiler.name)
     features = _features(driver, choice.path) if choice.profiler.path else driver.features_of(None)

@@ -127,9 +127,9 @@ _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 
 
 @cache
-def text(name: str) -> str:
-    """A source file of kernels/ with every header of ours in place of its first #include."""
-    return _flat(name, set())
+def text(name: str, folder: Path = _KERNELS) -> str:
+    """A source file of kernels/, or of another folder, with every header of ours in place of its first #include."""
+    return _flat(folder / name, set())
 
 
 @cache
@@ -142,14 +142,14 @@ def version() -> str:
     return digest.hexdigest()[:12]
 
 
-def _flat(name: str, seen: set[str]) -> str:
+def _flat(path: Path, seen: set[str]) -> str:
     def header(match: re.Match[str]) -> str:
         if match[1] in seen:
             return ""
         seen.add(match[1])
-        return _flat(match[1], seen)
+        return _flat(_KERNELS / match[1], seen)
 
-    return _INCLUDE.sub(header, (_KERNELS / name).read_text(encoding="utf-8").replace("#pragma once\n", ""))
+    return _INCLUDE.sub(header, path.read_text(encoding="utf-8").replace("#pragma once\n", ""))
 
 
 Build = tuple[str, tuple[tuple[str, str], ...]]

@@ -1,0 +1,111 @@
+"""The tool check_counters: kernels with known work under this machine's profiler, and what each metric says of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated
+
+from pydantic import Field
+
+from ..analysis.catalogue import metrics as catalog
+from ..analysis.catalogue import targets
+from ..analysis.checking import known
+from ..analysis.checking.meanings import meanings
+from ..analysis.planning.plan import plan
+from ..analysis.problems import BadArgument, MissingTool, NotFound
+from ..analysis.store import Store
+from .check import judging
+from .get_run import RunResult, run_result
+from .list_devices import survey
+from .machine.model import Device, Roots
+from .parameters import DeviceName, MetricNames, ProfilerName, WaitSeconds
+from .profile_command import Order, Steering, begin
+from .profilers import drivers
+from .profilers.choice import choose, facts
+from .profilers.request import Request
+from .profilers.subject import subject
+from .profilers.tracing import wanted
+from .runner import start as launch
+from .runner.job import CallStep
+from .runner.program import inherited
+
+_TIMEOUT_S = 1800.0
+_EVERY = (1, 100)
+"""Launches to count: all of them, whether a profiler numbers them by kernel or together."""
+
+
+def check_counters(
+    store: Store,
+    device: Annotated[DeviceName | None, Field(description="index or uuid; default: first GPU")] = None,
+    profiler: ProfilerName = "auto",
+    metrics: Annotated[MetricNames | None, Field(description="as for compute_metrics; default: all")] = None,
+    wait_s: WaitSeconds = 45,
+) -> RunResult:
+    """Check the profiler and our formulas on this GPU: kernels whose bytes, operations, waves, conflicts and hits are
+    known are profiled, and every metric that they determine is compared. Tells which hold here, and why others do
+    not."""
+    environment = inherited(os.environ)
+    machine = survey(Roots())
+    if not machine.gpus:
+        raise MissingTool(
+            "There are no counters to check", "no GPU is visible here", "rooflens doctor says what is missing"
+        )
+    choice = choose(machine, device, profiler, environment)
+    if choice.target == "cpu" or choice.target not in catalog.with_metrics():
+        raise NotFound(
+            f"There are no kernels with known work for {choice.target}",
+            "check_counters knows GPUs whose counters have metrics",
+            f"Known: {', '.join(t for t in catalog.with_metrics() if t != 'cpu')}",
+        )
+    names = determinable(choice.target, metrics)
+    run_id, folder = launch.new_run(store)
+    place = folder / judging.FOLDER
+    place.mkdir(mode=0o700)
+    launches = known.launches(choice.target, device_facts(choice.target, choice.device))
+    plan_file = place / judging.PLAN
+    plan_file.write_text(json.dumps([one.model_dump() for one in launches]), encoding="utf-8")
+    called = f"{choice.device.vendor}:0" if choice.mask else f"{choice.device.vendor}:{choice.device.index}"
+    command = [sys.executable, "-P", "-m", f"{judging.__package__}.program", called, str(plan_file), str(place)]
+    profiled = subject(command, None, "/", {}, environment)
+    planned = plan(choice.target, names)
+    request = Request(
+        command=profiled.command,
+        passes=planned.passes,
+        kernel="known_",
+        launches=_EVERY,
+        replay=drivers.profiler(choice.profiler.name).REPLAY,
+        target=choice.target,
+        facts=facts(choice.device),
+    )
+    order = Order(
+        profiled, choice, request, planned, Steering("auto", list(_EVERY), None, wanted(names)),
+        name=f"check of {choice.profiler.name} on {choice.target}", tags=["check"], timeout_s=_TIMEOUT_S,
+    )  # fmt: skip
+    begin(store, order, run_id, CallStep.of("comparing", judging.judge, run_id=run_id))
+    return run_result(store, folder, wait_s)
+
+
+def determinable(target: str, asked: list[str] | None) -> list[str]:
+    """The metrics to collect: those asked for, or all, as far as kernels here determine them; BadArgument if none."""
+    with_meaning = meanings(target)
+    chosen = [metric.name for metric in catalog.select(target, asked or ["*"])]
+    found = [name for name in chosen if name in with_meaning]
+    if not found:
+        raise BadArgument(
+            "No kernel here determines any of these metrics",
+            f"{', '.join(chosen[:5])}",
+            "Leave metrics out: all that can be determined are then checked",
+        )
+    return found
+
+
+def device_facts(target: str, device: Device) -> dict[str, float]:
+    """The facts of the target and of the product, with what the driver says of this very device."""
+    stated = {name: fact.value for name, fact in targets.gpu(target).facts.items()} | facts(device)
+    if device.compute_units:
+        stated["cu_per_gpu"] = float(device.compute_units)
+    if "cu_per_gpu" not in stated:
+        raise NotFound("The number of compute units is unknown", "neither the driver nor the product's name tells it")
+    return {name: float(value) for name, value in stated.items()}
