@@ -8,16 +8,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parents[1] / "examples" / "kernels"
-_MARK = re.compile(r"^(?P<code>.*?)//\s*hot: (?P<kernels>\w+(?:, \w+)*)\s*$")
+_SOURCES = ("*.cu", "*.h", "*.py")
+_MARK = re.compile(r"^(?P<code>.*?)(?://|#)\s*hot: (?P<kernels>\w+(?:, \w+)*)\s*$")
 
 Place = tuple[str, int]
 """Name of a file, and a line in it."""
 
 
 def hot_lines(folder: Path = KERNELS) -> dict[str, list[Place]]:
-    """Kernel -> its hot lines: those that end in ``// hot: NAME``, or follow such a comment that stands alone."""
+    """Kernel -> its hot lines: those that end in ``// hot: NAME`` (``#`` in Python), or follow such a comment that
+    stands alone."""
     found: dict[str, list[Place]] = {}
-    for path in sorted([*folder.glob("*.cu"), *folder.glob("*.h")]):
+    for path in sorted(path for pattern in _SOURCES for path in folder.glob(pattern)):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if mark := _MARK.match(line):
                 for kernel in mark["kernels"].split(", "):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 from ....analysis.problems import BadInput, LimitExceeded, MissingTool
 from ...isolation.child import Child, ChildBug, ChildLost
 from ...isolation.limits import Limits
+from ...machine.model import Roots
 from ..tables import limits
 from ..tables.files import open_regular
 from ..tables.names import plain_text
@@ -98,7 +98,7 @@ def read_report(source: Path, folder: Path, stem: str) -> Page:
     Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
     LimitExceeded where reading takes long for its size.
     """
-    from . import report_worker
+    from . import package, report_worker
 
     export = _EXPORT.format(source.name)
     with open_regular(source) as file:
@@ -108,13 +108,13 @@ def read_report(source: Path, folder: Path, stem: str) -> Page:
         raise BadInput(
             f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again; or {export}"
         )
-    package = importlib.util.find_spec("ncu_report")
-    if package is None or package.origin is None:
+    library = package.folder(Roots())
+    if library is None:
         raise MissingTool(
             f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
         )
     written = folder / f"{stem}_report.csv"
-    outcome = _outcome(source, written, Path(package.origin).parent.parent)
+    outcome = _outcome(source, written, library)
     problem, said = outcome["problem"], plain_text(outcome["said"], 200)
     if problem == report_worker.NO_PACKAGE:
         raise MissingTool(f"{source.name} needs the package ncu-report", f"it cannot be loaded: {said}", export)
