@@ -18,7 +18,8 @@ from ...analysis.planning.sampling import Cost
 from ...analysis.store import Store, write_atomically
 from ..runner.state import ProfileRun, RunState
 from . import drivers
-from .request import LINES, Request
+from .request import Request
+from .tables.files import LINES
 from .tables.merge import Merged
 
 FOLDER = "costs"

@@ -21,8 +21,6 @@ from ..runner.job import Step
 from .within import Within
 
 Replay = Literal["application", "kernel", "iteration"]
-LINES = "hotspots"
-"""The step that samples instructions, and its folder."""
 
 
 @dataclass(frozen=True)

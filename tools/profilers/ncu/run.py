@@ -20,7 +20,6 @@ from ..cupti.run import times as recorded_times
 from ..failures import explained
 from ..nsys import run as nsys
 from ..request import (
-    LINES,
     Replay,
     Request,
     checked_launches,
@@ -31,6 +30,7 @@ from ..request import (
 )
 from ..sampling import exactly
 from ..tables.demangled import demangled
+from ..tables.files import LINES
 from ..tables.sample import SAMPLE, Sampled
 from ..within import spelled
 from . import ranges

@@ -17,7 +17,6 @@ from ...runner.following import Progress
 from ...runner.job import Step
 from ..failures import explained
 from ..request import (
-    LINES,
     SERIALISED,
     Replay,
     Request,
@@ -28,6 +27,7 @@ from ..request import (
     refuse_hotspots,
 )
 from ..sampling import counted_besides, exactly, ranges
+from ..tables.files import LINES
 from ..tables.sample import SAMPLE, Sampled
 from . import pc_sampling
 from .counters import Pass, definitions_text, translated
