@@ -76,6 +76,8 @@ class Manifest(pydantic.BaseModel):
     kernels: _Whole = 0
     events: _Whole = 0
     """Rows of the table events: a workload that has some has a timeline."""
+    samples: _Whole = 0
+    """Samples of the program counter: a workload with some can be asked for its hot lines."""
     counters: Annotated[list[str], pydantic.FailFast()] = []
     """Columns of the table counters that hold counters, with their pass suffix where they have one."""
     warnings: Annotated[

@@ -112,6 +112,7 @@ def imported(
         shutil.rmtree(work)
         manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
         manifest.dispatches, manifest.kernels, manifest.events = merged.dispatches, merged.kernels, merged.events
+        manifest.samples = merged.samples
         manifest.counters, manifest.warnings = merged.counters, merged.warnings
         return store.publish(folder, manifest), merged
 

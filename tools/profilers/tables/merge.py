@@ -65,6 +65,8 @@ class Merged:
     """Whether only some launches of each launch configuration were counted, which stand for the others."""
     events: int = 0
     """Rows of the table events."""
+    samples: int = 0
+    """Samples of the program counter, the sum of the table samples."""
 
 
 def as_replays(tables: Sequence[PassTable]) -> list[Pass]:

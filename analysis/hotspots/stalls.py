@@ -1,0 +1,74 @@
+"""Why sampled waves waited: the vocabulary of reasons, and what each profiler calls them (stalls.toml)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..database import sql_literal
+
+UNKNOWN = "other"
+ISSUED, READY = "issued", "ready"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason: what the wave waits for in words, the subsystem it points at, and whether it waits at all."""
+
+    name: str
+    title: str
+    subsystem: str
+    waits: bool
+
+
+@cache
+def reasons() -> dict[str, Reason]:
+    """Every reason by its name, in the order of the file."""
+    return {name: Reason(name, **facts) for name, facts in _data()["reason"].items()}
+
+
+def reason_of(profiler: str, raw: str | None, instruction: str | None = None) -> str | None:
+    """The reason that a profiler's name stands for; ``other`` for an unknown name, None where it told none.
+
+    ``instruction`` is the text of the sampled instruction, which decides where the name alone means several things.
+    """
+    if raw is None:
+        return None
+    for choice in _choices(_data()["raw"].get(profiler, {}).get(raw)):
+        if choice.get("when", "") in (instruction or ""):
+            return str(choice["reason"])
+    return UNKNOWN
+
+
+def reason_sql(profiler: str, raw: str, instruction: str) -> str:
+    """``reason_of`` as SQL over two expressions."""
+    cases = [f"WHEN {raw} IS NULL THEN NULL"]
+    for name, told in _data()["raw"][profiler].items():
+        for choice in _choices(told):
+            found = (
+                f" AND contains(coalesce({instruction}, ''), {sql_literal(choice['when'])})" if "when" in choice else ""
+            )
+            cases.append(f"WHEN {raw} = {sql_literal(name)}{found} THEN {sql_literal(choice['reason'])}")
+    return f"CASE {' '.join(cases)} ELSE {sql_literal(UNKNOWN)} END"
+
+
+def profilers() -> tuple[str, ...]:
+    """The profilers whose names are known."""
+    return tuple(_data()["raw"])
+
+
+def raw_names(profiler: str) -> frozenset[str]:
+    """What a profiler calls the reasons that are known."""
+    return frozenset(_data()["raw"][profiler])
+
+
+def _choices(told: str | list[dict[str, str]] | None) -> list[dict[str, str]]:
+    return [{"reason": told}] if isinstance(told, str) else told or []
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
