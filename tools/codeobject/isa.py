@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ...analysis.database import sql_literal
+
 _BRANCH = re.compile(r"(?:s_branch|s_cbranch_\w+|s_call_b64 s\[\d+:\d+\],)\s+(\d{1,5}|0x[0-9a-f]{1,4})\b")
 _WAIT = re.compile(r"(\w+cnt)\((\d{1,3})\)")
 _NUMBER = re.compile(r"\b(0x[0-9a-f]{1,4}|\d{1,5})\b")
@@ -30,7 +32,7 @@ class Counter:
     """A counter of memory operations under way that a wave can wait on."""
 
     name: str
-    classes: frozenset[str]
+    starts: tuple[str, ...]
     in_order: bool
     stores: bool | None
     """Whether only stores count, or only what is no store; None for both."""
@@ -39,7 +41,7 @@ class Counter:
 
     def counts(self, text: str, gpu: str) -> bool:
         """Whether an instruction raises it."""
-        if class_of(text) not in self.classes:
+        if not text.startswith(self.starts) or class_of(text) == "fence":
             return False
         stores = False if self.only_loads_on and gpu.startswith(self.only_loads_on) else self.stores
         return stores is None or stores == _writes_only(text)
@@ -57,31 +59,47 @@ class Instruction:
 
 
 @dataclass(frozen=True)
+class _Class:
+    name: str
+    starts: tuple[str, ...]
+    holds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class _Data:
-    starts: tuple[tuple[str, str], ...]
+    classes: tuple[_Class, ...]
     counters: dict[str, Counter]
 
 
 @cache
 def _data() -> _Data:
     found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    starts = tuple((start, one["name"]) for one in found["class"] for start in one["starts"])
-    counters = {
-        one["name"]: Counter(
-            one["name"],
-            frozenset(one["classes"]),
-            one["in_order"],
-            one.get("stores"),
-            tuple(one.get("only_loads_on", ())),
+    classes = (_Class(one["name"], tuple(one["starts"]), tuple(one.get("holds", ()))) for one in found["class"])
+    counters = (
+        Counter(
+            one["name"], tuple(one["starts"]), one["in_order"], one.get("stores"), tuple(one.get("only_loads_on", ()))
         )
         for one in found["counter"]
-    }
-    return _Data(starts, counters)
+    )
+    return _Data(tuple(classes), {one.name: one for one in counters})
 
 
 def class_of(text: str) -> str | None:
     """The class of an instruction (isa.toml); None of what is none."""
-    return next((name for start, name in _data().starts if text.startswith(start)), None)
+    for one in _data().classes:
+        if text.startswith(one.starts) and (not one.holds or any(part in text for part in one.holds)):
+            return one.name
+    return None
+
+
+def class_sql(text: str) -> str:
+    """``class_of`` as SQL over an expression."""
+    cases = []
+    for one in _data().classes:
+        fits = " OR ".join(f"starts_with({text}, {sql_literal(start)})" for start in one.starts)
+        held = " OR ".join(f"contains({text}, {sql_literal(part)})" for part in one.holds) or "true"
+        cases.append(f"WHEN ({fits}) AND ({held}) THEN {sql_literal(one.name)}")
+    return f"CASE {' '.join(cases)} END"
 
 
 def target_of(offset: int, text: str) -> int | None:
@@ -97,7 +115,7 @@ def target_of(offset: int, text: str) -> int | None:
 
 def waits_of(text: str) -> dict[str, int]:
     """Counter -> how many operations may still be under way behind a wait; empty of what is no wait."""
-    if class_of(text) != "waitcnt":
+    if class_of(text) != "wait":
         return {}
     known = _data().counters
     name, _, rest = text.partition(" ")

@@ -67,7 +67,7 @@ def test_the_loop_of_a_kernel_and_the_loads_it_waits_for(tmp_path: Path) -> None
     assert found.missing == []
     assert {one.function for one in found.code.values()} == {"dots"}
     wait = found.code[WAIT]
-    assert wait == Decoded(WAIT, "s_waitcnt vmcnt(0) lgkmcnt(0)", "waitcnt", None, LOADS, "dots", wait.place)
+    assert wait == Decoded(WAIT, "s_waitcnt vmcnt(0) lgkmcnt(0)", "wait", None, LOADS, "dots", wait.place)
     assert {found.code[load].place.line for load in LOADS} == {wait.place.line} == {16}
     assert [(o, one.target) for o, one in found.code.items() if one.target and one.target < o] == [(0x1D70, LOADS[0])]
     assert not list(tmp_path.iterdir())
