@@ -15,9 +15,11 @@ from ....analysis.store import Manifest, write_table
 from ..cupti import read as recordings
 from ..cupti.run import NAME as TIMING
 from ..tables.files import WORK, files_below, step_of
-from ..tables.merge import Merged, as_replays, write_tables
+from ..tables.hotspots import write_hotspots
+from ..tables.merge import Merged, as_replays, without_launches, write_tables
 from ..tables.names import plain_text
 from ..tables.sheet import Column, Sheet
+from . import code
 from .launches import DEVICE, stage
 from .pages import as_raw, has_page, read_pages
 from .report import is_report, read_report, version_of
@@ -41,6 +43,10 @@ class Table:
     rank: int
     sheet: Sheet
     notes: list[Note]
+    code: Path | None = None
+    """A file with its launches instruction by instruction, where the report has them."""
+    text: Path | None = None
+    """A file with the source text that the report carries."""
 
     @property
     def folder(self) -> Path:
@@ -107,14 +113,15 @@ def version(files: list[Path]) -> str | None:
 
 def _is_ncu(file: Path) -> bool:
     try:
-        return is_report(file) or has_page(file)
+        return is_report(file) or has_page(file) or code.is_source_page(file)
     except Problem:
         return False
 
 
 def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) -> list[Table]:
     report = is_report(file)
-    pages = [read_report(file, work, f"ncu_{start}")] if report else read_pages(file, work, f"ncu_{start}")
+    read = read_report(file, work, f"ncu_{start}") if report else None
+    pages = [read.page] if read else read_pages(file, work, f"ncu_{start}")
     tables = []
     for number, page in enumerate(pages, start):
         rank, notes, whole = _REPORT if report else _RAW, list[Note](), page
@@ -124,7 +131,8 @@ def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) 
             page.body.unlink()
         sheet, more = stage(con, whole, work, f"ncu_{number}")
         whole.body.unlink()
-        tables.append(Table(file, rank, sheet, [*notes, *more]))
+        listed, text = (read.code, read.text) if read else (None, None)
+        tables.append(Table(file, rank, sheet, [*notes, *more], listed, text))
     return tables
 
 
@@ -191,15 +199,20 @@ def detect(path: Path) -> bool:
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
     """Read the launches at ``path`` into tables under ``out``; counters are named as ncu names them, in base units.
 
-    Files with different metrics are passes, files with the same metrics processes of one pass. Raises BadInput
-    naming the file at fault, MissingTool for a report without the package that reads it.
+    Files with different metrics are passes, files with the same metrics processes of one pass. A source page adds what
+    was sampled and executed at each instruction; alone it is a workload without times. Raises BadInput naming the file
+    at fault, MissingTool for a report without the package that reads it.
     """
     files = files_of(path) or ([path] if path.is_file() else [])
     if not files:
         raise BadInput(
             f"{path.name} holds no report and no page of ncu", "no file with ID and Process ID in its header"
         )
-    tables, notes = read_tables(con, files, out / WORK)
+    shown = [file for file in files if not is_report(file) and code.is_source_page(file)]
+    launched = [file for file in files if file not in shown]
+    if not launched:
+        return _sampled_alone(con, path, shown, out)
+    tables, notes = read_tables(con, launched, out / WORK)
     notes += [note for table in tables for note in table.notes]
     sheets = as_passes(con, tables, out / WORK)
     main, warnings = sheets[0], []
@@ -218,6 +231,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     merged.notes += notes
     if times:
         times.write(con, out, merged)
+    merged.samples = _write_code(con, out, merged, tables, shown)
     manifest = Manifest(
         name=path.name.split(".")[0] if path.is_file() else path.name,
         format="ncu",
@@ -227,11 +241,41 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         command=", ".join(texts["Process Name"][:_SHOWN]) or None,
         host=texts["Host Name"][0] if len(texts["Host Name"]) == 1 else None,
         tool="ncu",
-        tool_version=version(files),
+        tool_version=version(launched),
         facts=facts,
         replayed=[p.name for p in passes if p.name != TIMING] if times or passes[0].name == TIMING else [],
     )
     return manifest, merged
+
+
+def _sampled_alone(con: duckdb.DuckDBPyConnection, path: Path, shown: list[Path], out: Path) -> tuple[Manifest, Merged]:
+    """A workload of samples and instructions, from source pages alone: they state no sizes and no times."""
+    merged = without_launches(con, shown[0], out)
+    merged.samples = _write_code(con, out, merged, [], shown)
+    name = path.name.split(".")[0] if path.is_file() else path.name
+    return Manifest(name=name, format="ncu", vendor="nvidia", tool="ncu"), merged
+
+
+def _write_code(
+    con: duckdb.DuckDBPyConnection, out: Path, merged: Merged, tables: list[Table], shown: list[Path]
+) -> int:
+    """Write samples and instructions of reports, or where these have none of source pages; how many samples."""
+    work = out / WORK
+    reports = [table.code for table in tables if table.code]
+    if reports and shown:
+        listed = ", ".join(plain_text(file.name, 60) for file in shown[:_SHOWN])
+        merged.notes.append(Note("shown_again", f"{listed}: left out, the report has the same instructions."))
+    files = reports or shown
+    if not files:
+        return 0
+    places = code.Places(con, out)
+    found = code.spool(con, work, (one for file in files for one in code.listings(file)), places)
+    texts = [code.source_lines(con, work, table.text) for table in tables if table.text]
+    found.source_lines = " UNION ALL ".join(texts)
+    written = write_hotspots(con, out, found)
+    merged.warnings += written.warnings
+    merged.notes += written.notes
+    return written.samples
 
 
 def _rows(sheet: Sheet) -> str:

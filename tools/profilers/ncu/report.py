@@ -7,6 +7,7 @@ import io
 import re
 import signal
 import time
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -92,8 +93,17 @@ def is_report(path: Path) -> bool:
         return path.name.endswith(SUFFIX) or file.read(4) == MAGIC
 
 
-def read_report(source: Path, folder: Path, stem: str) -> Page:
-    """The launches of a report as a raw page in ``folder``.
+@dataclass(frozen=True)
+class Report:
+    """What a report holds: its launches as a raw page, and files with metrics per instruction where it has those."""
+
+    page: Page
+    code: Path | None
+    text: Path | None
+
+
+def read_report(source: Path, folder: Path, stem: str) -> Report:
+    """The launches of a report as files in ``folder``.
 
     Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
     LimitExceeded where reading takes long for its size.
@@ -113,8 +123,8 @@ def read_report(source: Path, folder: Path, stem: str) -> Page:
         raise MissingTool(
             f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
         )
-    written = folder / f"{stem}_report.csv"
-    outcome = _outcome(source, written, Path(package.origin).parent.parent)
+    written, code, text = (folder / f"{stem}_{what}.csv" for what in ("report", "code", "text"))
+    outcome = _outcome(source, (written, code, text), Path(package.origin).parent.parent)
     problem, said = outcome["problem"], plain_text(outcome["said"], 200)
     if problem == report_worker.NO_PACKAGE:
         raise MissingTool(f"{source.name} needs the package ncu-report", f"it cannot be loaded: {said}", export)
@@ -135,7 +145,7 @@ def read_report(source: Path, folder: Path, stem: str) -> Page:
     page = read_pages(written, folder, f"{stem}_rows")[0]
     written.unlink()
     page.source = source
-    return page
+    return Report(page, code if code.exists() else None, text if text.exists() else None)
 
 
 def _limit_s(source: Path) -> float:
@@ -155,14 +165,15 @@ def version_of(source: Path) -> str | None:
     return None
 
 
-def _outcome(source: Path, written: Path, package: Path) -> dict[str, Any]:
+def _outcome(source: Path, files: tuple[Path, Path, Path], package: Path) -> dict[str, Any]:
     """What the child says of a report; a damaged one can only end the child."""
     from .report_worker import NO_REPORT, write_page
 
     limit_s, size = _limit_s(source), source.stat().st_size
     file_bytes = limits.REPORT_PAGE + limits.REPORT_PAGE_RATIO * size
     confined = Limits(limits.REPORT_MEMORY, ceil(limit_s), file_bytes)
-    job = {"report": str(source), "page": str(written), "package": str(package)}
+    page, code, text = map(str, files)
+    job = {"report": str(source), "page": page, "code": code, "text": text, "package": str(package)}
     try:
         with Child(write_page, job, confined, time.monotonic() + _WAITED * limit_s) as child:
             return child.receive()

@@ -54,7 +54,7 @@ class Spool:
         held = self._held or [[_array(kind, ()) for _, kind in self.columns]]
         arrays = {name: _joined(parts) for (name, _), parts in zip(self.columns, zip(*held, strict=True), strict=True)}
         file = self.stem.with_name(f"{self.stem.name}_{len(self.files)}.parquet")
-        picks = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in self.columns)
+        picks = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in self.columns)
         with self.con.cursor() as con:  # its own, since a result of the other may not have been read to its end
             con.register("spooled", arrays)
             write_table(con, f"SELECT {picks} FROM spooled", file)
