@@ -21,6 +21,7 @@ from ..tools.compute_occupancy import compute_occupancy
 from ..tools.compute_roofline import compute_roofline
 from ..tools.compute_timeline import compute_timeline
 from ..tools.diagnose_bottleneck import diagnose_bottleneck
+from ..tools.find_hotspots import find_hotspots
 from ..tools.get_run import get_run
 from ..tools.import_profile import import_profile
 from ..tools.list_devices import list_devices
@@ -95,6 +96,7 @@ TOOLS = (
     Tool(compute_occupancy),
     Tool(compute_timeline),
     Tool(diagnose_bottleneck),
+    Tool(find_hotspots),
     Tool(compare_workloads, notes=True),
     Tool(plot, writes=True),
 )

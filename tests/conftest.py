@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -26,4 +27,16 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("samples"))
     for name in ("yax_before", "yax_after"):
         import_profile(store, str(ROOT / "server" / "samples" / name), name=name)
+    return store
+
+
+@pytest.fixture(scope="session")
+def labelled(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with the report of kernels on an H200 that have metrics per instruction; read it, do not write to it."""
+    pytest.importorskip("ncu_report", reason="needs the package ncu-report")
+    folder = tmp_path_factory.mktemp("labelled")
+    report = folder / "labelled.ncu-rep"
+    report.write_bytes(gzip.decompress((shared / "source_lines" / "labelled.ncu-rep.gz").read_bytes()))
+    store = Store(folder / "store")
+    import_profile(store, str(report), name="labelled")
     return store

@@ -43,6 +43,7 @@ class ImportResult(Result):
     passes_matched: int
     passes_unmatched: int
     events: int
+    samples: int
     """Of the timeline, where the profile is one."""
     warnings: list[str]
 
@@ -79,6 +80,7 @@ def import_profile(
         passes_matched=len(merged.passes) - incomplete,
         passes_unmatched=incomplete,
         events=done.events,
+        samples=done.samples,
         warnings=[w.text for w in merged.warnings],
         notes=[*(n.text for n in merged.notes), *_hints(done)],
         next=_next(done),
@@ -197,6 +199,11 @@ def _next(done: Manifest) -> list[NextCall]:
         why="the figures that show where the time goes",
     )
     kernels = NextCall(tool="list_workloads", arguments={"workload": done.id}, why="its kernels by time")
+    lines = NextCall(
+        tool="find_hotspots", arguments={"workload": done.id}, why="the lines and instructions that cost the time"
+    )
+    if done.samples and not done.counters:
+        return [lines, kernels] if done.dispatches else [lines]
     if done.events:
         where = NextCall(
             tool="compute_timeline",
@@ -204,4 +211,6 @@ def _next(done: Manifest) -> list[NextCall]:
             why="where the wall time goes: is the GPU the limit",
         )
         return [where, kernels] if done.dispatches else [where]
+    if done.samples:
+        return [overview, lines]
     return [overview, kernels] if done.arch in catalog.with_metrics() and done.counters else [kernels]

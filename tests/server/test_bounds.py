@@ -33,6 +33,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "compute_occupancy": {"workload": "yax_before"},
     "compute_timeline": {"workload": "yax_before"},
     "diagnose_bottleneck": {"workload": "yax_before"},
+    "find_hotspots": {"workload": "yax_before"},
     "compare_workloads": {"baseline": "yax_before", "candidate": "yax_after"},
     "plot": {"kind": "occupancy", "workload": "yax_before"},
 }

@@ -23,6 +23,8 @@ _PER_PLACE = re.compile(
     r"(thread_)?inst_executed(_true)?|smsp__pcsamp_(sample_count|warps_issue_stalled_\w+)"
     r"|memory_(l1_wavefronts_shared|l2_theoretical_sectors_(global|local))(_ideal)?|smsp__branch_targets_threads_divergent"
 )
+_WORD, _LONGEST = 16, 16 << 20
+"""Bytes of an instruction since Volta, and of the longest kernel that is listed without gaps."""
 _MOST_SOURCE, _MOST_LINE = 4 << 20, 400
 """Characters of source text that are taken from a report, and of one line."""
 _OWN = ("ID", "Process ID", "Kernel Name", "Stream", "Block Size", "Grid Size", "Device", "CC")
@@ -90,7 +92,8 @@ def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
             sizes = [_size(action, "grid") * _size(action, "block"), _size(action, "block")]
             out.writerow(["Kernel Name", _name(action, mangled=mangled), *(sizes if all(sizes) else [])])
             out.writerow(["Address", "Source", "File", "Line", *columns])
-            for place in sorted({*_places(action), *(place for found in columns.values() for place in found)}):
+            places = {*_places(action), *(place for found in columns.values() for place in found)}
+            for place in _without_gaps(places):
                 text = action.sass_by_pc(place)
                 if not text:
                     continue
@@ -98,6 +101,12 @@ def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
                 where = (line.file_name(), line.line()) if line else ("", "")
                 cells = (found.get(place, "") for found in columns.values())
                 out.writerow([hex(place), text.replace("\n", " "), *where, *cells])
+
+
+def _without_gaps(places: set[int]) -> list[int]:
+    """The addresses of a kernel in order; those in between that have no metric too."""
+    length = max(places) - min(places)
+    return list(range(min(places), max(places) + 1, _WORD)) if length <= _LONGEST else sorted(places)
 
 
 def _by_place(action: Any, name: str) -> dict[int, int]:

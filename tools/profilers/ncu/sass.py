@@ -24,8 +24,8 @@ _ASYNC = "async"
 """Stands for the register of copies that no register tells, for which a later instruction waits by a counter."""
 _ROUNDS = 6
 _MOST_NAMED = 6
-MOST_FOLLOWED = 200_000
-"""Instructions of a kernel whose registers are followed; larger ones are listed without it."""
+_MOST_STEPS = 20_000_000
+"""Registers looked at and results carried along for one kernel, some seconds; what is left is not followed."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ def analysed(code: Sequence[tuple[int, str]]) -> list[Instruction]:
     base = code[0][0] if code else 0
     end = code[-1][0] if code else 0
     found = [_parsed(address - base, text, (base, end)) for address, text in code]
-    if len(found) <= MOST_FOLLOWED:
+    if found:
         _follow(found)
     return found
 
@@ -154,15 +154,20 @@ def _follow(code: list[Instruction]) -> None:
     waiting: dict[int, set[int]] = {}
     bounds = dict(zip(starts, [*starts[1:], len(code)], strict=True))
     todo = list(starts)
+    steps = 0
     for _ in range(_ROUNDS):
         again: set[int] = set()
         for start in todo:
             state = dict(entering[start])
             for at in range(start, bounds[start]):
-                _step(code, at, state, waiting)
+                steps += _step(code, at, state, waiting)
             for place in following[start]:
+                steps += sum(map(len, state.values()))
                 if _joined(entering[place], state):
                     again.add(place)
+            if steps > _MOST_STEPS:
+                again.clear()
+                break
         todo = sorted(again)
         if not todo:
             break
@@ -171,13 +176,16 @@ def _follow(code: list[Instruction]) -> None:
         code[at].waits_for = [code[p].offset for p in nearest[:_MOST_NAMED]]
 
 
-def _step(code: list[Instruction], at: int, state: _State, waiting: dict[int, set[int]]) -> None:
+def _step(code: list[Instruction], at: int, state: _State, waiting: dict[int, set[int]]) -> int:
+    """Pass one instruction: ``state`` before it becomes that after it; returns how much there was to look at."""
     one = code[at]
+    looked_at = 1
     needed: set[int] = set()
     for register in one.reads | one.writes:
         needed |= state.get(register, frozenset())
     if needed:
         waiting.setdefault(at, set()).update(needed - {at})
+        looked_at += sum(map(len, state.values()))
         # Having waited, nothing after it waits for these again.
         for register, producers in list(state.items()):
             if left := producers - needed:
@@ -188,6 +196,7 @@ def _step(code: list[Instruction], at: int, state: _State, waiting: dict[int, se
         state.pop(register, None)
         if one.late or register == _ASYNC:
             state[register] = frozenset((at,))
+    return looked_at
 
 
 def _joined(into: _State, state: _State) -> bool:

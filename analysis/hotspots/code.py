@@ -1,0 +1,176 @@
+"""The code of one kernel in a workload: its instructions, the samples on them, and its loops."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..database import sql_literal
+from ..workload import Workload
+
+MOST_INSTRUCTIONS = 1_000_000
+"""Of a kernel: what is read of one at most, those with samples first."""
+
+
+class Key(NamedTuple):
+    """What tells an instruction apart within a kernel; its text alone where the profile states no addresses."""
+
+    code_object: str
+    offset: int | None
+    text: str
+
+
+class Line(NamedTuple):
+    """A line of source; neither is known without line information."""
+
+    file: str | None
+    number: int | None
+
+
+@dataclass
+class Instruction:
+    """One instruction, what was counted at it, and its samples by reason."""
+
+    key: Key
+    kind: str | None
+    """One of classes.toml; None where it is not known."""
+    line: Line
+    inlined: str | None
+    target: int | None
+    waits_for: tuple[int, ...]
+    spill: bool
+    counts: dict[str, int | None]
+    samples: dict[str | None, int] = field(default_factory=dict)
+    """Reason of stalls.toml -> samples; None where the profiler tells no reason."""
+
+    @property
+    def sampled(self) -> int:
+        return sum(self.samples.values())
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Code that a branch goes back over: from ``first`` to the branch at ``last``, both in bytes."""
+
+    code_object: str
+    first: int
+    last: int
+
+    def holds(self, key: Key) -> bool:
+        return key.code_object == self.code_object and key.offset is not None and self.first <= key.offset <= self.last
+
+    @property
+    def length(self) -> int:
+        return self.last - self.first
+
+
+@dataclass(frozen=True)
+class Code:
+    """The sampled code of a kernel, and how much of the kernel that is."""
+
+    instructions: list[Instruction]
+    launches: int
+    """Launches that were sampled, or counted per instruction."""
+
+    @property
+    def sampled(self) -> int:
+        return sum(one.sampled for one in self.instructions)
+
+
+_COUNTS = (
+    "executed", "lanes", "lanes_active", "sectors_global", "sectors_global_ideal", "sectors_local",
+    "sectors_local_ideal", "wavefronts_lds", "wavefronts_lds_ideal", "divergent", "latency_cycles", "stall_cycles",
+    "idle_cycles",
+)  # fmt: skip
+
+
+def read(workload: Workload, kernel: str, launch: int | None = None) -> Code:
+    """The instructions and samples of a kernel, or of one launch configuration of it."""
+    chosen = f"kernel = {sql_literal(kernel)}" + (f" AND launch = {launch:d}" if launch is not None else "")
+    found: dict[Key, Instruction] = {}
+    if workload.has("instructions"):
+        counts = ", ".join(f"CAST(sum({c}) AS BIGINT)" for c in _COUNTS)
+        rows = workload.rows(
+            'SELECT code_object, "offset", instruction, any_value(class), any_value(source_file), '
+            "any_value(source_line), any_value(inlined), any_value(target), any_value(waits_for), any_value(spill), "
+            f"{counts} FROM {workload.relation('instructions')} WHERE {chosen} GROUP BY ALL "
+            f"ORDER BY sum(executed) DESC NULLS LAST LIMIT {MOST_INSTRUCTIONS}"
+        )
+        for code_object, offset, text, kind, file, number, inlined, target, waits, spill, *counted in rows:
+            key = Key(code_object, offset, "" if offset is not None else text or "")
+            found[key] = Instruction(
+                Key(code_object, offset, text or ""), kind, Line(file, number), inlined, target, _offsets(waits),
+                bool(spill), dict(zip(_COUNTS, counted, strict=True)),
+            )  # fmt: skip
+    if not workload.has("samples"):
+        return Code(_in_order(found), 0)
+    for code_object, offset, text, file, number, reason, count in workload.rows(
+        'SELECT code_object, "offset", any_value(instruction), any_value(source_file), any_value(source_line), '
+        f"stall_reason, CAST(sum(count) AS BIGINT) FROM {workload.relation('samples')} WHERE {chosen} "
+        'GROUP BY code_object, "offset", CASE WHEN "offset" IS NULL THEN instruction END, stall_reason'
+    ):
+        key = Key(code_object, offset, "" if offset is not None else text or "")
+        if key not in found:
+            line = Line(file, number)
+            found[key] = Instruction(Key(code_object, offset, text or ""), None, line, None, None, (), False, {})
+        samples = found[key].samples
+        samples[reason] = samples.get(reason, 0) + count
+    ((launches,),) = workload.rows(
+        f"SELECT count(DISTINCT dispatch_id) FROM {workload.relation('samples')} WHERE {chosen}"
+    )
+    return Code(_in_order(found), launches)
+
+
+def _in_order(found: dict[Key, Instruction]) -> list[Instruction]:
+    return sorted(found.values(), key=lambda one: (one.key.code_object, one.key.offset or 0, one.key.text))
+
+
+def _offsets(text: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in (text or "").split(",") if part.isascii() and part.isdigit())
+
+
+def loops(code: Code) -> list[Loop]:
+    """The loops of a kernel, those inside others first; of several branches back to one place the last counts."""
+    ends: dict[tuple[str, int], int] = defaultdict(int)
+    for one in code.instructions:
+        offset = one.key.offset
+        # A branch to itself is what compilers put behind the end of a kernel.
+        if one.target is None or offset is None or one.target >= offset or one.counts.get("executed") == 0:
+            continue
+        start = one.key.code_object, one.target
+        ends[start] = max(ends[start], offset)
+    found = [Loop(code_object, first, last) for (code_object, first), last in ends.items()]
+    return sorted(found, key=lambda loop: (loop.code_object, loop.length, loop.first))
+
+
+def innermost(found: Sequence[Loop], key: Key) -> int | None:
+    """The place in ``found`` of the smallest loop around an instruction."""
+    return next((i for i, loop in enumerate(found) if loop.holds(key)), None)
+
+
+class Class(NamedTuple):
+    """What an instruction class is called, and the subsystem that it uses."""
+
+    title: str
+    subsystem: str
+
+
+@cache
+def classes() -> dict[str, Class]:
+    """Every class of instructions by its name."""
+    return {name: Class(facts["title"], facts["subsystem"]) for name, facts in _data().items()}
+
+
+@cache
+def late() -> frozenset[str]:
+    """The classes whose results come after an unknown time."""
+    return frozenset(name for name, facts in _data().items() if facts.get("late"))
+
+
+def _data() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("classes.toml").read_text(encoding="utf-8"))

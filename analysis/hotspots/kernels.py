@@ -1,0 +1,97 @@
+"""Which kernels of a workload have samples, and which of them is meant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..patterns import matching
+from ..problems import BadInput, NotFound, near
+from ..text import called
+from ..workload import Workload
+
+_RANK = re.compile(r"\s*#(\d{1,9})(?:\.(\d{1,9}))?\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One kernel with samples or counts per instruction, or one launch configuration of it."""
+
+    kernel: str
+    number: str
+    """By which it can be asked for, after a #: its rank by time, or by samples where the profile has no launches."""
+    samples: int
+    instructions: int
+    share_pct: float | None
+    """Of the time of all kernels; None without times."""
+    launches: int | None
+    """Launches that the profile has of it; None where it has no launches."""
+    launch: int | None = None
+
+
+def has_code(workload: Workload) -> bool:
+    """Whether a workload has anything at the height of instructions."""
+    return workload.has("samples") or workload.has("instructions")
+
+
+def sampled(workload: Workload) -> list[Sampled]:
+    """Every kernel with samples or counts per instruction, longest total time first, else most samples first."""
+    samples: dict[str, int] = {}
+    instructions: dict[str, int] = {}
+    if workload.has("samples"):
+        table = workload.relation("samples")
+        samples = dict(workload.rows(f"SELECT kernel, CAST(sum(count) AS BIGINT) FROM {table} GROUP BY kernel"))
+    if workload.has("instructions"):
+        table = workload.relation("instructions")
+        instructions = dict(workload.rows(f"SELECT kernel, count(*) FROM {table} GROUP BY kernel"))
+    times = workload.kernels if workload.has("dispatches") and workload.by == "kernel" else {}
+    order = {kernel: place for place, kernel in enumerate(times)}
+    names = sorted({*samples, *instructions}, key=lambda k: (order.get(k, len(order)), -samples.get(k, 0), k))
+    return [
+        Sampled(
+            kernel,
+            times[kernel].number if kernel in times else str(len(order) + place if order else place),
+            samples.get(kernel, 0),
+            instructions.get(kernel, 0),
+            times[kernel].share_pct if kernel in times else None,
+            times[kernel].launches if kernel in times else None,
+        )
+        for place, kernel in enumerate(names, 1)
+    ]
+
+
+def meant(found: list[Sampled], kernel: str | None, name: str) -> list[Sampled]:
+    """Of the kernels with samples those asked for: by rank ("#2", "#2.1"), name or pattern; all without ``kernel``.
+
+    Raises BadInput where none has samples, NotFound with near names where none fits.
+    """
+    if not found:
+        raise BadInput(
+            f"Workload {name!r} has no samples and no counts per instruction",
+            "they are collected when they are asked for",
+            'profile_command with metrics=["hotspots"], or import a report of ncu with SourceCounters or an output of '
+            "rocprofv3 --pc-sampling-beta-enabled",
+        )
+    if kernel is None:
+        return found
+    if rank := _RANK.fullmatch(kernel):
+        chosen = [one for one in found if one.number == rank[1]]
+        launch = int(rank[2]) if rank[2] else None
+        chosen = [
+            Sampled(one.kernel, f"{one.number}.{launch}", one.samples, one.instructions, None, None, launch)
+            if launch is not None
+            else one
+            for one in chosen
+        ]
+    else:
+        names = [one.kernel for one in found]
+        fitting = set(called(kernel, names) or matching(kernel, names))
+        chosen = [one for one in found if one.kernel in fitting]
+    if not chosen:
+        told = ", ".join(f"#{one.number}" for one in found[:8])
+        raise NotFound(
+            f"No kernel with samples is {kernel[:100]!r} in {name!r}",
+            near(kernel, [one.kernel for one in found]),
+            f"With samples are {told}; list_workloads shows the names",
+        )
+    return chosen

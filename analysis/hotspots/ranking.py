@@ -1,0 +1,246 @@
+"""Which lines or instructions of a kernel cost the time: samples, charged to what they wait for.
+
+A wave that waits for a load is found at the instruction that needs the value, perhaps many lines below the load. So
+each sample is charged to a place: of a wait for data, to the instructions whose results are late; all others, to the
+instruction itself. Of several late results each takes a part by the sectors of memory that one execution of it asks
+for, as far as that is counted: a scattered load keeps its readers waiting longer than a coalesced one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from .code import Code, Instruction, Key, Line, Loop, innermost, loops
+
+By = Literal["line", "instruction"]
+FEW = 100
+"""Samples of a kernel below which the order of its lines is chance."""
+_Z = 1.959964
+_DATA = {  # reason -> classes of the instructions that may be what it waits for
+    "memory": {"global_load", "global_atomic", "scratch_load", "texture", "async_copy"},
+    "lds": {"lds_load", "lds_atomic", "exchange", "sfu", "other", "constant_load"},
+    "constant": {"constant_load"},
+    "matrix": {"matrix"},
+}
+SECTOR_BYTES = 32
+
+
+class Interval(NamedTuple):
+    """The ends of a 95 % interval, in percent."""
+
+    low: float
+    high: float
+
+
+def wilson(hits: float, total: float) -> Interval | None:
+    """The interval of a share by E. B. Wilson (1927), in percent; None of nothing.
+
+    It holds for few samples too, and for none at all. ``hits`` need not be whole: charges are parts of samples.
+    """
+    if total <= 0:
+        return None
+    share, square = hits / total, _Z * _Z
+    middle = (share + square / (2 * total)) / (1 + square / total)
+    half = _Z / (1 + square / total) * math.sqrt(share * (1 - share) / total + square / (4 * total * total))
+    return Interval(max(0.0, 100 * (middle - half)), min(100.0, 100 * (middle + half)))
+
+
+@dataclass
+class Spot:
+    """One line or instruction: its cost, why, and what was counted there."""
+
+    line: Line
+    instructions: list[Instruction] = field(default_factory=list)
+    cost: float = 0.0
+    """Samples charged to it."""
+    reasons: dict[str | None, float] = field(default_factory=lambda: defaultdict(float))
+    """The same by reason."""
+    parts: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
+    """The same by instruction."""
+    shows: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
+    """Instructions at which waits for it were sampled -> how many."""
+    waits_for: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
+    """What its own samples were charged to instead."""
+
+    @property
+    def here(self) -> int:
+        """Samples found on it."""
+        return sum(one.sampled for one in self.instructions)
+
+    @property
+    def main(self) -> Key:
+        """Its instruction that costs most."""
+        return max(self.parts, key=self.parts.__getitem__) if self.parts else self.instructions[0].key
+
+    def count(self, name: str) -> int | None:
+        """A count added up over its instructions; None where none has it."""
+        found = [n for one in self.instructions if (n := one.counts.get(name)) is not None]
+        return sum(found) if found else None
+
+    @property
+    def executed(self) -> int | None:
+        """Executions of its most executed instruction."""
+        return max((n for one in self.instructions if (n := one.counts.get("executed")) is not None), default=None)
+
+    @property
+    def lanes(self) -> float | None:
+        """Work-items that were active in an execution, on average."""
+        executed, active = self.count("executed"), self.count("lanes_active")
+        active = self.count("lanes") if active is None else active
+        return active / executed if executed and active is not None else None
+
+    def excess(self, place: str) -> int | None:
+        """Sectors (``global``, ``local``) or wavefronts (``lds``) beyond the least that would do."""
+        kind = "wavefronts" if place == "lds" else "sectors"
+        columns = f"{kind}_{place}", f"{kind}_{place}_ideal"
+        pairs = [[one.counts.get(column) for column in columns] for one in self.instructions]
+        known = [(have, least) for have, least in pairs if have is not None and least is not None]
+        return sum(have - least for have, least in known) if known else None
+
+    @property
+    def spills(self) -> bool:
+        return any(one.spill for one in self.instructions)
+
+
+@dataclass(frozen=True)
+class HotLoop:
+    """A loop, its instructions, the samples in it (found there, not charged), and the lines that it spans."""
+
+    loop: Loop
+    instructions: int
+    samples: int
+    back: int | None
+    """Times its branch was executed."""
+    lines: tuple[Line, Line] | None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A kernel's places by cost, its loops, and how far to trust the order."""
+
+    code: Code
+    by: By
+    spots: list[Spot]
+    loops: list[HotLoop]
+    unit: Literal["samples", "cycles"] = "samples"
+    """What cost is counted in: cycles for a thread trace without samples."""
+
+    @property
+    def total(self) -> float:
+        return sum(spot.cost for spot in self.spots)
+
+    @property
+    def lined(self) -> float:
+        """Cost at places with a source line."""
+        return sum(spot.cost for spot in self.spots if spot.line.number is not None)
+
+    def share_pct(self, cost: float) -> float | None:
+        return 100 * cost / self.total if self.total else None
+
+    def interval(self, spot: Spot) -> Interval | None:
+        """Of the share of a place; None for cycles, which are no samples."""
+        return wilson(spot.cost, self.total) if self.unit == "samples" else None
+
+    def loop_of(self, spot: Spot) -> int | None:
+        """The place among ``loops`` of the innermost loop around the instruction that costs most."""
+        return innermost([one.loop for one in self.loops], spot.main)
+
+    def unsure(self) -> bool:
+        """Whether the first place may be the second: their intervals overlap."""
+        if len(self.spots) < 2 or self.unit != "samples":
+            return False
+        first, second = (self.interval(spot) for spot in self.spots[:2])
+        return bool(first and second and first.low <= second.high)
+
+
+def rank(code: Code, by: By) -> Ranking:
+    """The lines or instructions of a kernel, the most costly first."""
+    # Without line information a line is no place: the instruction is all that is known.
+    lined = by == "line" and any(one.line.number is not None for one in code.instructions)
+    place: Callable[[Instruction], object] = _line_of if lined else _itself
+    spots: dict[object, Spot] = {}
+    at = {(one.key.code_object, one.key.offset): one for one in code.instructions}
+    for one in code.instructions:
+        spots.setdefault(place(one), Spot(one.line)).instructions.append(one)
+    unit: Literal["samples", "cycles"] = "samples" if code.sampled else "cycles"
+    for one in code.instructions:
+        own = spots[place(one)]
+        for reason, count in _found(one, unit):
+            for charged, part in _charged(one, reason, at):
+                spot = spots[place(charged)]
+                spot.cost += part * count
+                spot.reasons[reason] += part * count
+                spot.parts[charged.key] += part * count
+                if charged is not one and spot is not own:
+                    spot.shows[one.key] += part * count
+                    own.waits_for[charged.key] += part * count
+    costly = (spot for spot in spots.values() if spot.cost or spot.here)
+    ordered = sorted(costly, key=lambda spot: (-spot.cost, -spot.here))
+    return Ranking(code, "line" if lined else "instruction", ordered, _loops(code), unit)
+
+
+def _line_of(one: Instruction) -> object:
+    return one.line if one.line.number is not None else ("no line", one.key.code_object)
+
+
+def _itself(one: Instruction) -> object:
+    return one.key
+
+
+def _found(one: Instruction, unit: str) -> Iterable[tuple[str | None, float]]:
+    if unit == "samples":
+        return one.samples.items()
+    cycles = one.counts.get("stall_cycles")
+    cycles = one.counts.get("latency_cycles") if cycles is None else cycles
+    return [(None, cycles)] if cycles else []
+
+
+def _charged(
+    one: Instruction, reason: str | None, at: dict[tuple[str, int | None], Instruction]
+) -> list[tuple[Instruction, float]]:
+    """The instructions that pay for a sample, and the part of each; the parts add up to 1."""
+    if reason not in _DATA and not (reason is None and one.kind == "wait"):
+        return [(one, 1.0)]
+    late = [found for offset in one.waits_for if (found := at.get((one.key.code_object, offset)))]
+    fitting = [found for found in late if found.kind in _DATA.get(reason or "memory", ())] or late
+    if reason in ("matrix", "constant"):
+        fitting = [found for found in late if found.kind in _DATA[reason]]
+    if not fitting:
+        return [(one, 1.0)]
+    weights = [_weight(found) for found in fitting]
+    total = sum(weights)
+    return [(found, weight / total) for found, weight in zip(fitting, weights, strict=True)]
+
+
+def _weight(one: Instruction) -> float:
+    """Sectors that one execution asks for, at least 1."""
+    executed = one.counts.get("executed")
+    sectors = one.counts.get("sectors_global") or one.counts.get("sectors_local") or one.counts.get("wavefronts_lds")
+    return max(1.0, sectors / executed) if executed and sectors else 1.0
+
+
+def _loops(code: Code) -> list[HotLoop]:
+    found = []
+    branches = {(one.key.code_object, one.key.offset): one for one in code.instructions}
+    for loop in loops(code):
+        inside = [one for one in code.instructions if loop.holds(one.key)]
+        back = branches[loop.code_object, loop.last].counts.get("executed")
+        samples = sum(one.sampled for one in inside)
+        found.append(HotLoop(loop, len(inside), samples, back, _span(inside)))
+    return found
+
+
+def _span(inside: Sequence[Instruction]) -> tuple[Line, Line] | None:
+    """First and last line of the file that most instructions of a loop are of."""
+    files: dict[str, list[int]] = defaultdict(list)
+    for one in inside:
+        if one.line.file is not None and one.line.number is not None:
+            files[one.line.file].append(one.line.number)
+    if not files:
+        return None
+    file, numbers = max(files.items(), key=lambda item: len(item[1]))
+    return Line(file, min(numbers)), Line(file, max(numbers))

@@ -1,0 +1,289 @@
+"""find_hotspots: which lines and instructions of a kernel cost the time, why they wait, and for what."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ..analysis.database import sql_literal
+from ..analysis.hotspots.code import Key, Line, read
+from ..analysis.hotspots.kernels import Sampled, meant, sampled
+from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank
+from ..analysis.hotspots.stalls import reasons
+from ..analysis.store import Store
+from ..analysis.workload import Workload
+from .parameters import Detail, KernelName, WorkloadName
+from .results import NextCall, Result, Table, table, table_of
+
+_KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
+_LoopRow = namedtuple("_LoopRow", "loop lines instructions samples_pct repeated")
+_SourceRow = namedtuple("_SourceRow", "line text")
+_SHOWN_KERNELS = 5
+_LEAST_PCT = 0.5
+"""Share below which a place is left out of a summary."""
+_REASONS = 3
+_LEAST_REASON_PCT = 5
+_TEXT = 100
+"""Characters of source text in a summary's row."""
+
+
+class HotspotsResult(Result):
+    """One kernel's places by cost. Shares are of its samples, those of a wait charged to what it waits for."""
+
+    workload: str
+    name: str
+    kernel: str
+    number: str
+    samples: int
+    launches_sampled: int
+    launches: int | None
+    with_line_pct: float | None
+    """Share of the cost at places with a source line."""
+    hotspots: Table
+    loops: Table
+    source: Table
+    kernels: Table
+
+
+def find_hotspots(
+    store: Store,
+    workload: WorkloadName = "latest",
+    kernel: KernelName = None,
+    by: Literal["line", "instruction"] = "line",
+    top_n: Annotated[int, Field(ge=1, le=1_000, description="rows")] = 10,
+    context: Annotated[int, Field(ge=0, le=20, description="source lines around the hottest")] = 0,
+    detail: Detail = "summary",
+) -> HotspotsResult:
+    """Which source lines or instructions of a kernel cost the time, why, and what they wait for: shares with intervals,
+    stall reasons, executions, excess bytes, spills, loops."""
+    with Workload.open(store, workload) as opened:
+        every = sampled(opened)
+        chosen = meant(every, kernel, opened.name)
+        one = chosen[0]
+        ranking = rank(read(opened, one.kernel, one.launch), by)
+        return _Answer(opened, one, ranking, full=detail == "full").result(chosen, top_n, context)
+
+
+class _Answer:
+    """One kernel's ranking in words."""
+
+    def __init__(self, opened: Workload, one: Sampled, ranking: Ranking, *, full: bool) -> None:
+        self.opened, self.one, self.ranking, self.full = opened, one, ranking, full
+        self.files = {spot.line.file for spot in ranking.spots if spot.line.file}
+        self.at = {i.key: i for i in ranking.code.instructions}
+
+    def result(self, chosen: Sequence[Sampled], top_n: int, context: int) -> HotspotsResult:
+        ranking, manifest = self.ranking, self.opened.manifest
+        least = 0.0 if self.full else _LEAST_PCT
+        worth = [spot for spot in ranking.spots if (ranking.share_pct(spot.cost) or 0) >= least] or ranking.spots[:1]
+        spots = worth[:top_n]
+        used = sorted({n for spot in spots if (n := ranking.loop_of(spot)) is not None})
+        lined = ranking.share_pct(ranking.lined)
+        return HotspotsResult(
+            workload=manifest.id,
+            name=manifest.name,
+            kernel=self.one.kernel,
+            number=self.one.number,
+            samples=ranking.code.sampled,
+            launches_sampled=ranking.code.launches,
+            launches=self.one.launches,
+            with_line_pct=None if lined is None else round(lined, 1),
+            hotspots=self._hotspots(spots, len(ranking.spots)),
+            loops=self._loops(used),
+            source=self._source(spots[0], context) if spots and context else table_of(_SourceRow, []),
+            kernels=self._kernels(chosen),
+            notes=self._notes(len(spots), len(worth)),
+            next=self._next(),
+        )
+
+    # -- rows ------------------------------------------------------------------------------------------
+
+    def _hotspots(self, spots: Sequence[Spot], total: int) -> Table:
+        texts = self._texts([spot.line for spot in spots])
+        ranking = self.ranking
+        columns: dict[str, tuple[str | None, Callable[[Spot], Any]]] = {
+            "line": (None, lambda s: self._place(s.line)),
+            "source": (None, lambda s: texts.get(s.line)),
+            "pct": ("%", lambda s: _one(ranking.share_pct(s.cost))),
+            "interval": ("%", self._interval),
+            "why": (None, self._why),
+            "instruction": (None, lambda s: self._instruction(s.main)),
+            "found_here_pct": ("%", lambda s: _one(ranking.share_pct(s.here)) if ranking.unit == "samples" else None),
+            "waits": (None, self._waits),
+            "executed": (None, lambda s: s.executed),
+            "lanes": (None, lambda s: _one(s.lanes)),
+            "excess_bytes": ("bytes", self._excess_bytes),
+            "lds_excess": ("wavefronts", lambda s: s.excess("lds")),
+            "spills": (None, lambda s: "yes" if s.spills else None),
+            "loop": (None, self._loop),
+        }
+        rows = [[of(spot) for _, of in columns.values()] for spot in spots]
+        # What no row has is no column: an answer is read by a model, word for word.
+        kept = [i for i, name in enumerate(columns) if name in ("line", "pct") or any(r[i] is not None for r in rows)]
+        made = table(
+            {name: unit for i, (name, (unit, _)) in enumerate(columns.items()) if i in kept},
+            [[row[i] for i in kept] for row in rows],
+        )
+        return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
+
+    def _place(self, line: Line) -> str | None:
+        """File and line; the folder too where two files have one name, or all is asked for."""
+        if line.file is None or line.number is None:
+            return None
+        name = PurePosixPath(line.file).name
+        same = sum(PurePosixPath(file).name == name for file in self.files)
+        return f"{line.file if self.full or same > 1 else name}:{line.number}"
+
+    def _instruction(self, key: Key) -> str:
+        place = "" if key.offset is None else f"0x{key.offset:x} "
+        return f"{place}{key.text or '?'}"
+
+    def _interval(self, spot: Spot) -> str | None:
+        found = self.ranking.interval(spot)
+        return None if found is None else f"{found.low:.3g}-{found.high:.3g}"
+
+    def _why(self, spot: Spot) -> str | None:
+        told = sorted(((n, reason) for reason, n in spot.reasons.items() if reason), reverse=True)
+        shares = [(100 * n / spot.cost, reason) for n, reason in told if spot.cost]
+        named = [(share, reason) for share, reason in shares[:_REASONS] if share >= _LEAST_REASON_PCT]
+        return ", ".join(f"{reason} {share:.0f} %" for share, reason in named or shares[:1]) or None
+
+    def _waits(self, spot: Spot) -> str | None:
+        """Where waits for this place were found, or what this place waits for; other places only."""
+        shown, missing = self._elsewhere(spot, spot.shows), self._elsewhere(spot, spot.waits_for)
+        parts = [f"seen at {shown}"] if shown else []
+        parts += [f"for {missing}"] if missing else []
+        return "; ".join(parts) or None
+
+    def _elsewhere(self, spot: Spot, keys: dict[Key, float]) -> str | None:
+        least = _LEAST_REASON_PCT / 100 * max(spot.cost, spot.here)
+        places: dict[str, float] = {}
+        for key, n in keys.items():
+            name = self._place(self.at[key].line) if self.ranking.by == "line" else None
+            name = name or self._instruction(key)
+            places[name] = places.get(name, 0) + n
+        told = [name for name, n in sorted(places.items(), key=lambda item: -item[1]) if n >= least]
+        return ", ".join(told[:2]) or None
+
+    def _excess_bytes(self, spot: Spot) -> int | None:
+        known = [n for n in (spot.excess("global"), spot.excess("local")) if n is not None]
+        return SECTOR_BYTES * sum(known) if known else None
+
+    def _loop(self, spot: Spot) -> str | None:
+        number = self.ranking.loop_of(spot)
+        return None if number is None else f"L{number + 1}"
+
+    def _loops(self, used: Sequence[int]) -> Table:
+        total = self.ranking.code.sampled
+        rows = []
+        for number in used:
+            loop = self.ranking.loops[number]
+            share = round(100 * loop.samples / total, 1) if total else None
+            rows.append(_LoopRow(f"L{number + 1}", self._span(loop), loop.instructions, share, loop.back))
+        return table_of(_LoopRow, rows, {"samples_pct": "%"})
+
+    def _span(self, loop: HotLoop) -> str:
+        code = f"0x{loop.loop.first:x}-0x{loop.loop.last:x}"
+        if loop.lines is None:
+            return code
+        first, last = loop.lines
+        return f"{self._place(first)}-{last.number}, {code}" if first != last else f"{self._place(first)}, {code}"
+
+    def _kernels(self, chosen: Sequence[Sampled]) -> Table:
+        """The other kernels asked for, each with its hottest place."""
+        rows = []
+        for one in [one for one in chosen if one.kernel != self.one.kernel][:_SHOWN_KERNELS]:
+            ranking = rank(read(self.opened, one.kernel, one.launch), self.ranking.by)
+            hottest = None
+            if ranking.spots:
+                first = ranking.spots[0]
+                self.files |= {first.line.file} if first.line.file else set()
+                place = self._place(first.line) or self._instruction(first.main)
+                hottest = f"{place} {ranking.share_pct(first.cost) or 0:.0f} %"
+            rows.append(_KernelRow(f"#{one.number}", one.kernel, one.samples, _one(one.share_pct), hottest))
+        made = table_of(_KernelRow, rows, {"time_pct": "%"})
+        others = len(chosen) - 1
+        return made.model_copy(update={"total_rows": others, "truncated": others > len(rows)})
+
+    # -- source text -----------------------------------------------------------------------------------
+
+    def _texts(self, lines: Sequence[Line]) -> dict[Line, str]:
+        """Source text that the profile carries, of some lines."""
+        wanted = [line for line in lines if line.file is not None and line.number is not None]
+        if not wanted or not self.opened.has("source_lines"):
+            return {}
+        pairs = ", ".join(f"({sql_literal(line.file or '')}, {line.number:d})" for line in dict.fromkeys(wanted))
+        rows = self.opened.rows(
+            f'SELECT source_file, source_line, "text" FROM {self.opened.relation("source_lines")} '
+            f"WHERE (source_file, source_line) IN ({pairs})"
+        )
+        limit = None if self.full else _TEXT
+        return {Line(file, number): _cut(text.strip(), limit) for file, number, text in rows}
+
+    def _source(self, spot: Spot, context: int) -> Table:
+        """Lines around a place, as the profile has them."""
+        file, number = spot.line
+        if file is None or number is None:
+            return table_of(_SourceRow, [])
+        around = [Line(file, n) for n in range(max(1, number - context), number + context + 1)]
+        found = self._texts(around)
+        return table_of(_SourceRow, [_SourceRow(line.number, found[line]) for line in around if line in found])
+
+    # -- words -----------------------------------------------------------------------------------------
+
+    def _notes(self, shown: int, worth: int) -> list[str]:
+        ranking, code = self.ranking, self.ranking.code
+        notes = []
+        if ranking.unit == "cycles":
+            notes.append("No samples: cost is cycles of a thread trace.")
+        elif code.sampled < FEW:
+            notes.append(
+                f"{code.sampled} samples are no evidence for an order of lines: take some hundreds (a longer run, more "
+                "launches, a shorter interval)."
+            )
+        elif ranking.unsure():
+            notes.append("The intervals of the first two overlap: either may be the costlier one.")
+        lined = ranking.share_pct(ranking.lined)
+        if lined is not None and lined < 50:
+            notes.append(
+                "Without line information for most of the code instructions stand for lines: compile with -lineinfo "
+                "(nvcc) or -g (hipcc)."
+                if not lined
+                else f"Only {lined:.0f} % of the cost is at code with line information."
+            )
+        moved = sum(sum(spot.shows.values()) for spot in ranking.spots)
+        if ranking.total and moved / ranking.total >= 0.05:
+            notes.append(
+                f"{100 * moved / ranking.total:.0f} % of the samples are waits found elsewhere, and counted at what is "
+                "waited for: a load is late, the instruction that needs its value shows it (waits: seen at)."
+            )
+        if shown < worth:
+            notes.append(f"{worth - shown} more places have {_LEAST_PCT} % or more: top_n shows them.")
+        told = [r for spot in ranking.spots[:1] for r, n in spot.reasons.items() if r and n >= 0.2 * spot.cost]
+        known = reasons()
+        notes += [f"{reason}: waits for {known[reason].title}." for reason in told if reason in known]
+        return notes
+
+    def _next(self) -> list[NextCall]:
+        """Built from ids, ranks and closed sets only."""
+        arguments = {"workload": self.opened.id, "kernel": f"#{self.one.number}"}
+        calls = []
+        if self.ranking.by == "line" and self.ranking.lined:
+            why = "the instructions behind these lines"
+            calls.append(NextCall(tool="find_hotspots", arguments={**arguments, "by": "instruction"}, why=why))
+        if self.opened.manifest.counters:
+            why = "which subsystem holds the kernel back, and what to try"
+            calls.append(NextCall(tool="diagnose_bottleneck", arguments=arguments, why=why))
+        return calls
+
+
+def _one(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _cut(text: str, limit: int | None) -> str:
+    return text if limit is None or len(text) <= limit else f"{text[: limit - 3]}..."
