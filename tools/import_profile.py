@@ -19,6 +19,7 @@ from .parameters import FilePath, Reference, Tags
 from .profilers.registry import reader_for
 from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
+from .profilers.tables.lines import unlined
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import plain_text
 from .results import NextCall, Result
@@ -110,6 +111,7 @@ def imported(
             found = faults(con, folder, manifest, merged)
             manifest.doubts = [*of_readers(merged.warnings), *(doubt for one in found for doubt in one.doubts)]
             merged.warnings += [one.note for one in found]
+            merged.warnings += unlined(con, folder, manifest, merged)
             clocks.save(con, folder, samples)
         shutil.rmtree(work)
         manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"

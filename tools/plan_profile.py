@@ -28,6 +28,7 @@ from .parameters import (
 from .profilers import drivers
 from .profilers.drivers import Profiler as Driver
 from .profilers.request import Request, block_use, launched
+from .profilers.rocprofv3.pc_sampling import THREAD_TRACE
 from .profilers.tracing import Wanted, wanted
 from .results import NextCall, Result, Table, table
 from .runner.job import Step
@@ -115,7 +116,7 @@ def plan_profile(
     gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
     metrics: Annotated[
         SomeMetrics | None,
-        Field(description="as for compute_metrics, or roofline.f32.hbm, timeline; default: overview"),
+        Field(description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview"),
     ] = None,
     profiler: ProfilerName = "auto",
     profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
@@ -146,6 +147,7 @@ def plan_profile(
         range=range,
         pid=pid,
         timeline=asked.timeline,
+        hotspots=asked.hotspots,
     )
     if range is not None and not driver.RANGES:
         raise _no_range(driver)
@@ -267,7 +269,10 @@ def _driver_notes(driver: Driver, request: Request, features: Any, program: str)
             f"{features.version}: give profiler_version where another is installed (rocprofv3 --version; ROCm's "
             "number will do)."
         )
-    if (sampler := drivers.sampler(driver.NAME)) and request.pid is None and request.passes:
+    if request.hotspots and driver.NAME == "rocprofv3":
+        notes.append(THREAD_TRACE.text)
+    counted = request.passes or request.hotspots
+    if (sampler := drivers.sampler(driver.NAME)) and request.pid is None and counted:
         notes.append(_cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0)))
     ranks = f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {program} ..."
     return [*notes, *([ranks] if request.pid is None else [])]

@@ -74,7 +74,7 @@ def profile_command(
     command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
     metrics: Annotated[
         MetricNames | None,
-        Field(description="as for compute_metrics; timeline too; [] for times only; default: overview"),
+        Field(description="as for compute_metrics; timeline, hotspots too; [] for times only; default: overview"),
     ] = None,
     kernel: Annotated[Pattern | None, Field(description="RE2: count only these kernels")] = None,
     cwd: Annotated[FilePath | None, Field(description="absolute folder to run it in")] = None,
@@ -131,6 +131,7 @@ def profile_command(
         pid=pid,
         attached_s=budget_s or _ATTACHED_S,
         timeline=asked.timeline,
+        hotspots=asked.hotspots,
     )
     order = Order(
         profiled, choice, request, planned, Steering(replay, launches, budget_s, asked),
@@ -264,7 +265,7 @@ class _Arranged:
 def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: Steering, run: _Place) -> _Arranged:
     """A run for times, after which a sample is counted; or all steps, where no sample can be had or is wanted."""
     driver = drivers.profiler(choice.profiler.name)
-    features = _features(driver, choice.path) if choice.profiler.path else driver.features_of(None)
+    features = _features(driver, choice.path, request) if choice.profiler.path else driver.features_of(None)
     asked = Asked(
         profiler=driver.NAME,
         request=replace(request, command=()),
@@ -291,14 +292,14 @@ def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: Ste
         return _Arranged(steps, None, counters, [*_notes(planned, steps, choice), *said])
     first = sampler.times(request, features, program=choice.path, out=run.out)
     within = steering.budget_s
-    if within is not None and request.passes:
+    if within is not None and (request.passes or request.hotspots):
         within /= 2
     planning = CallStep.of("planning", plan_counting, run_id=run.run_id, asked=asked.model_dump(mode="json"))
     return _Arranged(
         [replace(sampler.followed(first), within_s=within)],
-        planning if request.passes else None,
+        planning if request.passes or request.hotspots else None,
         counters,
-        _sampling_notes(planned, first, choice, said, traced=request.timeline),
+        _sampling_notes(planned, first, choice, said, request),
     )
 
 
@@ -330,10 +331,18 @@ def _range(given: int | list[int] | None) -> tuple[int, int] | None:
     return given[0], given[1]
 
 
-def _features(driver: Driver, path: str) -> Any:
+def _features(driver: Driver, path: str, request: Request) -> Any:
     """What the installed version of a profiler can do, as it tells itself."""
-    texts = [ask([path, option], _HELP_S) for option in ("--help", "--version")]
-    return driver.features(*(f"{answer.out}\n{answer.err}" for answer in texts))
+
+    def said(option: str) -> str:
+        answer = ask([path, option], _HELP_S)
+        return f"{answer.out}\n{answer.err}"
+
+    found = driver.features(said("--help"), said("--version"))
+    if request.hotspots and (listing := drivers.listing(driver.NAME)):
+        option, added = listing
+        return added(found, said(option))
+    return found
 
 
 def _attached_notes(request: Request) -> list[str]:
@@ -366,11 +375,13 @@ def _notes(planned: PassPlan, steps: Sequence[Step], choice: Choice) -> list[str
     return notes
 
 
-def _sampling_notes(planned: PassPlan, first: Step, choice: Choice, of_driver: list[str], *, traced: bool) -> list[str]:
+def _sampling_notes(
+    planned: PassPlan, first: Step, choice: Choice, of_driver: list[str], request: Request
+) -> list[str]:
     """What a run does that counts a sample after its run for times."""
-    what = "its times and timeline" if traced else "its times"
+    what = "its times and timeline" if request.timeline else "its times"
     notes = [f"First {first.name}: the program on {choice.target}, for {what}."]
-    if planned.passes:
+    if planned.passes or request.hotspots:
         notes[0] += f" Then {choice.profiler.name} counts launches that stand for all of them."
         notes += of_driver
     return [*notes, *_notes(planned, [], choice)[1:]]

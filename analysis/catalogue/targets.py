@@ -105,6 +105,19 @@ class Absent(Strict):
     source: str
 
 
+class PcSampling(Strict):
+    """One way in which profilers sample the program counters of a target, the best one first."""
+
+    method: Literal["stochastic", "host_trap"]
+    unit: Literal["cycles", "time"]
+    """Of the intervals: cycles or microseconds."""
+    usual: int
+    finest: int
+    """The shortest interval worth asking for."""
+    power_of_two: bool = False
+    source: str
+
+
 class Gpu(Strict):
     """One GPU target: what holds for every product with this instruction set."""
 
@@ -138,6 +151,7 @@ class Gpu(Strict):
     absent: list[Absent] = []
     defect: list[Defect] = []
     dead: list[Dead] = []
+    pc_sampling: list[PcSampling] = []
     occupancy: OccupancyFacts | None = None
 
     @property

@@ -9,7 +9,7 @@ template <typename T> __device__ inline void count_up(T (&chain)[CHAINS], T one,
 #pragma unroll 8
   for (int step = 0; step < STEPS; ++step)
 #pragma unroll
-    for (int k = 0; k < CHAINS; ++k) chain[k] = multiply_add(chain[k], one, unit);
+    for (int k = 0; k < CHAINS; ++k) chain[k] = multiply_add(chain[k], one, unit); // hot: fp64_fma
 }
 
 template <typename T> __device__ inline void count_up_and_add(T *out, size_t n, T one, T unit) {
@@ -62,6 +62,7 @@ __global__ void __launch_bounds__(BLOCK, 8)
 #pragma unroll 1
   for (int round = 0; round < ROUNDS; ++round) {
 #pragma unroll
+    // hot: spill_local
     for (int k = 0; k < LIVE; ++k) value[k] = fmaf(factor, value[k], value[(k + LIVE / 2) % LIVE]);
   }
   float sum = 0;

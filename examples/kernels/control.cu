@@ -8,7 +8,7 @@ constexpr int STEPS = 64;
 template <unsigned PATH> __device__ inline float follow(float x) {
   constexpr float factor = 0.5f + PATH / 64.0f, term = 0.25f + PATH / 32.0f;
 #pragma unroll 1
-  for (int step = 0; step < STEPS; ++step) x = fmaf(x, factor, term);
+  for (int step = 0; step < STEPS; ++step) x = fmaf(x, factor, term); // hot: divergence
   return x;
 }
 
@@ -50,7 +50,7 @@ template <int SECTION> __device__ inline float walk(float x, float one) {
 #pragma unroll
   for (int group = 0; group < LENGTH / TERMS; ++group) {
 #pragma unroll
-    for (int k = 0; k < TERMS; ++k) x = fmaf(x, one, increment(SECTION, k));
+    for (int k = 0; k < TERMS; ++k) x = fmaf(x, one, increment(SECTION, k)); // hot: icache_heavy
   }
   asm volatile(""); // keeps compilers from merging the sections, which differ only in constants
   return x;
@@ -91,6 +91,7 @@ constexpr unsigned COUNTERS = 4, ADDS = 16;
 __global__ void atomic_contention(unsigned *counters, size_t n) {
   const size_t i = thread_index();
   if (i >= n) return;
+  // hot: atomic_contention
   for (unsigned k = 0; k < ADDS; ++k) atomicAdd(&counters[(i + k) % COUNTERS], static_cast<unsigned>(i % 7 + 1));
 }
 

@@ -32,7 +32,8 @@ static Kernels table() {
   for (const Kernels &part : {matrix_add_kernels(), matmul_kernels(), stencil_kernels(), yax_kernels(), nbody_kernels(),
                               stream_kernels(), transpose_kernels(), memory_kernels(), shared_kernels(),
                               arithmetic_kernels(), control_kernels(), matrix_unit_kernels(), updates_kernels(),
-                              async_copy_kernels(), bulk_copy_kernels(), cluster_kernels(), matrix_feed_kernels()})
+                              async_copy_kernels(), bulk_copy_kernels(), cluster_kernels(), matrix_feed_kernels(),
+                              lines_kernels()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -8,7 +8,7 @@ __global__ void matmul_naive(const double *a, const double *b, double *c, size_t
   const size_t row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
   if (row >= n || column >= n) return;
   double sum = 0;
-  for (size_t k = 0; k < n; ++k) sum = fma(a[row * n + k], b[k * n + column], sum);
+  for (size_t k = 0; k < n; ++k) sum = fma(a[row * n + k], b[k * n + column], sum); // hot: matmul_naive
   c[row * n + column] = sum;
 }
 
@@ -22,6 +22,7 @@ __global__ void matmul_tiled(const double *a, const double *b, double *c, size_t
     tile_a[threadIdx.y][threadIdx.x] = row < n && k_a < n ? a[row * n + k_a] : 0;
     tile_b[threadIdx.y][threadIdx.x] = k_b < n && column < n ? b[k_b * n + column] : 0;
     __syncthreads();
+    // hot: matmul_tiled
     for (int k = 0; k < TILE; ++k) sum = fma(tile_a[threadIdx.y][k], tile_b[k][threadIdx.x], sum);
     __syncthreads();
   }

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(BLOCK) matrix_groups(const __grid_constant__ C
       tile_load(left, &a, static_cast<int>(k), static_cast<int>(blockIdx.y * TILE), &arrived);
       tile_load(right, &b, static_cast<int>(k), static_cast<int>(blockIdx.x * TILE), &arrived);
     }
-    barrier_wait(&arrived, phase);
+    barrier_wait(&arrived, phase); // hot: matrix_groups
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (unsigned column = 0; column < TILE; column += 16)
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(BLOCK) matrix_groups(const __grid_constant__ C
             "+f"(sum[28]), "+f"(sum[29]), "+f"(sum[30]), "+f"(sum[31])
           : "l"(tile_at(left, column)), "l"(tile_at(right, column)));
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); // hot: matrix_groups
     __syncthreads();
   }
   const unsigned warp = threadIdx.x / LANES, lane = threadIdx.x % LANES;

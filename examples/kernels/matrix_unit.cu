@@ -27,7 +27,7 @@ __global__ void tensor_f16(const Half *a, const Half *b, float *out, size_t warp
   for (int tile = 0; tile < TILES; ++tile) sum[tile] = static_cast<float>(tile);
   for (int step = 0; step < STEPS; ++step)
     for (int tile = 0; tile < TILES; ++tile)
-      sum[tile] = __builtin_amdgcn_mfma_f32_16x16x16f16(row, column, sum[tile], 0, 0, 0);
+      sum[tile] = __builtin_amdgcn_mfma_f32_16x16x16f16(row, column, sum[tile], 0, 0, 0); // hot: tensor_f16
   const Float4 total = sum[0] + sum[1] + sum[2] + sum[3];
   for (int k = 0; k < 4; ++k) out[warp * EDGE * EDGE + (lane / EDGE * 4 + k) * EDGE + lane % EDGE] = total[k];
 #else
@@ -46,7 +46,7 @@ __global__ void tensor_f16(const Half *a, const Half *b, float *out, size_t warp
   load_matrix_sync(right, b, EDGE);
   for (int tile = 0; tile < TILES; ++tile) fill_fragment(sum[tile], static_cast<float>(tile));
   for (int step = 0; step < STEPS; ++step)
-    for (int tile = 0; tile < TILES; ++tile) mma_sync(sum[tile], left, right, sum[tile]);
+    for (int tile = 0; tile < TILES; ++tile) mma_sync(sum[tile], left, right, sum[tile]); // hot: tensor_f16
   for (int tile = 1; tile < TILES; ++tile)
     for (int k = 0; k < sum[0].num_elements; ++k) sum[0].x[k] += sum[tile].x[k];
   store_matrix_sync(out + warp * EDGE * EDGE, sum[0], EDGE, mem_row_major);

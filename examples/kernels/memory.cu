@@ -10,7 +10,7 @@ constexpr size_t STRIDE = 32; // floats: 128 bytes, a line of its own for each l
 
 // Of each line one element is used; the device moves at least a sector (32 bytes or more) for its 4 bytes.
 __global__ void strided_read(const float *in, float *out, size_t n) {
-  for (size_t i = thread_index(); i < n / STRIDE; i += thread_count()) out[i] = in[i * STRIDE];
+  for (size_t i = thread_index(); i < n / STRIDE; i += thread_count()) out[i] = in[i * STRIDE]; // hot: strided_read
 }
 
 constexpr unsigned L2_GRID = 1024, L2_BLOCK = 256, L2_CHUNK = 8 * L2_BLOCK;
@@ -36,7 +36,7 @@ __host__ __device__ inline size_t chase_start(size_t thread, size_t n) { return 
 __global__ void latency_chase(const unsigned *next, unsigned *end, size_t n) {
   unsigned at = static_cast<unsigned>(chase_start(thread_index(), n));
 #pragma unroll 1
-  for (unsigned hop = 0; hop < HOPS; ++hop) at = next[at];
+  for (unsigned hop = 0; hop < HOPS; ++hop) at = next[at]; // hot: latency_chase
   end[thread_index()] = at;
 }
 

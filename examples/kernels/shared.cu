@@ -10,7 +10,7 @@ __global__ void shared_conflict(unsigned *end) {
   __syncthreads();
   unsigned at = threadIdx.x % LANES * BANKS;
 #pragma unroll 1
-  for (unsigned round = 0; round < ROUNDS + 1; ++round) at = next[at];
+  for (unsigned round = 0; round < ROUNDS + 1; ++round) at = next[at]; // hot: shared_conflict
   end[thread_index()] = at;
 }
 
@@ -33,9 +33,9 @@ __global__ void barrier_heavy(const float *in, float *out) {
   float mine = in[thread_index()];
   for (unsigned turn = 0; turn < TURNS; ++turn) {
     ring[threadIdx.x] = mine;
-    __syncthreads();
+    __syncthreads(); // hot: barrier_heavy
     mine = ring[(threadIdx.x + 1) % RING];
-    __syncthreads();
+    __syncthreads(); // hot: barrier_heavy
   }
   out[thread_index()] = mine;
 }

@@ -8,7 +8,7 @@ __global__ void transpose_naive(const float *__restrict__ in, float *__restrict_
   const size_t column = blockIdx.x * TILE + threadIdx.x;
   for (int step = 0; step < TILE; step += ROWS) {
     const size_t row = blockIdx.y * TILE + threadIdx.y + step;
-    if (row < n && column < n) out[column * n + row] = in[row * n + column];
+    if (row < n && column < n) out[column * n + row] = in[row * n + column]; // hot: transpose_naive
   }
 }
 
@@ -25,7 +25,7 @@ __device__ void transpose_through_tile(const float *__restrict__ in, float *__re
   column = blockIdx.y * TILE + threadIdx.x;
   for (int step = 0; step < TILE; step += ROWS) {
     const size_t row = blockIdx.x * TILE + threadIdx.y + step;
-    if (row < n && column < n) out[row * n + column] = tile[threadIdx.x][threadIdx.y + step];
+    if (row < n && column < n) out[row * n + column] = tile[threadIdx.x][threadIdx.y + step]; // hot: transpose_lds
   }
 }
 

@@ -45,7 +45,7 @@ def test_the_faulty_kernel_is_wrong_by_the_rows_that_it_leaves_out(emulated: Bui
 
 
 def test_sizes_that_fit_no_block_are_right_too(emulated: Build, listed: dict[str, dict[str, str]]) -> None:
-    counted_in_blocks = {"shared_conflict", "barrier_heavy"}
+    counted_in_blocks = {"shared_conflict", "barrier_heavy", "skewed_barrier"}
     names = ",".join(sorted(set(listed) - counted_in_blocks - NOT_EMULATED))
     done = emulated.run(names, "--n", "75", "--check", "--repeat", "0")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,10 +24,10 @@ def with_hipcc() -> dict[str, str]:
     return {**os.environ, "PATH": f"{STAND_INS}{os.pathsep}{os.environ['PATH']}"}
 
 
-def amd_assembly(target: str, file: str, folder: Path) -> str:
+def amd_assembly(target: str, file: str, folder: Path, *more: str) -> str:
     out = folder / "device.s"
     words = ["hipcc", "-x", "hip", "-std=c++20", "-O3", "-Wall", "-Wextra", f"--offload-arch={target}"]
-    words += ["--cuda-device-only", "-S", "-Werror", str(SOURCES / file), "-o", str(out)]
+    words += [*more, "--cuda-device-only", "-S", "-Werror", str(SOURCES / file), "-o", str(out)]
     done = subprocess.run(words, env=with_hipcc(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return out.read_text()
@@ -75,7 +75,18 @@ def test_the_code_of_the_instruction_fetch_kernel_is_larger_than_the_caches(tmp_
     assert int(size[1]) > 2 * 64 * 1024  # the instruction cache of a pair of compute units has 64 KiB
 
 
-@pytest.mark.parametrize("file", ["matrix_unit.cu", "shared.cu", "arithmetic.cu", "async_copy.cu", "cluster.cu"])
+def test_line_tables_hold_the_lines_that_are_marked_as_hot(tmp_path: Path) -> None:
+    text = (SOURCES / "lines.cu").read_text().splitlines()
+    # A barrier is inlined from a header of HIP's, whose line it has.
+    lines = {n for n, line in enumerate(text, 1) if "; // hot: " in line and "__syncthreads" not in line}
+    assembly = amd_assembly("gfx942", "lines.cu", tmp_path, "-gline-tables-only")
+    (number,) = set(re.findall(r'\.file\s+(\d+) .*"lines\.cu"', assembly))
+    assert lines and lines <= {int(line) for line in re.findall(rf"\.loc\s+{number} (\d+) ", assembly)}
+
+
+@pytest.mark.parametrize(
+    "file", ["matrix_unit.cu", "shared.cu", "arithmetic.cu", "async_copy.cu", "cluster.cu", "lines.cu"]
+)
 def test_device_code_compiles_for_hopper(tmp_path: Path, file: str) -> None:
     compiler = shutil.which("nvcc")
     if compiler is None:

@@ -72,7 +72,8 @@ def main(words: list[str]) -> int:
                 for i, n in enumerate(numbers)
             )
         )
-        Path(report[0]).write_text(text)
+        # It writes no reports: what has none of ncu's sections is a page, which the file's name must not contradict.
+        Path(report[0]).with_suffix(".csv" if "--section" in options else ".ncu-rep").write_text(text)
     else:
         page.write_text(text)
     return status

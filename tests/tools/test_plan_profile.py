@@ -176,3 +176,22 @@ def test_attaching_is_one_command_that_names_the_process_and_what_it_takes(store
         plan_profile(store, "MI300X", pid=4711, profiler_version="7.0")
     with pytest.raises(BadArgument, match="ncu --mode=launch"):
         plan_profile(store, "sm_90", pid=4711)
+
+
+def test_hot_spots_are_planned_for_other_machines_with_thread_trace_in_words(store: Store) -> None:
+    found = plan_profile(store, "MI300X", ["hotspots"], detail="full")
+    assert [one.step for one in found.commands] == ["timing", "hotspots"] and found.passes.rows == []
+    assert "--pc-sampling-method stochastic --pc-sampling-unit cycles" in str(found.commands[1].shell)
+    assert any("--att --kernel-include-regex" in note for note in found.notes)
+    nvidia = plan_profile(store, "H200", ["hotspots", "overview"], kernel="gemm", detail="full")
+    assert [one.step for one in nvidia.commands] == ["pass_1", "hotspots"]
+    assert all("--kernel-name regex:gemm" in str(one.shell) for one in nvidia.commands)
+    assert not any("--att" in note for note in nvidia.notes)
+    assert nvidia.next[-1].arguments == {"path": "rooflens_run"}
+
+
+@pytest.mark.parametrize(("gpu", "profiler"), [("cpu", "perf"), ("gfx90a", "rocprof"), ("gfx90a", "rocprofv2")])
+def test_profilers_that_cannot_sample_say_what_to_do(store: Store, gpu: str, profiler: str) -> None:
+    with pytest.raises(BadArgument, match="takes no samples of instructions") as told:
+        plan_profile(store, gpu, ["hotspots"], profiler=profiler)
+    assert told.value.fix

@@ -19,6 +19,7 @@ from ...analysis.store import Store, write_atomically
 from ..runner.state import ProfileRun, RunState
 from . import drivers
 from .request import Request
+from .tables.files import LINES
 from .tables.merge import Merged
 
 FOLDER = "costs"
@@ -82,7 +83,7 @@ def _factor(run: ProfileRun, state: RunState, merged: Merged) -> float | None:
     """Seconds that the counting steps took by those that are built in; of replayed launches, without the program."""
     driver = drivers.sampler(run.profiler)
     alone_s = state.took_s.get("timing")
-    counting = {name: rows for name, rows in _counted(merged) if name in state.took_s}
+    counting = {name: rows for name, rows in _counted(merged) if name in state.took_s and name != LINES}
     if driver is None or alone_s is None or "timing" in state.cut or not counting:
         return None
     passes = tuple(tuple(run.counters.get(name, ())) for name in counting)

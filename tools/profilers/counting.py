@@ -107,11 +107,16 @@ def plan_counting(
     cost = cost_of(wanted.request)
     chosen = choose(launches.configurations, wanted.launches, cost, budget_s)
     request = replace(
-        wanted.request, kernel=None, sample=_sample(driver, launches, chosen, whole=wanted.request.range is None)
+        wanted.request,
+        kernel=None,
+        busy_s=sum(c.total_ns for c in launches.configurations) / 1e9,
+        sample=_sample(driver, launches, chosen, whole=wanted.request.range is None),
     )
+    planned = _steps(driver, request, wanted)
+    each = budget_s / max(1, len(planned)) if driver.REPLAY == "kernel" else budget_s
     steps = [
-        replace(step, within_s=_limit(chosen, wanted, budget_s), estimate_s=chosen.estimate_s, launches=chosen.counted)
-        for step in _steps(driver, request, wanted)
+        replace(step, within_s=_limit(chosen, wanted, each), estimate_s=chosen.estimate_s, launches=chosen.counted)
+        for step in planned
     ]
     remarks += [*more, *_told(chosen, launches, took_s, cost)]
     if chosen.estimate_s > budget_s:
@@ -187,7 +192,7 @@ def _budget(wanted: Asked, took_s: float) -> float:
 def _fitting(wanted: Asked, cost: Cost, budget_s: float) -> tuple[Asked, list[str]]:
     """The request with fewer runs of the program where those that were planned do not fit, and what is said of it."""
     passes, runs_s = len(wanted.request.passes), cost.run_s
-    if passes == 1 or wanted.request.replay != "application" or runs_s <= budget_s:
+    if passes <= 1 or wanted.request.replay != "application" or runs_s <= budget_s:
         return wanted, []
     why = f"{passes} runs of the program would take about {runs_s:.0f} s, more than the {budget_s:.0f} s that are left"
     if wanted.may_take_turns and wanted.request.range is None:

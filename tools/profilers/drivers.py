@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ...analysis.notes import Note
@@ -83,6 +83,15 @@ _PROFILERS: tuple[Profiler, ...] = (rocprofv3, rocprof.V2, rocprof.V1, ncu, perf
 
 _TELLING: dict[str, Read] = {ncu.NAME: ncu.progress, rocprofv3.NAME: rocprofv3.progress}
 """How those that say it while they work tell how far they are, in what they print or write into LOG."""
+
+
+_LISTING: dict[str, tuple[str, Callable[[Any, str], Any]]] = {rocprofv3.NAME: ("--list-avail", rocprofv3.listed)}
+"""What to ask those for that list how this machine can be sampled, and how that goes into their features."""
+
+
+def listing(name: str) -> tuple[str, Callable[[Any, str], Any]] | None:
+    """The option that a profiler lists its ways of sampling with, and what adds its answer to the features."""
+    return _LISTING.get(name)
 
 
 def progress(name: str) -> Read | None:

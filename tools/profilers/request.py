@@ -74,6 +74,10 @@ class Request:
     """How long to stay attached to it."""
     timeline: bool = False
     """Whether the run for times also traces what host and devices do: calls, copies, allocations, ranges."""
+    hotspots: bool = False
+    """Whether a step of its own samples which instructions launches spend their time in."""
+    busy_s: float | None = None
+    """Time of all kernels in the run for times, where that is known: what samples are taken of."""
 
 
 _PYTHON_ONLY = re.compile(r"\(\?(?!:|=|!)|\\[AZzpPNg]|\*\+|\+\+|\?\+")
@@ -156,6 +160,12 @@ def refuse_tracing(request: Request, profiler: str, why: str, fix: str) -> None:
     """BadArgument where the request wants a timeline, which this profiler does not record."""
     if request.timeline:
         raise BadArgument(f"{profiler} records no timeline here", why, fix)
+
+
+def refuse_hotspots(request: Request, profiler: str, why: str, fix: str) -> None:
+    """BadArgument where the request wants hot spots, which this profiler has no samples for."""
+    if request.hotspots:
+        raise BadArgument(f"{profiler} takes no samples of instructions", why, fix)
 
 
 def refuse_replay(request: Request, profiler: str, *known: Replay) -> None:
@@ -278,6 +288,11 @@ def launched(profiler: str, step: Step, command: tuple[str, ...]) -> dict[str, s
 def _with_report(argv: tuple[str, ...], length: int) -> list[str]:
     """ncu's arguments with ``--export report_HOST_PID`` in place of the CSV log."""
     own, command = list(argv[: len(argv) - length]), argv[len(argv) - length :]
+    if "--export" in own:
+        at = own.index("--export") + 1
+        own[at] = f"{own[at].rpartition('/')[0]}/report_%h_%p"
+        log = own.index("--log-file")
+        return [*own[:log], *own[log + 2 :], *command]
     start, end = own.index("--csv"), own.index("--log-file") + 2
     folder = own[end - 1].rpartition("/")[0]
     return [*own[:start], "--export", f"{folder}/report_%h_%p", *own[end:], *command]

@@ -1,4 +1,5 @@
-"""The word "timeline" among the metrics of a profile: the run for times is traced, beside counters or alone."""
+"""Words among the metrics of a profile that name no metric: "timeline" (what host and devices did when) and "hotspots"
+(which instruction and source line the time goes to), each beside counters or alone."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from ...analysis.planning.plan import PassPlan, plan
 
 TIMELINE = "timeline"
-"""No metric has this name: it asks for what host and devices did when."""
+HOTSPOTS = "hotspots"
 _USUAL = ("overview",)
 
 
@@ -18,21 +19,24 @@ class Wanted:
 
     metrics: tuple[str, ...]
     timeline: bool
+    hotspots: bool = False
 
     @property
     def counts(self) -> bool:
-        """Whether anything is to be counted; else the program runs once."""
-        return bool(self.metrics)
+        """Whether a profiler is to measure launches; else the program runs once, for times."""
+        return bool(self.metrics) or self.hotspots
 
     def plan(self, target: str, max_passes: int | None) -> PassPlan:
-        """The passes for the metrics; none for a timeline alone, which needs no counter of the target to be known."""
-        if self.timeline and not self.metrics:
+        """The passes for the metrics; none where no metric is wanted: timelines and hot spots need no counter of the
+        target to be known."""
+        if (self.timeline or self.hotspots) and not self.metrics:
             return PassPlan(target, (), (), (), {}, {}, 0, {})
         return plan(target, self.metrics, max_passes=max_passes)
 
 
 def wanted(metrics: Sequence[str] | None) -> Wanted:
-    """The metrics that were asked for, and whether a timeline is among them; by default the preset overview."""
+    """The metrics that were asked for, and which of the two words are among them; by default the preset overview."""
     words = _USUAL if metrics is None else tuple(metrics)
-    rest = tuple(word for word in words if word.strip() != TIMELINE)
-    return Wanted(rest, len(rest) < len(words))
+    rest = tuple(word for word in words if word.strip() not in (TIMELINE, HOTSPOTS))
+    named = {word.strip() for word in words}
+    return Wanted(rest, TIMELINE in named, HOTSPOTS in named)

@@ -187,10 +187,17 @@ def test_databases_that_were_kept_are_read_with_what_sysinfo_states(bench, share
     assert bench.manifest(done).facts["max_sclk"] == 1700
 
 
-def test_a_folder_of_pc_samples_alone_gives_its_launches_and_says_what_is_not_read(bench, shared):
+def test_a_folder_of_pc_samples_alone_gives_its_launches_and_the_sample_that_rocprof_compute_shows(bench, shared):
     done = bench.load(folder(shared, "vcopy_pc_sampling_only__MI300A_A1"))
     assert (done.format, done.arch, done.dispatches, done.counters) == ("rocprof-compute", "gfx942", 3, 0)
-    assert any("ps_file_results.json holds PC samples" in note for note in done.notes)
+    columns = 'dispatch_id, kernel, "offset", instruction, source_line, stall_reason, stall_raw, issued, count'
+    kernel = "vecCopy(double*, double*, double*, int, int)"
+    wait = "s_waitcnt vmcnt(0)"
+    assert bench.rows(done, "samples", columns) == [
+        (3, kernel, 0x1F68, wait, None, "memory", "WAITCNT", False, 1)
+    ]  # fmt: skip
+    assert bench.rows(done, "instructions", 'kernel, "offset", instruction, class') == [(kernel, 0x1F68, wait, "wait")]
+    assert bench.manifest(done).samples == 1
 
 
 def test_the_result_of_an_analysis_is_named_with_what_to_import_instead(bench):

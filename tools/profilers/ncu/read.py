@@ -18,6 +18,7 @@ from ..tables.files import WORK, files_below, step_of
 from ..tables.hotspots import write_hotspots
 from ..tables.merge import Merged, as_replays, without_launches, write_tables
 from ..tables.names import plain_text
+from ..tables.sample import sampled
 from ..tables.sheet import Column, Sheet
 from . import code
 from .launches import DEVICE, stage
@@ -120,7 +121,8 @@ def _is_ncu(file: Path) -> bool:
 
 def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) -> list[Table]:
     report = is_report(file)
-    read = read_report(file, work, f"ncu_{start}") if report else None
+    # The run for times that a sample was taken after calls kernels by their mangled names.
+    read = read_report(file, work, f"ncu_{start}", mangled=sampled(file) is not None) if report else None
     pages = [read.page] if read else read_pages(file, work, f"ncu_{start}")
     tables = []
     for number, page in enumerate(pages, start):

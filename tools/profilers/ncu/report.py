@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 import signal
@@ -15,6 +14,7 @@ from typing import Any
 from ....analysis.problems import BadInput, LimitExceeded, MissingTool
 from ...isolation.child import Child, ChildBug, ChildLost
 from ...isolation.limits import Limits
+from ...machine.model import Roots
 from ..tables import limits
 from ..tables.files import open_regular
 from ..tables.names import plain_text
@@ -102,13 +102,13 @@ class Report:
     text: Path | None
 
 
-def read_report(source: Path, folder: Path, stem: str) -> Report:
-    """The launches of a report as files in ``folder``.
+def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False) -> Report:
+    """The launches of a report as files in ``folder``, with mangled names of kernels or readable ones.
 
     Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
     LimitExceeded where reading takes long for its size.
     """
-    from . import report_worker
+    from . import package, report_worker
 
     export = _EXPORT.format(source.name)
     with open_regular(source) as file:
@@ -118,13 +118,13 @@ def read_report(source: Path, folder: Path, stem: str) -> Report:
         raise BadInput(
             f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again; or {export}"
         )
-    package = importlib.util.find_spec("ncu_report")
-    if package is None or package.origin is None:
+    library = package.folder(Roots())
+    if library is None:
         raise MissingTool(
             f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
         )
     written, code, text = (folder / f"{stem}_{what}.csv" for what in ("report", "code", "text"))
-    outcome = _outcome(source, (written, code, text), Path(package.origin).parent.parent)
+    outcome = _outcome(source, (written, code, text), library, mangled=mangled)
     problem, said = outcome["problem"], plain_text(outcome["said"], 200)
     if problem == report_worker.NO_PACKAGE:
         raise MissingTool(f"{source.name} needs the package ncu-report", f"it cannot be loaded: {said}", export)
@@ -165,7 +165,7 @@ def version_of(source: Path) -> str | None:
     return None
 
 
-def _outcome(source: Path, files: tuple[Path, Path, Path], package: Path) -> dict[str, Any]:
+def _outcome(source: Path, files: tuple[Path, Path, Path], package: Path, *, mangled: bool) -> dict[str, Any]:
     """What the child says of a report; a damaged one can only end the child."""
     from .report_worker import NO_REPORT, write_page
 
@@ -173,7 +173,7 @@ def _outcome(source: Path, files: tuple[Path, Path, Path], package: Path) -> dic
     file_bytes = limits.REPORT_PAGE + limits.REPORT_PAGE_RATIO * size
     confined = Limits(limits.REPORT_MEMORY, ceil(limit_s), file_bytes)
     page, code, text = map(str, files)
-    job = {"report": str(source), "page": page, "code": code, "text": text, "package": str(package)}
+    job = {"report": str(source), "page": page, "code": code, "text": text, "package": str(package), "mangled": mangled}
     try:
         with Child(write_page, job, confined, time.monotonic() + _WAITED * limit_s) as child:
             return child.receive()

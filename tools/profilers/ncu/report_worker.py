@@ -1,6 +1,7 @@
 """The child of report.py: write the launches of a report file as a raw page, in base units and full precision.
 
-The arguments are report, page (to write) and package (the folder of ncu_report). It sends one message: what went wrong
+The arguments are report, page (to write), package (the folder of ncu_report) and mangled (names of kernels, as the
+recorder of a run for times states them; else as ncu shows them). It sends one message: what went wrong
 (``problem``, one of those below or null) and what the library says of it (``said``). Where launches have metrics per
 instruction, these go to ``code`` as a source page whose columns are called as the metrics are, and the source text that
 the report carries to ``text``.
@@ -62,10 +63,10 @@ def _written(job: dict[str, Any]) -> tuple[str | None, str]:
         out.writerow([*[""] * len(_OWN), *units.values()])
         for number, action in enumerate(actions):
             cells = {name: _cell(action.metric_by_name(name)) for name in units}
-            out.writerow([*_launch(number, action, cells), *cells.values()])
+            out.writerow([*_launch(number, action, cells, mangled=job["mangled"]), *cells.values()])
     sampled = [action for action in actions if _places(action)]
     if sampled:
-        _write_code(sampled, Path(job["code"]))
+        _write_code(sampled, Path(job["code"]), mangled=job["mangled"])
         _write_text(sampled, Path(job["text"]))
     return None, ""
 
@@ -83,13 +84,13 @@ def _places(action: Any) -> list[int]:
     return []
 
 
-def _write_code(actions: list[Any], path: Path) -> None:
+def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
         out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
         for action in actions:
             columns = {name: _by_place(action, name) for name in action.metric_names() if _PER_PLACE.fullmatch(name)}
             sizes = [_size(action, "grid") * _size(action, "block"), _size(action, "block")]
-            out.writerow(["Kernel Name", _name(action), *(sizes if all(sizes) else [])])
+            out.writerow(["Kernel Name", _name(action, mangled=mangled), *(sizes if all(sizes) else [])])
             out.writerow(["Address", "Source", "File", "Line", *columns])
             places = {*_places(action), *(place for found in columns.values() for place in found)}
             for place in _without_gaps(places):
@@ -143,7 +144,7 @@ def _actions(found: Any) -> list[Any]:
     return [found.action_by_idx(i) for i in range(found.num_actions())]
 
 
-def _launch(number: int, action: Any, cells: dict[str, str]) -> list[str]:
+def _launch(number: int, action: Any, cells: dict[str, str], *, mangled: bool) -> list[str]:
     """The cells of ``_OWN``; a report does not tell the process."""
     block, grid = (
         "({}, {}, {})".format(*(cells.get(f"launch__{kind}_dim_{axis}", "") for axis in "xyz"))
@@ -151,13 +152,14 @@ def _launch(number: int, action: Any, cells: dict[str, str]) -> list[str]:
     )
     capability = ".".join(cells.get(_CC + part, "") for part in ("major", "minor")).strip(".")
     return [
-        str(number), "", _name(action), cells.get("launch__stream_id", ""), block, grid,
+        str(number), "", _name(action, mangled=mangled), cells.get("launch__stream_id", ""), block, grid,
         cells.get("launch__device_id", ""), capability,
     ]  # fmt: skip
 
 
-def _name(action: Any) -> str:
-    return str(action.name(action.NameBase_DEMANGLED) or action.name())
+def _name(action: Any, *, mangled: bool) -> str:
+    base = action.NameBase_MANGLED if mangled else action.NameBase_DEMANGLED
+    return str(action.name(base) or action.name())
 
 
 def _cell(metric: Any) -> str:

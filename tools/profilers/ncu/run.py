@@ -30,6 +30,7 @@ from ..request import (
 )
 from ..sampling import exactly
 from ..tables.demangled import demangled
+from ..tables.files import LINES
 from ..tables.sample import SAMPLE, Sampled
 from ..within import spelled
 from . import ranges
@@ -78,6 +79,17 @@ _TRACED = Note(
     "The timeline holds calls of runtime and driver, copies, fills, kernels and NVTX ranges: recorded by our own "
     "library under profile_command, by Nsight Systems (nsys) elsewhere. Every call takes longer while it is recorded.",
 )
+_SECTIONS = ("SourceCounters", "LaunchStats")
+"""Samples and counters of every instruction, and the launch with its registers."""
+_LINES_S = 0.5
+"""Seconds for each launch of which every instruction is counted."""
+_KNOWN_BY = "as measured on one H200 in a virtual machine"
+_LINES = Note(
+    "hotspots",
+    "Hot spots take a run of their own: ncu replays each counted launch for the section SourceCounters, once to sample "
+    "its warps at an interval that it chooses by the launch's length, else to count every instruction in patched code. "
+    "Source files that the line information names are copied into its report, which stays in the run's folder.",
+)
 _LONGEST = 100_000
 """Of one argument; Linux takes 131,072 bytes."""
 
@@ -121,8 +133,9 @@ def features_of(version: str | None) -> Features:
 
 
 def steps(request: Request, features: Features, *, program: str, out: str) -> list[Step]:
-    """One step, ``pass_1``, which leaves raw.csv in its folder; that folder must exist. For a timeline Nsight Systems
-    comes first, as the step ``timing``, and alone where nothing is to be counted; ncu says nothing of when.
+    """``pass_1``, which leaves raw.csv in its folder, and for hot spots ``hotspots``, which leaves a report there; the
+    folders must exist. For a timeline Nsight Systems comes first, as the step ``timing``, and alone where nothing else
+    is wanted; ncu says nothing of when.
 
     Its page is written when the program ends, however it ends; told to end itself, ncu leaves an empty one (measured
     with 2025.3), so that the program is to be ended first.
@@ -140,8 +153,14 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
             "ncu numbers what it counts, which the timeline does not know",
             "Leave timeline or launches out, or give launches as one number: so many of each launch configuration",
         )
-    if traced and not request.passes:
-        return traced
+    lines = [_lines(request, features, program, out)] if request.hotspots else []
+    if not request.passes and (traced or lines):
+        return [*traced, *lines]
+    return [*traced, _counting(request, features, program, out), *lines]
+
+
+def _counting(request: Request, features: Features, program: str, out: str) -> Step:
+    """The step that counts all metrics."""
     refused = left_out(request, features)
     wanted = (c for counters in request.passes for c in counters if c not in refused)
     metrics = tuple(dict.fromkeys([_DURATION, *wanted]))
@@ -152,14 +171,34 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
     listed = ",".join(metrics)
     if len(listed) > _LONGEST:
         raise BadArgument(f"{len(metrics)} metrics do not fit into one command line", "", "Ask for fewer metrics")
-    argv = [program, "--metrics", listed, *([_EXACTLY] if features.exact else []), "--replay-mode", request.replay]
-    argv += ["--cache-control", "all" if request.replay == "kernel" else "none", "--clock-control", "none"]
-    argv += ["--target-processes", "all", *_filters(request, features)]
+    argv = [program, "--metrics", listed, *_conditions(request, features)]
     argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", f"{out}/pass_1/{_PAGE}"]
+    return Step("pass_1", (*argv, *_guarded(request.command)), metrics, _told(request, "pass_1"), gentle=True)
+
+
+def _lines(request: Request, features: Features, program: str, out: str) -> Step:
+    """The step that samples and counts every instruction. Its report holds code, line tables and sources, which no text
+    page has together. ``--source-folders`` is left out: it would search a folder with all that is below it, and line
+    information of nvcc and Triton has whole paths."""
+    argv = [program, *(word for name in _SECTIONS for word in ("--section", name)), "--metrics", _DURATION]
+    argv += [*_conditions(request, features), "--sampling-interval", "auto", "--import-source", "yes"]
+    argv += ["--force-overwrite", "--export", f"{out}/{LINES}/report.ncu-rep", "--log-file", f"{out}/{LINES}/{LOG}"]
+    return Step(LINES, (*argv, *_guarded(request.command)), (), _told(request, LINES), gentle=True)
+
+
+def _conditions(request: Request, features: Features) -> list[str]:
+    """How launches are replayed, and which."""
+    conditions = [*([_EXACTLY] if features.exact else []), "--replay-mode", request.replay]
+    conditions += ["--cache-control", "all" if request.replay == "kernel" else "none", "--clock-control", "none"]
+    return [*conditions, "--target-processes", "all", *_filters(request, features)]
+
+
+def _told(request: Request, step: str) -> dict[str, str]:
+    """The file of a step that says which launches its sample holds."""
     sample = request.sample
-    told = Sampled(sample.skip, sample.expected) if sample and sample.kernels else None
-    files = {f"pass_1/{SAMPLE}": told.text()} if told else {}
-    return [*traced, Step("pass_1", (*argv, *_guarded(request.command)), metrics, files, gentle=True)]
+    if not (sample and sample.kernels):
+        return {}
+    return {f"{step}/{SAMPLE}": Sampled(sample.skip, sample.expected).text()}
 
 
 def followed(step: Step) -> Step:
@@ -210,11 +249,15 @@ def cost(request: Request, took_s: float) -> Cost:
     Measured with ncu 2025.3 on an H200 in a virtual machine (_LAUNCH_S), whatever the size of a launch and the memory
     of the program; the program itself ran 1.2 times as long.
     """
+    lines_s = _LINES_S if request.hotspots else 0.0
+    run_s = 2.0 + 1.2 * took_s
+    if request.hotspots and not request.passes:
+        return Cost(run_s, lines_s, _KNOWN_BY)
     metrics = len({c for counters in request.passes for c in counters})
     after = next((i for i, (most, _) in enumerate(_LAUNCH_S) if metrics <= most), len(_LAUNCH_S) - 1)
     (fewer, less), (more, longer) = _LAUNCH_S[max(after, 1) - 1], _LAUNCH_S[max(after, 1)]
     launch_s = less + (longer - less) * (max(metrics, 1) - fewer) / (more - fewer)
-    return Cost(2.0 + 1.2 * took_s, launch_s, "as measured on one H200 in a virtual machine")
+    return Cost(run_s * (1 + request.hotspots), launch_s + lines_s, _KNOWN_BY)
 
 
 def _filters(request: Request, features: Features) -> list[str]:
@@ -242,8 +285,8 @@ def _launches(request: Request) -> list[str]:
 
 def notes(request: Request, features: Features) -> list[Note]:
     """What is left out of the request, and how the figures come about."""
-    traced = [_TRACED] if request.timeline else []
-    if request.timeline and not request.passes:
+    traced = [*([_TRACED] if request.timeline else []), *([_LINES] if request.hotspots else [])]
+    if request.timeline and not (request.passes or request.hotspots):
         return traced
     left = [*traced, *_range_notes(request, features), *left_out_notes(left_out(request, features))]
     if request.replay == "application":

@@ -10,7 +10,7 @@ from ....analysis.notes import Note
 from ....analysis.problems import BadArgument, Problem
 from ...runner.job import Step
 from ..failures import explained
-from ..request import Replay, Request, refuse, refuse_attaching, refuse_replay, refuse_tracing
+from ..request import Replay, Request, refuse, refuse_attaching, refuse_hotspots, refuse_replay, refuse_tracing
 
 NAME = "perf"
 VENDOR = "cpu"
@@ -61,6 +61,9 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
         request, NAME, "perf stat counts; it does not say when a program did what",
         "Leave timeline out; of a PyTorch program on the processor, import the Chrome trace of torch.profiler",
     )  # fmt: skip
+    refuse_hotspots(
+        request, NAME, "perf stat counts whole programs", "Leave hotspots out; perf record samples a processor by hand"
+    )
     refuse_attaching(request, NAME, "perf is driven here with programs that it starts")
     if not 1 <= request.repeats <= _MOST_RUNS:
         raise BadArgument(f"repeats={request.repeats} is out of range", f"1 to {_MOST_RUNS} runs are possible")

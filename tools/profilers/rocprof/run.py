@@ -23,6 +23,7 @@ from ..request import (
     per_channel,
     refuse,
     refuse_attaching,
+    refuse_hotspots,
     refuse_replay,
     refuse_tracing,
 )
@@ -69,6 +70,7 @@ class _Rocprof(ABC):
         refuse(request, self.NAME, "launches")
         refuse_replay(request, self.NAME, "application")
         refuse_tracing(request, self.NAME, "its traces are read but not taken by rooflens", self._TRACE_FIX)
+        refuse_hotspots(request, self.NAME, "sampling came with rocprofv3 of ROCm 6.4", "Use profiler='rocprofv3'")
         refuse_attaching(request, self.NAME, "attaching came with rocprofv3 of ROCm 7.1")
         parts = name_parts(request, self.NAME)
         check_limits(request)

@@ -223,12 +223,8 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
 def _recorded(con: duckdb.DuckDBPyConnection, folder: Path, out: Path, facts: dict[str, float]) -> Merged:
     """What rocprofv3 itself left in the folder: databases that were kept, or the record of PC sampling."""
     files = recordings(folder)
-    databases = [f for f in files if f.suffix == ".db"]
     source = folder if len(files) > 1 else files[0]
     found, merged = rocprofv3.read(con, source, out)
     for fact, value in found.facts.items():
         facts.setdefault(fact, value)
-    if not databases:
-        text = f"{files[0].name} holds PC samples, which are not read here: only the launches in it and their times."
-        merged.notes.append(Note("pc_samples", text))
     return merged

@@ -15,8 +15,9 @@ from ..tables.csvfile import stage, stage_columns
 from ..tables.files import is_gzip, open_regular
 from ..tables.sheet import Column, Sheet
 from .agents import read_agents
-from .outputs import ACTIVE, Output, rank_of
+from .outputs import ACTIVE, SAMPLED, Output, rank_of
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
+from .sampled import csv_samples
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,6 +79,8 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
     describe(con, recordings)
     warnings = [warning for sheet in sheets.values() for warning in sheet.warnings]
     warnings += _add_ranges(con, output, recordings, work)
+    if len(recordings) == 1:
+        recordings[0].sampled = csv_samples(con, output, work)
     return recordings, warnings + _add_activity(con, output, recordings, pid, work)
 
 
@@ -134,13 +137,14 @@ def _gpu(header: str, gpus: list[int | None]) -> str:
 def _without_launches(
     con: duckdb.DuckDBPyConnection, output: Output, pid: int | None, work: Path
 ) -> tuple[list[Recording], list[Note]]:
-    """One recording of files that hold calls, copies or ranges, but no launch."""
-    source = next(output.files[kind] for kind in ACTIVE if kind in output.files)
+    """One recording of files that hold calls, copies, ranges or samples, but no launch."""
+    source = next(output.files[kind] for kind in (*ACTIVE, *SAMPLED) if kind in output.files)
     item = Recording(source, "csv", output.label, output.above, work, (0, -1), 0, pid=pid)
     item.agents = read_agents(output.files["agents"]) if "agents" in output.files else []
     item.host = _host(output)
     item.rank = rank_of(output, item.host, pid)
     warnings = _add_ranges(con, output, [item], work) + _add_activity(con, output, [item], pid, work)
+    item.sampled = csv_samples(con, output, work)
     return [item], warnings
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ....analysis.problems import BadArgument, MissingTool
+from .pc_sampling import Offered, offered
 
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 _FORMATS = re.compile(r"--output-format \{([a-z0-9,]+)\}")
@@ -16,6 +17,7 @@ _NEEDED = {"--input", "--output-file", "--output-directory", "--output-format", 
 _NEWEST = "1.3.2"
 """The version assumed where none is given: of the help text that these facts were checked against."""
 _RUNTIME, _RUNTIME_SINCE = ("--runtime-trace",), (0, 5)
+_SAMPLING, _SAMPLING_SINCE = ("--pc-sampling-beta-enabled", "--pc-sampling-interval"), (0, 6)
 _SINGLY = ("--hip-runtime-trace", "--memory-copy-trace")
 """What --runtime-trace holds of a version that lacks it (ROCm 6.2), which does not trace allocations."""
 _SDK_OF_ROCM = {(6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1"}
@@ -44,6 +46,10 @@ class Features:
     """Knows --attach-sync-output: it ends when the files of a process that it was attached to are written."""
     tracing: tuple[str, ...] = ("--runtime-trace",)
     """What a timeline takes beside kernels and ranges: calls of HIP and RCCL, copies, allocations."""
+    pc_sampling: bool = False
+    """Knows --pc-sampling-method and its like, which came with 0.6 (ROCm 6.4)."""
+    sampled: tuple[Offered, ...] = ()
+    """Ways of PC sampling that it lists for this machine; empty where it was not asked."""
 
 
 def features(help_text: str, version_text: str, list_text: str = "") -> Features:
@@ -72,6 +78,8 @@ def features(help_text: str, version_text: str, list_text: str = "") -> Features
         "--attach" in options,
         "--attach-sync-output" in options,
         _RUNTIME if set(_RUNTIME) <= options else tuple(o for o in _SINGLY if o in options),
+        set(_SAMPLING) <= options,
+        offered(list_text),
     )
 
 
@@ -101,6 +109,7 @@ def features_of(version: str | None) -> Features:
     return Features(
         text, formats, _schema(text), recent, (), _takes_turns(text), attaching=recent,
         attached_output=number >= (1, 3), tracing=_RUNTIME if number >= _RUNTIME_SINCE else _SINGLY,
+        pc_sampling=number >= _SAMPLING_SINCE,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from ..tables.spool import Spool
 from .agents import Agent, agent_of
 from .outputs import Output, rank_of
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
+from .sampled import Counted, json_samples, sample_of, sample_texts
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _TOOL = "rocprofiler-sdk-tool"
 _TRACE, _COUNTED = ("buffer_records", "kernel_dispatch"), ("callback_records", "counter_collection")
 _MARKED = ("buffer_records", "marker_api")
+_PC_SAMPLES = (("buffer_records", "pc_sample_host_trap"), ("buffer_records", "pc_sample_stochastic"))
 _LAUNCH = [
     (c, "BIGINT")
     for c in ("run", "origin", "dispatch_id", "agent", "symbol", "queue_id", "grid", "workgroup_size", "lds_bytes",
@@ -51,8 +53,15 @@ _ACT = [(c, "BIGINT") for c in ("run", "what", "kind", "operation", "thread", "c
                                 "source", "agent", "bytes", "stream")]  # fmt: skip
 _OPERATION = [("run", "BIGINT"), ("kind", "BIGINT"), ("operation", "BIGINT"), ("domain", "VARCHAR"),
               ("name", "VARCHAR")]  # fmt: skip
+_SAMPLE = [(c, "BIGINT") for c in ("run", "dispatch_id", "code_object", "place", "text", "issued")]
+_SAMPLE += [("stall_raw", "VARCHAR"), ("count", "BIGINT")]
+_TEXT = [("run", "BIGINT"), ("text", "BIGINT"), ("instruction", "VARCHAR"), ("comment", "VARCHAR")]
+_OBJECT = [("run", "BIGINT"), ("code_object", "BIGINT"), ("uri", "VARCHAR"), ("delta", "BIGINT")]
+_ENTRY = [("run", "BIGINT"), ("code_object", "BIGINT"), ("linked", "VARCHAR"), ("kernel", "VARCHAR"),
+          ("address", "BIGINT")]  # fmt: skip
 COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER, "range": _RANGE, "act": _ACT,
-           "operation": _OPERATION}  # fmt: skip
+           "operation": _OPERATION, "sample": _SAMPLE, "text": _TEXT, "object": _OBJECT,
+           "entry": _ENTRY}  # fmt: skip
 """What is spooled of a file: name -> columns and their SQL types."""
 _BATCH = 20_000
 UNKNOWN_AGENT = -1
@@ -73,6 +82,8 @@ class JsonRun:
     """Calls, copies, allocations: what it has records of."""
     messages: dict[int, str] = field(default_factory=dict)
     """Correlation -> the name that the program gave to a range."""
+    sampled: bool = False
+    """Whether it has samples of the program counter."""
 
 
 @dataclass
@@ -118,6 +129,12 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], Str
             held[name] = []
             progress.report(f"read {handle.tell() >> 20:,} MiB of {file.name}")
 
+    def keep_samples(rows: list[tuple[Any, ...]]) -> None:
+        for row in rows:
+            keep("sample", row)
+
+    samples = Counted(keep_samples)
+
     def opened(path: tuple[str, ...]) -> bool:
         return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTED[0]))
 
@@ -141,10 +158,21 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], Str
                     name = value.get("formatted_kernel_name") or value.get("kernel_name")
                     registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
                     keep("symbol", (number, _whole(value.get("kernel_id")), _text(name), *registers))
+                    address = _whole(_handle(value.get("kernel_address")))
+                    linked, held_by = _text(value.get("kernel_name")), _whole(value.get("code_object_id"))
+                    keep("entry", (number, held_by, linked, _text(name), address))
+                elif path[1:] == ("code_objects",):
+                    own, uri = _whole(value.get("code_object_id")), _text(value.get("uri"))
+                    keep("object", (number, own, uri, _whole(value.get("load_delta"))))
+                elif path[1:] in _PC_SAMPLES:
+                    run.sampled = True
+                    samples.add((number, *sample_of(value)))
                 elif path[1:] == ("strings",):
                     run.messages = _messages(value.get("marker_api"))
                     for meaning in _operations(value.get("buffer_records")):
                         keep("operation", (number, *meaning))
+                    for place, texts in sample_texts(value):
+                        keep("text", (number, place, *map(_text, texts)))
                 elif (did := _DONE.get(path[1:])) is not None:
                     run.active.add(did)
                     agents = (nodes.get((number, _handle(value.get(a)))) for a in _AGENTS[did])
@@ -170,6 +198,7 @@ def collect(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], Str
         except (JsonCut, AttributeError, TypeError) as error:
             what = str(error) if isinstance(error, JsonCut) else "its records have another shape"
             raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
+    samples.close()
     if not runs:
         raise BadInput(f"{file.name} is no output of rocprofv3", f"it has no object {_TOOL}")
     for name, waiting in held.items():
@@ -287,7 +316,8 @@ def read_json(
     """
     spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
     runs, strange = collect(file, spools)
-    launch, value, symbol, counter, marked, *acts = (parquet(spool.close()) for spool in spools.values())
+    launch, value, symbol, counter, marked, *rest = (parquet(spool.close()) for spool in spools.values())
+    acts, sampled = rest[:2], rest[2:]
     typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c not in ("key", "kernel"))
     con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY run, dispatch_id) - 1 AS key, run, "
@@ -314,7 +344,9 @@ def read_json(
     }
     con.execute("DROP TABLE found")
     found = []
-    for number in [n for n, run in enumerate(runs) if n in keys or run.active] or [0]:  # others say nothing
+    for number in [n for n, run in enumerate(runs) if n in keys or run.active or run.sampled] or [
+        0
+    ]:  # others say nothing
         run, (low, high, rows) = runs[number], keys.get(number, (0, -1, 0))
         item = Recording(
             file, "json", output.label, output.above, launches, (low, high), rows, [values], host=run.host, pid=run.pid,
@@ -324,6 +356,7 @@ def read_json(
         if run.messages:
             item.ranges = f"SELECT {', '.join(SPAN)} FROM {marked} WHERE session = {number}"
         item.activity = _activity(runs, number, *acts)
+        item.sampled = json_samples(number, *sampled) if run.sampled else None
         found.append(item)
     describe(con, found)
     return found, strange.notes(file)

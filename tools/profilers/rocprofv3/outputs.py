@@ -34,6 +34,10 @@ _KINDS = {
     "db": "rocpd",
     "json": "json",
 }
+_SAMPLES = {"pc_sampling_host_trap": "host_trap", "pc_sampling_stochastic": "stochastic"}
+"""How the kinds of files with samples of the program counter begin."""
+_SAMPLES_MARK = b'"Sample_Timestamp","Exec_Mask"'
+_STALLS_MARK = b'"Stall_Reason"'
 _JSON_MARK = b'"rocprofiler-sdk-tool"'
 _TRACE_MARK = b'"traceEvents"'
 _STEP = re.compile(r"timing|(pass|pmc|pmc_perf|replay|step)_?\d+")
@@ -42,7 +46,9 @@ LAUNCHES = ("rocpd", "json", "counters", "trace")
 """Kinds of files that hold single launches."""
 ACTIVE = ("calls", "hsa", "rccl", "copies", "allocations", "scratch", "ranges")
 """Kinds of files that hold what a process did beside its launches."""
-CSV = ("counters", "trace", *ACTIVE)
+SAMPLED = ("host_trap", "stochastic")
+"""Kinds of files that hold samples of the program counter."""
+CSV = ("counters", "trace", *ACTIVE, *SAMPLED)
 
 
 @dataclass
@@ -100,15 +106,19 @@ def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
 def kind_of(file: Path) -> str | None:
     """What a file is by its name, else by its content; None where it is none of rocprofv3's."""
     if match := _CSV.fullmatch(file.name):
-        return _KINDS.get(match["kind"], "other")
+        samples = next((kind for start, kind in _SAMPLES.items() if match["kind"].startswith(start)), "other")
+        return _KINDS.get(match["kind"], samples)
     if match := _NAMED.fullmatch(file.name):
         return None if match["kind"] == "json" and _is_trace(file) else _KINDS[match["kind"]]
-    if file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd", ".json"):
+    if file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd", ".json", ".csv"):
         return None
     try:
         start = head(file, 4096)
     except Problem:
         return None
+    if file.suffix == ".csv":
+        kind = "stochastic" if _STALLS_MARK in start.partition(b"\n")[0] else "host_trap"
+        return kind if start.startswith(_SAMPLES_MARK) else None
     if file.suffix == ".json":
         return "json" if _JSON_MARK in start else None
     return "rocpd" if start.startswith(MAGIC) and _may_be_rocpd(file) else None

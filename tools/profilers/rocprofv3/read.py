@@ -25,9 +25,10 @@ from ..tables.xcd import channels_per_xcd
 from .activity import is_active, write_activity
 from .agents import Agent, profiled, read_agents
 from .csv import cut_ends, read_csv
+from .hotspots import Spots, write_samples
 from .json import read_json
 from .launching import write_launching
-from .outputs import ACTIVE, CSV, LAUNCHES, Output, find_outputs, holds_output
+from .outputs import ACTIVE, CSV, LAUNCHES, SAMPLED, Output, find_outputs, holds_output
 from .recording import Recording
 from .rocpd import read_rocpd
 
@@ -58,7 +59,9 @@ def collect(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -
     unread: Counter[str] = Counter()
     idle: list[str] = []
     for number, output in enumerate(outputs):
-        kinds = list(dict.fromkeys("csv" if k in CSV else k for k in (*LAUNCHES, *ACTIVE) if k in output.files))
+        kinds = list(
+            dict.fromkeys("csv" if k in CSV else k for k in (*LAUNCHES, *ACTIVE, *SAMPLED) if k in output.files)
+        )
         for place, kind in enumerate(kinds):
             try:
                 if kind == "csv":
@@ -67,10 +70,11 @@ def collect(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -
             except (BadInput, LimitExceeded) as problem:
                 warnings.append(Note("damaged", f"{problem.text} It was left out."))
                 continue
+            doubts += _lend_samples(con, output, items, kinds[place + 1 :], work / f"file_{number}_samples")
             recordings += items
             warnings += doubts
             unread.update(kinds[place + 1 :])
-            if not any(i.rows or i.activity for i in items):
+            if not any(i.rows or i.activity or i.sampled for i in items):
                 idle.append(items[0].source.name)
             break
     recordings, copies = _once(recordings)
@@ -82,6 +86,27 @@ def collect(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -
         listed = ", ".join(idle[:_LISTED]) + (" ..." if len(idle) > _LISTED else "")
         notes.append(Note("idle", f"{len(idle)} processes launched no kernel: {listed}."))
     return Collected(recordings, warnings + copies, notes)
+
+
+def _lend_samples(
+    con: duckdb.DuckDBPyConnection, output: Output, items: list[Recording], others: list[str], work: Path
+) -> list[Note]:
+    """Take samples of the program counter from the next best file that has some: a database may lack them."""
+    for kind in others if not any(i.sampled for i in items) else ():
+        if kind == "csv" and not any(k in output.files for k in SAMPLED):
+            continue
+        try:
+            lent, doubts = _read(con, output, kind, work.with_name(f"{work.name}_{kind}"))
+        except (BadInput, LimitExceeded) as problem:
+            return [Note("left_out", f"{problem.text} Its samples were left out.")]
+        found = [i for i in lent if i.sampled]
+        for one in found:
+            same = [i for i in items if i.pid == one.pid] or items if len(items) == 1 else []
+            for item in same[:1]:
+                item.sampled = one.sampled
+        if found:
+            return [d for d in doubts if d.code == "damaged"]
+    return []
 
 
 def _read(con: duckdb.DuckDBPyConnection, output: Output, kind: str, work: Path) -> tuple[list[Recording], list[Note]]:
@@ -350,7 +375,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     outputs, warnings = find_outputs(path)
     collected = collect(con, outputs, out / WORK)
     warnings += collected.warnings
-    idle = [r for r in collected.recordings if not r.rows and (r.activity or r.ranges)]
+    idle = [r for r in collected.recordings if not r.rows and (r.activity or r.ranges or r.sampled)]
     if not any(r.rows for r in collected.recordings) and not idle:
         statistics = [o.files["stats"] for o in outputs if "stats" in o.files]
         if not statistics:
@@ -377,6 +402,8 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     merged.notes += remarks(main, used, merged, facts)
     if is_active([*main, *idle]):
         write_activity(con, out, main, idle, merged)
+    others = {id(r): r for r in (*used, *idle) if not any(r is m for m in main)}
+    write_samples(con, out, Spots(path if path.is_dir() else path.parent, main, list(others.values()), arch), merged)
     in_turns = bool(tables) and taken(con, out)
     if in_turns:
         merged.warnings += turns(con, out)

@@ -41,6 +41,29 @@ ACTIVITY = {  # what a process did beside its kernels -> columns of the SQL for 
     "regions": SPAN | {"source": "VARCHAR"},
 }
 """``source`` and ``target`` of a copy are numbers of GPUs, NULL for the host; regions are ranges of other kinds."""
+SAMPLED = {  # column of samples of the program counter -> SQL type; equal ones are counted
+    "dispatch_id": "BIGINT",
+    "code_object": "BIGINT",  # its number in the process
+    "offset": "BIGINT", "instruction": "VARCHAR",
+    "comment": "VARCHAR",  # FILE:LINE, of inlined code the innermost first, joined by " -> "
+    "stall_raw": "VARCHAR", "issued": "BOOLEAN", "count": "BIGINT",
+}  # fmt: skip
+OBJECT = {"code_object": "BIGINT", "uri": "VARCHAR"}
+ENTRY = {
+    "code_object": "BIGINT", "symbol": "VARCHAR", "kernel": "VARCHAR",
+    "start": "BIGINT",  # of its code, in the code object
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Samples of the program counter of one process, as SELECTs with the columns SAMPLED, OBJECT and ENTRY."""
+
+    samples: str
+    objects: str = ""
+    """The code objects that were loaded, where the profile tells; empty where it does not."""
+    entries: str = ""
+    """The kernels in them."""
 
 
 @dataclass
@@ -81,6 +104,8 @@ class Recording:
     """SQL for the ranges (ROCTX) of this process, in the columns SPAN; empty without any."""
     activity: dict[str, str] = field(default_factory=dict)
     """What else it did (ACTIVITY) -> SQL for that; empty where nothing but kernels and ranges was traced."""
+
+    sampled: Sampled | None = None
 
     def select(self, columns: str = "*") -> str:
         """SQL for the launches of this process."""

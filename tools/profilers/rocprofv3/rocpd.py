@@ -21,6 +21,7 @@ from .agents import FIELDS, Agent, agent_of
 from .database import Database, open_database
 from .outputs import Output, rank_of
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
+from .sampled import DatabaseSamples, database_samples
 
 if TYPE_CHECKING:
     import duckdb
@@ -82,7 +83,8 @@ _SYSTEM, _KERNELS_OF_SYSTEM = "rocprof-sys", "rocm_kernel_dispatch"
 _SMALL = 1000
 _DISPATCHES = "rocpd_kernel_dispatch"
 _TYPE = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR",
-         "kind": "VARCHAR", "unit": "VARCHAR"}  # fmt: skip
+         "kind": "VARCHAR", "unit": "VARCHAR", "instruction": "VARCHAR", "comment": "VARCHAR", "uri": "VARCHAR",
+         "linked": "VARCHAR", "reason_text": "VARCHAR"}  # fmt: skip
 _PROCESS = (
     "id", "CAST(pid AS INTEGER)", "nid", _cut("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
     'CAST(coalesce(fini, "end") AS INTEGER)',
@@ -125,7 +127,9 @@ def read_rocpd(
         for path in counted:
             write_table(con, values, path)
         con.execute("DROP TABLE found")
-        rows = _processes(con, db, launches, spans.processes() if spans else [])
+        sampled = _samples(con, db, work)
+        active = [*(spans.processes() if spans else []), *(sampled.processes(con) if sampled else [])]
+        rows = _processes(con, db, launches, active)
         agents: dict[int, list[Agent]] = {}
         found = [_recording(db, output, launches, counted, agents, *row) for row in rows]
         describe(con, found)
@@ -133,7 +137,15 @@ def read_rocpd(
             if spans:
                 spans.into(item, session, process)
                 item.tool = _SYSTEM if spans.is_system else item.tool
+            item.sampled = sampled.of(session, process) if sampled else None
         return found, _strange(con, file, counted)
+
+
+def _samples(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> DatabaseSamples | None:
+    def spooled(name: str, table: str, picks: dict[str, str]) -> str:
+        return parquet(_spool(con, db, work, name, table, picks))
+
+    return database_samples(con, db, spooled, work)
 
 
 def _spans(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> Spans | None:

@@ -24,9 +24,12 @@ from ..request import (
     checked_launches,
     checked_pattern,
     left_out_notes,
+    refuse_hotspots,
 )
 from ..sampling import counted_besides, exactly, ranges
+from ..tables.files import LINES
 from ..tables.sample import SAMPLE, Sampled
+from . import pc_sampling
 from .counters import Pass, definitions_text, translated
 from .features import Features
 from .features import features as features
@@ -45,13 +48,15 @@ _FILE_NAME = "%hostname%_%nid%_%pid%_rank%env{RANK}%"
 rank under MPI and SLURM; torchrun tells it in the variable RANK, where nothing stands without it."""
 _TRACED = ("--kernel-trace", "--marker-trace")
 """Of a run for times: kernels, and the ranges (ROCTX) that launched them."""
+_SAMPLED_FORMAT = ("json",)
+"""Of the formats the only one that every version writes samples to with their code objects."""
 _LONGEST_ATTACHED_S = 86_400.0
 _UNSET = ("ROCPROF_", "ROCPROFILER_PC_SAMPLING_")
 """rocprofv3 takes these as options and refuses what contradicts the command line."""
 
 
 def steps(request: Request, features: Features, *, program: str, out: str) -> list[Step]:
-    """The steps that collect ``request``: ``timing``, then ``pass_N`` as numbered in the plan.
+    """The steps that collect ``request``: ``timing``, then ``pass_N`` as numbered in the plan, then ``hotspots``.
 
     With replay="kernel" one step counts all passes; a counter planned twice is counted once there, as every kernel is
     replayed in place. With replay="iteration" one step lets the passes take turns between launches. Counters that this
@@ -82,7 +87,13 @@ def steps(request: Request, features: Features, *, program: str, out: str) -> li
         counting = [command_line.taking_turns(list(passes.values()))] if passes else []
     else:
         counting = [command_line.counting(f"pass_{n}", one) for n, one in passes.items()]
-    return [command_line.step("timing", _traced(request, features)), *counting]
+    lines = [command_line.sampling()] if request.hotspots else []
+    return [command_line.step("timing", _traced(request, features)), *counting, *lines]
+
+
+def listed(features: Features, text: str) -> Features:
+    """The features with what ``rocprofv3 --list-avail`` says of this machine's ways to sample."""
+    return replace(features, sampled=pc_sampling.offered(text))
 
 
 def followed(step: Step) -> Step:
@@ -97,7 +108,7 @@ def recalled(stated: Mapping[str, Any]) -> Features:
 
 def times(request: Request, features: Features, *, program: str, out: str) -> Step:
     """The step ``timing``: kernels traced, and all else of a timeline where one is wanted; nothing counted."""
-    return steps(replace(request, passes=(), sample=None), features, program=program, out=out)[0]
+    return steps(replace(request, passes=(), sample=None, hotspots=False), features, program=program, out=out)[0]
 
 
 def cost(request: Request, took_s: float) -> Cost:
@@ -105,12 +116,14 @@ def cost(request: Request, took_s: float) -> Cost:
 
     A counted launch runs alone and its counters are read after it: half a millisecond is a guess.
     """
-    runs = len(request.passes) if request.replay == "application" else 1
+    runs = len(request.passes) if request.replay == "application" else min(1, len(request.passes))
+    runs += request.hotspots
     return Cost(runs * 1.1 * took_s, runs * 0.0005, "assumed, not measured")
 
 
 def _attached(request: Request, features: Features, program: str, out: str) -> list[Step]:
     """The one step that a running process allows: a second attachment cannot ask for anything else than the first."""
+    refuse_hotspots(request, NAME, "a process that runs is attached to for times and counters only", "Give its command")
     if not features.attaching:
         raise MissingTool(
             f"rocprofv3 {features.version} cannot attach to a running process",
@@ -135,10 +148,11 @@ def notes(request: Request, features: Features) -> list[Note]:
     in_turns = request.replay == "iteration" or (request.pid is not None and len(request.passes) > 1)
     turns = [_turns_note(request)] if in_turns else []
     alone = [_ATTACHED_COUNTERS] if request.passes else []
-    counted = [SERIALISED] if request.passes or not request.timeline else []
+    counted = [SERIALISED] if request.passes or not (request.timeline or request.hotspots) else []
     times = [_attached_note(request.pid), *alone] if request.pid is not None else counted
     traced = [_TRACED_NOTE] if request.timeline else []
-    return [*times, *traced, *turns, *_sample_notes(request), *left_out_notes(left_out(request, features))]
+    lines = pc_sampling.notes(request, features.sampled) if request.hotspots else []
+    return [*times, *traced, *lines, *turns, *_sample_notes(request), *left_out_notes(left_out(request, features))]
 
 
 _TRACED_NOTE = Note(
@@ -268,6 +282,14 @@ class _CommandLine:
         measured = {"pmc_groups": groups, "pmc_group_interval": 1}
         return self.step(TURNS, options, measured, expressions, counters)
 
+    def sampling(self) -> Step:
+        """The step that samples program counters; kernels are traced with it, which samples belong to."""
+        known = self.features.pc_sampling
+        asked = pc_sampling.options(
+            self.request, known=known, local=self.features.sampled, version=self.features.version
+        )
+        return self.step(LINES, ("--kernel-trace", *asked))
+
     def step(
         self,
         name: str,
@@ -286,7 +308,7 @@ class _CommandLine:
             files[f"{name}.yaml"] = definitions_text(self.request, expressions, self.features)
             argv += ["--extra-counters", f"{self.out}/{name}.yaml"]
         argv += ["--output-directory", f"{self.out}/{name}", "--output-file", _FILE_NAME]
-        argv += ["--output-format", *_formats(self.features), *options]
+        argv += ["--output-format", *(_SAMPLED_FORMAT if name == LINES else _formats(self.features)), *options]
         if self.features.signal_option:
             argv += ["--disable-signal-handlers", "true"]
         if self.request.pid is None:

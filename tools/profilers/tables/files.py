@@ -188,7 +188,10 @@ def _inflate(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
         file.seek(-len(rest), os.SEEK_CUR)
 
 
-_STEP = re.compile(r"timing|pass_\d+")
+LINES = "hotspots"
+"""The step of a run that samples instructions, and its folder."""
+STEP = rf"timing|{LINES}|pass_\d+"
+_STEP = re.compile(STEP)
 _LOOKED_AT = 2000
 
 
@@ -210,10 +213,11 @@ def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
     return [f for f in found if f.name.endswith(suffixes) and f.is_file() and is_inside(f, path)]
 
 
-def _order(folder: Path) -> tuple[bool, list[tuple[int, str]]]:
-    """Times first, then by name, numbers in it by value: run_2 before run_10."""
+def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
+    """Times first, then by name, numbers in it by value: run_2 before run_10; samples last."""
     parts = re.findall(r"\d{1,9}|\D+|\d+", folder.name)
-    return folder.name != "timing", [(int(p), "") if p.isdecimal() and len(p) < 10 else (-1, p) for p in parts]
+    by_name = [(int(p), "") if p.isdecimal() and len(p) < 10 else (-1, p) for p in parts]
+    return folder.name != "timing", folder.name == LINES, by_name
 
 
 WORK = "work"

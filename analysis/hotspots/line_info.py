@@ -1,0 +1,69 @@
+"""Code without line information: the compiler flag that brings it, by how a kernel was built."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..kernel_names import short
+from ..notes import Note
+
+CODE = "no_lines"
+"""Of the notes."""
+_KERNEL_CHARS, _COMMAND_CHARS = 400, 2000
+"""Of a name and a command line that patterns look at."""
+_WORTH_PCT = 1.0
+"""Share of all samples below which nobody needs to know."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of building kernels, and what gives them lines."""
+
+    built: str
+    do: str
+    source: str
+    vendor: str = ""
+    kernel: str = ""
+    """Pattern of kernel names; empty: any."""
+    command: str = ""
+    """Pattern of command lines; empty: any."""
+
+    def fits(self, vendor: str, kernel: str, command: str) -> bool:
+        """Whether a kernel of a program was probably built like this."""
+        return (
+            self.vendor in ("", vendor)
+            and re.search(self.kernel, kernel[:_KERNEL_CHARS]) is not None
+            and re.search(self.command, command[:_COMMAND_CHARS]) is not None
+        )
+
+
+@cache
+def ways() -> tuple[Way, ...]:
+    """All ways, the most particular first."""
+    return tuple(Way(**way) for way in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["way"])
+
+
+def advice(vendor: str, lacking: Mapping[str, float], command: str | None = None) -> list[Note]:
+    """What to do about kernels without lines: one note for each way of building, that with most samples first.
+
+    ``lacking`` is kernel -> its share of all samples without a line, in per cent; what is below one per cent is left
+    out. Nothing for a vendor that no way is known for.
+    """
+    shares: dict[Way, dict[str, float]] = {}
+    for kernel, share in sorted(lacking.items(), key=lambda item: (-item[1], item[0])):
+        way = next((way for way in ways() if way.fits(vendor, kernel, command or "")), None)
+        if way is not None and share >= _WORTH_PCT:
+            shares.setdefault(way, {})[kernel] = share
+    ordered = sorted(shares.items(), key=lambda item: -sum(item[1].values()))
+    return [Note(CODE, f"{_named(kernels)} without source lines ({way.built}). {way.do}") for way, kernels in ordered]
+
+
+def _named(kernels: Mapping[str, float]) -> str:
+    first = short(next(iter(kernels)))
+    more = f" and {len(kernels) - 1} more kernels" if len(kernels) > 1 else ""
+    return f"{sum(kernels.values()):.0f} % of the samples ({first}{more}) are"

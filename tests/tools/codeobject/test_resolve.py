@@ -1,0 +1,181 @@
+"""Addresses of a code object become instructions and source lines, as LLVM's own tools tell them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from rooflens.analysis.problems import BadInput
+from rooflens.tools.codeobject.disassembly import disassemblers
+from rooflens.tools.codeobject.lines import Frame, Place, locate
+from rooflens.tools.codeobject.resolve import Asked, Decoded, resolve
+
+DATA = Path(__file__).parent / "data"
+HSACO = DATA / "lines_gfx942.hsaco"
+SAXPY, DOTS, SCALED = "saxpy.kd", "dots.kd", "_ZN4deep6scaledIdEEvPT_S1_.kd"
+WAIT, LOADS = 0x1D68, (0x1D40, 0x1D48)
+CLANG, SYMBOLIZER = shutil.which("clang-22"), shutil.which("llvm-symbolizer-22")
+DEVICE = ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-O2"]
+needs_llvm = pytest.mark.skipif(not (CLANG and SYMBOLIZER), reason="needs apt-get install clang-22 lld-22 llvm-22")
+needs_objdump = pytest.mark.skipif(not disassemblers(), reason="needs apt-get install llvm-22 (llvm-objdump)")
+
+
+def built(folder: Path, target: str, *options: str, source: Path = DATA / "lines.hip") -> Path:
+    out = folder / f"{target}.hsaco"
+    subprocess.run([str(CLANG), *DEVICE, f"--offload-arch={target}", *options, str(source), "-o", str(out)], check=True)
+    return out
+
+
+def symbolized(path: Path, addresses: list[int]) -> dict[int, list[tuple[str, int]]]:
+    """File and line of every level of inlining, innermost first, as LLVM tells them."""
+    said = subprocess.run(
+        [str(SYMBOLIZER), "-e", str(path), "-i", "--output-style=JSON", *map(hex, addresses)],
+        capture_output=True, check=True, text=True,
+    ).stdout  # fmt: skip
+    return {
+        int(one["Address"], 16): [(f["FileName"].replace("/./", "/"), f["Line"]) for f in one["Symbol"]]
+        for one in json.loads(said)
+    }
+
+
+def levels(place: Place) -> list[tuple[str, int]]:
+    return [(place.file or "", place.line or 0), *((f.file or "", f.line or 0) for f in place.inlined)]
+
+
+def test_lines_and_inlined_functions_of_the_shipped_code_object(tmp_path: Path) -> None:
+    with HSACO.open("rb") as file:
+        found = locate(ELFFile(file), [0x1C48, 0x1C5C, 0x1D84, 0x1D74, 0x221C, 0x10])
+    assert found.places == {
+        0x1C48: Place("/src/lines.hip", 8),
+        0x1C5C: Place("/src/lines.h", 3, (Frame("fused", "/src/lines.hip", 8),)),
+        0x1D84: Place(
+            "/src/lines.h", 7, (Frame("inner<3>", "/src/lines.h", 10), Frame("outer<3>", "/src/lines.hip", 17))
+        ),
+        0x1D74: Place("/src/lines.hip", None),
+        0x221C: Place("/src/lines.hip", 22),
+    }
+
+
+@needs_objdump
+def test_the_loop_of_a_kernel_and_the_loads_it_waits_for(tmp_path: Path) -> None:
+    found = resolve(Asked(HSACO, [WAIT], "gfx942", {DOTS: None}), tmp_path)
+    assert found.missing == []
+    assert {one.function for one in found.code.values()} == {"dots"}
+    wait = found.code[WAIT]
+    assert wait == Decoded(WAIT, "s_waitcnt vmcnt(0) lgkmcnt(0)", "wait", None, LOADS, "dots", wait.place)
+    assert {found.code[load].place.line for load in LOADS} == {wait.place.line} == {16}
+    assert [(o, one.target) for o, one in found.code.items() if one.target and one.target < o] == [(0x1D70, LOADS[0])]
+    assert not list(tmp_path.iterdir())
+
+
+@needs_llvm
+@pytest.mark.parametrize(("target", "version"), [("gfx90a", 4), ("gfx942", 5), ("gfx950", 5), ("gfx1151", 5)])
+def test_every_address_has_the_line_and_the_inlining_that_llvm_tells(target: str, version: int, tmp_path: Path) -> None:
+    path = built(tmp_path, target, "-g", f"-gdwarf-{version}")
+    with path.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".text")
+        addresses = list(range(section["sh_addr"], section["sh_addr"] + section["sh_size"], 4))
+        found = locate(ELFFile(file), addresses).places
+    expected = symbolized(path, sorted(found))
+    assert {a: levels(p) for a, p in found.items() if p.line} == {a: e for a, e in expected.items() if e[0][1]}
+    assert len([p for p in found.values() if p.inlined]) >= 5
+
+
+@needs_llvm
+def test_line_tables_alone_and_a_path_far_too_long(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 200) / ("y" * 200) / ("z" * 200)
+    folder.mkdir(parents=True)
+    for name in ("lines.hip", "lines.h"):
+        shutil.copy(DATA / name, folder)
+    path = built(tmp_path, "gfx942", "-gline-tables-only", source=folder / "lines.hip")
+    with path.open("rb") as file:
+        places = locate(ELFFile(file), [0x1C48, 0x1C5C]).places
+    assert {p.line for p in places.values()} == {8, 3}
+    assert {Path(str(p.file)).parent for p in places.values()} == {folder}
+    assert places[0x1C5C].inlined == (Frame("fused", str(folder / "lines.hip"), 8),)
+
+
+@needs_llvm
+def test_without_g_the_instructions_are_there_and_the_reason_for_no_lines(tmp_path: Path) -> None:
+    found = resolve(Asked(built(tmp_path, "gfx942"), [WAIT], "gfx942"), tmp_path)
+    assert found.code and all(one.place == Place() for one in found.code.values())
+    assert found.missing == ["gfx942.hsaco: it was built without -g: it has no line table"]
+
+
+def test_without_llvm_the_lines_are_still_told(tmp_path: Path) -> None:
+    found = resolve(Asked(HSACO, [WAIT], "gfx942", {DOTS: None}), tmp_path, programs=[])
+    assert found.code[WAIT] == Decoded(WAIT, "", None, None, (), "", Place("/src/lines.hip", 16))
+    assert len(found.missing) == 1 and "llvm-objdump" in found.missing[0]
+
+
+def test_another_build_of_the_kernels_is_not_taken_for_the_profiled_one(tmp_path: Path) -> None:
+    assert resolve(Asked(HSACO, [WAIT], None, {DOTS: 0x1D00}), tmp_path, programs=[]).code
+    moved = resolve(Asked(HSACO, [WAIT], None, {DOTS: 0x1E00}), tmp_path, programs=[])
+    assert not moved.code and "another build" in moved.missing[0]
+    other = resolve(Asked(HSACO, [WAIT], None, {"gemm.kd": None}), tmp_path, programs=[])
+    assert not other.code and "none of its 1 code objects" in other.missing[0]
+
+
+def test_what_is_no_code_object_is_said_and_not_raised(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("no code")
+    cut = tmp_path / "cut.hsaco"
+    cut.write_bytes(HSACO.read_bytes()[:3000])
+    for path in (text, cut, tmp_path / "absent", tmp_path):
+        found = resolve(Asked(path, [WAIT]), tmp_path, programs=[])
+        assert not found.code and len(found.missing) == 1
+
+
+def test_damaged_dwarf_ends_in_words_and_costs_only_the_lines(tmp_path: Path) -> None:
+    whole = HSACO.read_bytes()
+    with HSACO.open("rb") as file:
+        spans = {
+            name: (section["sh_offset"], section["sh_size"])
+            for name in (".debug_line", ".debug_info", ".debug_abbrev", ".debug_addr", ".debug_str_offsets")
+            if (section := ELFFile(file).get_section_by_name(name))
+        }
+    assert len(spans) == 5
+    for name, (start, size) in spans.items():
+        for filler in (b"\xff", b"\0", b"\x80"):
+            damaged = bytearray(whole)
+            damaged[start : start + size] = filler * size
+            path = tmp_path / f"{name}.hsaco"
+            path.write_bytes(damaged)
+            with path.open("rb") as file:
+                try:
+                    assert isinstance(locate(ELFFile(file), [WAIT]).places, dict)
+                except BadInput as problem:
+                    assert "DWARF" in problem.text
+
+
+def _endless() -> bytes:
+    """The shipped code object with a line table that announces 2**63 folders of no bytes each."""
+    whole = bytearray(HSACO.read_bytes())
+    with HSACO.open("rb") as file:
+        start = ELFFile(file).get_section_by_name(".debug_line")["sh_offset"]
+    # unit_length, version, address and segment size, header_length, five fields, then the lengths of 12 opcodes.
+    formats = start + 4 + 2 + 2 + 4 + 6 + 12
+    assert struct.unpack_from("<H", whole, start + 4)[0] == 5
+    whole[formats : formats + 10] = b"\0" + b"\xff" * 8 + b"\x7f"
+    return bytes(whole)
+
+
+def test_a_table_of_countless_entries_costs_the_lines_and_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rooflens.tools.codeobject import resolve as module
+    from rooflens.tools.isolation.limits import Limits
+
+    monkeypatch.setattr(module, "_LIMITS", Limits(memory_bytes=300_000_000, cpu_s=2, file_bytes=1 << 20))
+    path = tmp_path / "endless.hsaco"
+    path.write_bytes(_endless())
+    found = resolve(Asked(path, [WAIT], "gfx942", {DOTS: None}), tmp_path)
+    assert len(found.missing) >= 1
+    assert bool(found.code) == bool(disassemblers())
+    assert all(one.place == Place() for one in found.code.values())
+    assert [p.name for p in tmp_path.iterdir()] == ["endless.hsaco"]

@@ -1,0 +1,45 @@
+"""Samples without source lines are noticed at import, with the flag that would have given them some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from rooflens.analysis.manifest import Manifest
+from rooflens.analysis.store import Store
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.profilers.tables.lines import lacking, unlined
+from rooflens.tools.profilers.tables.merge import Merged
+
+ROWS = (
+    "(VALUES ('a(int)', 7, 30), ('a(int)', NULL, 10), ('b(int)', 3, 40), ('c(int)', NULL, 20)) "
+    "t(kernel, source_line, count)"
+)
+
+
+@pytest.fixture
+def con() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+def test_shares_without_a_line_are_of_all_samples(con: duckdb.DuckDBPyConnection) -> None:
+    assert lacking(con, ROWS) == {"c(int)": 20.0, "a(int)": 10.0}
+
+
+def test_the_flag_is_told_once_for_all_kernels_that_need_it(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    merged = Merged(3, 3, [], [], [])
+    manifest = Manifest(name="x", format="ncu", vendor="nvidia", command="./app")
+    assert unlined(con, tmp_path, manifest, merged) == []
+    con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
+    (note,) = unlined(con, tmp_path, manifest, merged)
+    assert note.text.startswith("30 % of the samples (c and 1 more kernels)") and "-lineinfo" in note.text
+
+
+def test_a_page_without_lines_is_told_from_a_program_without_them(shared: Path, tmp_path: Path) -> None:
+    page = shared / "source_lines" / "ncu_source_page.csv.gz"
+    if not page.is_file():
+        pytest.skip("needs ../shared/source_lines")
+    done = import_profile(Store(tmp_path / "store"), str(page))
+    assert any("import the report" in warning for warning in done.warnings)
+    assert not any("-lineinfo" in warning for warning in done.warnings)

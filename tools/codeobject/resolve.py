@@ -1,0 +1,207 @@
+"""Instructions and source lines at addresses of an AMD code object, read in a child with limits.
+
+Neither the DWARF nor the code of a profile can be trusted: whoever built it may have made it to be endless. What the
+child tells before it is ended is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...analysis.problems import Problem
+from ..isolation.channel import Channel
+from ..isolation.child import Child, ChildBug, ChildLost
+from ..isolation.limits import Limits
+from ..profilers.tables.files import open_regular
+from ..profilers.tables.names import plain_text
+from .bundle import code_objects
+from .disassembly import disassemblers, instructions
+from .elf import Budget, Elf, Window
+from .isa import class_of, producers, target_of
+from .lines import Frame, Place, locate
+from .symbols import At, Function, functions
+
+MOST_INSTRUCTIONS, MOST_FUNCTIONS = 300_000, 300
+"""Read of one code object: those of the functions that are asked for first."""
+_LIMITS = Limits(memory_bytes=2_000_000_000, cpu_s=90, file_bytes=1 << 30, nice=5)
+_WALL_S = 150.0
+_BATCH = 2_000
+_PIECE = 16 << 20
+_SUFFIX = ".kd"
+"""What the symbol of a kernel's descriptor ends in, by which profilers name kernels."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One instruction as it is known: a profile may lack its text, a code object its line."""
+
+    offset: int
+    text: str
+    kind: str | None
+    target: int | None
+    """Where it branches to."""
+    waits_for: tuple[int, ...]
+    """Addresses of the operations whose end a wait awaits."""
+    function: str
+    place: Place = field(default_factory=Place)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted of a code object."""
+
+    path: Path
+    addresses: Sequence[int]
+    """In the order of their importance."""
+    gpu: str | None = None
+    """The target that the profile was taken on."""
+    kernels: Mapping[str, int | None] = field(default_factory=dict)
+    """Kernels of the code object as the profile names them -> where they begin, as far as it says."""
+
+
+@dataclass
+class Resolved:
+    """Instructions by address, and what could not be told, in words."""
+
+    code: dict[int, Decoded] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+
+def resolve(asked: Asked, work: Path, programs: Sequence[Path] | None = None) -> Resolved:
+    """The functions around the addresses that are asked for; ``work`` is a folder for what is unpacked.
+
+    Raises nothing for a file that cannot be read: ``missing`` says why.
+    """
+    job = {
+        "path": str(asked.path),
+        "addresses": list(asked.addresses),
+        "gpu": asked.gpu,
+        "kernels": dict(asked.kernels),
+        "work": str(work),
+        "programs": [str(p) for p in (disassemblers() if programs is None else programs)],
+    }
+    found, name = Resolved(), plain_text(asked.path.name, 120)
+    try:
+        with Child(_answer, job, _LIMITS, time.monotonic() + _WALL_S) as child:
+            while "end" not in (message := child.receive()):
+                _take(found, message)
+    except (TimeoutError, ChildLost):
+        found.missing.append(f"{name}: reading it took more time or memory than is given to one file")
+    except ChildBug as bug:
+        found.missing.append(f"{name}: it could not be read ({plain_text(str(bug).strip().splitlines()[-1], 160)})")
+    finally:
+        _unpacked(work).unlink(missing_ok=True)
+    return found
+
+
+def _take(found: Resolved, message: Mapping[str, Any]) -> None:
+    """Add what the child tells."""
+    for offset, text, target, waits, function in message.get("code", ()):
+        found.code[offset] = Decoded(offset, text, class_of(text), target, tuple(waits), function)
+    for offset, file, line, chain in message.get("places", ()):
+        place = Place(file, line, tuple(Frame(*frame) for frame in chain))
+        known = found.code.get(offset) or Decoded(offset, "", None, None, (), "")
+        found.code[offset] = replace(known, place=place)
+    if "missing" in message:
+        found.missing.append(message["missing"])
+
+
+def _unpacked(work: Path) -> Path:
+    return work / "code_object.elf"
+
+
+def _answer(channel: Channel, job: dict[str, Any]) -> None:
+    """The child's work."""
+    path = Path(job["path"])
+    name = plain_text(path.name, 120)
+    try:
+        with open_regular(path) as file:
+            window = Window(file, 0, file.seek(0, os.SEEK_END))
+            elf, parts, why = _chosen(code_objects(window, Budget()), job)
+            if elf is None:
+                channel.send({"missing": f"{name}: {why}"})
+            else:
+                _tell(channel, job, name, elf, parts)
+    except Problem as problem:
+        channel.send({"missing": f"{name}: {problem.text}"})
+    channel.send({"end": True})
+
+
+def _tell(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, parts: list[Function]) -> None:
+    addresses = job["addresses"]
+    wanted = _wanted(parts, addresses)
+    offsets: set[int] = set(addresses)
+    read = 0
+    copy = _copied(elf.window, Path(job["work"]))
+    for program in map(Path, job["programs"]):
+        for part in wanted:
+            code = list(instructions(program, copy, part.span, MOST_INSTRUCTIONS - read))
+            awaited = producers(code, job["gpu"] or "")
+            rows = [(i.offset, i.text, target_of(i.offset, i.text), awaited.get(i.offset, ()), part.name) for i in code]
+            for start in range(0, len(rows), _BATCH):
+                channel.send({"code": rows[start : start + _BATCH]})
+            offsets |= {i.offset for i in code}
+            read += len(code)
+        if read:
+            break
+    if not job["programs"]:
+        channel.send({"missing": "no llvm-objdump is installed, so code objects were not disassembled"})
+    elif wanted and not read:
+        channel.send({"missing": f"{name}: the llvm-objdump that is installed knows none of its instructions"})
+    try:
+        found = locate(elf.file, offsets)
+    except Problem as problem:
+        channel.send({"missing": f"{name}: {problem.text}"})
+        return
+    if found.reason:
+        channel.send({"missing": f"{name}: {found.reason}"})
+    places = [
+        (offset, place.file, place.line, [(f.function, f.file, f.line) for f in place.inlined])
+        for offset, place in found.places.items()
+    ]
+    for start in range(0, len(places), _BATCH):
+        channel.send({"places": places[start : start + _BATCH]})
+
+
+def _chosen(elves: Iterable[Elf], job: Mapping[str, Any]) -> tuple[Elf | None, list[Function], str]:
+    """The code object that holds the kernels, its functions, or else why none fits."""
+    kernels = {name.removesuffix(_SUFFIX): start for name, start in job["kernels"].items()}
+    seen, other_build = 0, False
+    for elf in elves:
+        seen += 1
+        parts = functions(elf.file)
+        starts = {part.name: part.span[0] for part in parts}
+        known = [name for name in kernels if name in starts]
+        moved = [name for name in known if kernels[name] not in (None, starts[name])]
+        other_build = other_build or bool(moved)
+        if (known or not kernels) and not moved and _wanted(parts, job["addresses"]):
+            return elf, parts, ""
+    if other_build:
+        return None, [], "its kernels lie at other addresses than in the profile: it is another build"
+    return None, [], f"none of its {seen} code objects holds the kernels of the profile"
+
+
+def _wanted(parts: list[Function], addresses: Sequence[int]) -> list[Function]:
+    """The functions around addresses, in the order of these."""
+    found: dict[Function, None] = {}
+    around = At(parts)
+    for address in addresses:
+        if len(found) >= MOST_FUNCTIONS:
+            break
+        if part := around(address):
+            found[part] = None
+    return list(found)
+
+
+def _copied(window: Window, work: Path) -> Path:
+    """The code object as a file of its own."""
+    out = _unpacked(work)
+    with out.open("wb") as file:
+        for start in range(0, window.size, _PIECE):
+            file.write(window.part(start, min(_PIECE, window.size - start)).read())
+    return out

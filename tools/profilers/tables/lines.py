@@ -1,0 +1,43 @@
+"""Whether samples have source lines, and what would give them some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.hotspots.line_info import CODE, advice
+from ....analysis.manifest import Manifest
+from ....analysis.notes import Note
+from .contract import parquet
+from .merge import Merged
+
+if TYPE_CHECKING:
+    import duckdb
+
+_MOST_KERNELS = 1000
+_PAGE = Note(
+    CODE,
+    "This page of ncu states no source lines: import the report (.ncu-rep) that it was printed from, which has them "
+    "where the program was built with them.",
+)
+
+
+def unlined(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> list[Note]:
+    """The flags that kernels of a profile in ``folder`` need for lines in their samples; none where all have them."""
+    stored = folder / "samples.parquet"
+    if not stored.is_file():
+        return []
+    missing = lacking(con, parquet([stored]))
+    if missing and not merged.dispatches and manifest.format == "ncu":
+        return [_PAGE]
+    return advice(manifest.vendor or "", missing, manifest.command)
+
+
+def lacking(con: duckdb.DuckDBPyConnection, samples: str) -> dict[str, float]:
+    """Kernel -> its samples without a line as a share of all samples, in per cent; ``samples`` is a FROM item with
+    the columns of the table samples."""
+    found = con.execute(
+        "SELECT kernel, 100.0 * sum(count) FILTER (source_line IS NULL) / sum(sum(count)) OVER () AS share "
+        f"FROM {samples} GROUP BY kernel QUALIFY share > 0 ORDER BY share DESC, kernel LIMIT {_MOST_KERNELS}"
+    ).fetchall()
+    return {kernel: float(share) for kernel, share in found}
