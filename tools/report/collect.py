@@ -55,6 +55,8 @@ class _Section:
     key: str
     tool: Callable[..., Result]
     arguments: Arguments
+    without: frozenset[str] = frozenset()
+    """Fields that another section tells."""
 
 
 def collect(store: Store, words: Sequence[str], limits: Limits = Limits()) -> Document:
@@ -104,7 +106,7 @@ def _sections(manifest: Manifest, limits: Limits) -> Iterator[_Section]:
     if manifest.dispatches:
         yield _Section("launches", list_workloads, {"by": "launch", **most})
     if manifest.events:
-        yield _Section("timeline", compute_timeline, {"top_n": _TIMELINE_ROWS})
+        yield _Section("timeline", compute_timeline, {"top_n": _TIMELINE_ROWS}, frozenset({"kernels"}))
     yield _Section("speed_of_light", compute_metrics, panel)
     if manifest.counters and manifest.kernels > 1:
         ranks = ",".join(f"#{n + 1}" for n in range(min(limits.apart, manifest.kernels)))
@@ -137,16 +139,16 @@ def _comparison(store: Store, baseline: Manifest, candidate: Manifest, cut: list
 
 def _answer(store: Store, section: _Section, subject: Arguments, cut: list[str]) -> Document:
     """The answer of a tool with what it was asked, or why there is none."""
-    asked = {"key": section.key, "tool": section.tool.__name__, "arguments": {**subject, **section.arguments}}
+    asked: Document = {"key": section.key, "tool": section.tool.__name__, "arguments": {**subject, **section.arguments}}
     try:
         result = section.tool(store, **asked["arguments"])
     except Problem as problem:
         return {**asked, "problem": {"what": problem.what, "why": problem.why, "fix": problem.fix}}
     for name, value in result:
-        if isinstance(value, Table) and value.truncated:
+        if isinstance(value, Table) and value.truncated and name not in section.without:
             total = "more" if value.total_rows is None else value.total_rows
             cut.append(f"{section.key.replace('_', ' ')}, {name}: {len(value.rows)} rows of {total}.")
-    return {**asked, "answer": result.model_dump(mode="python", exclude={"next"})}
+    return {**asked, "answer": result.model_dump(mode="python", exclude={"next", *section.without})}
 
 
 def _kernels(value: Any, field: str = "") -> Iterator[str]:
