@@ -101,7 +101,13 @@ function column(table, name) {
 
 // Rows of a table as objects.
 function records(table) {
-  return table.rows.map((row) => Object.fromEntries(table.columns.map((name, at) => [name, row[at]])));
+  const made = [];
+  for (const row of table.rows) {
+    const record = {};
+    table.columns.forEach((name, at) => { record[name] = row[at]; });
+    made.push(record);
+  }
+  return made;
 }
 
 function labelled(text, control) {
@@ -128,10 +134,18 @@ function checks(text, choices, chosen, changed) {
   return made;
 }
 
-const PRINTED = new Set(); // What shows all of its rows before the page is printed.
+const PRINTED = new Set(); // What is done before the page is printed, so that it shows everything.
+
+// Something folded away, made when it is opened first; on paper it stays folded.
+function folded(title, make) {
+  const made = el("details", { class: "folded" }, el("summary", {}, title));
+  made.addEventListener("toggle", () => { if (made.open && made.childElementCount === 1) made.append(make()); });
+  return made;
+}
 
 // A table of an answer. options: caption, hide (columns), first (columns shown until all are asked for), filter.
 function tableView(table, options = {}) {
+  if (!table.rows.length) return el("p", { class: "soft" }, "No rows.");
   const used = table.columns.map((_, at) => at).filter((at) => {
     return !(options.hide || []).includes(table.columns[at]) && table.rows.some((row) => row[at] !== null);
   });
@@ -142,10 +156,11 @@ function tableView(table, options = {}) {
   const told = el("p", { class: "note", "aria-live": "polite" });
   const more = el("button", { type: "button", class: "noprint", onclick: () => { state.most += 500; fill(); } }, "Show more rows");
   const scales = table.columns.map((_, at) => scaleOf(table, at));
-  const texts = table.rows.map((row) => row.filter((cell) => typeof cell === "string").map((cell) => `${cell} ${shortName(cell)}`).join(" ").toLowerCase());
+  const texts = [];
 
   function shown() {
     const words = state.words.toLowerCase().split(/\s+/).filter(Boolean);
+    if (words.length && !texts.length) for (const row of table.rows) texts.push(row.filter((cell) => typeof cell === "string").map((cell) => `${cell} ${shortName(cell)}`).join(" ").toLowerCase());
     const found = table.rows.map((_, at) => at).filter((at) => words.every((word) => texts[at].includes(word)));
     if (state.sort === null) return found;
     const side = state.down ? -1 : 1;
@@ -156,8 +171,9 @@ function tableView(table, options = {}) {
     headers.replaceChildren(...(state.all ? used : first).map((at) => {
       const number = scales[at] !== null;
       const unit = scales[at] ? scales[at][0] : table.units[at];
+      const name = headed(table.columns[at], unit);
       const sorted = state.sort === at ? (state.down ? "descending" : "ascending") : null;
-      const button = el("button", { type: "button" }, headed(table.columns[at], unit), sorted ? (state.down ? " ▼" : " ▲") : "");
+      const button = el("button", { type: "button" }, name, sorted ? (state.down ? " ▼" : " ▲") : "");
       button.addEventListener("click", () => {
         state.down = state.sort === at ? !state.down : number;
         state.sort = at;
@@ -165,7 +181,7 @@ function tableView(table, options = {}) {
         fill();
         headers.querySelector(`[data-at="${at}"] button`).focus();
       });
-      return el("th", { scope: "col", class: number ? "n" : null, "aria-sort": sorted, "data-at": at }, button, unit ? el("small", {}, ` ${unit}`) : "");
+      return el("th", { scope: "col", class: number ? "n" : null, "aria-sort": sorted, "data-at": at }, button, unit && unit !== name ? el("small", {}, ` ${unit}`) : "");
     }));
   }
 

@@ -32,8 +32,7 @@ function openAsApp() {
 
   function themed(context) {
     if (context.theme !== "light" && context.theme !== "dark") return;
-    document.documentElement.style.colorScheme = context.theme;
-    document.dispatchEvent(new Event("themed"));
+    recolour(context.theme);
   }
 
   // The whole report where the host reads resources for its apps, else what the call itself answered.

@@ -40,10 +40,7 @@ function show(report, focus = null) {
       fill();
     }));
   }
-  controls.append(select("Colours", [["light dark", "as the system"], ["light", "light"], ["dark", "dark"]], document.documentElement.style.colorScheme || "light dark", (scheme) => {
-    document.documentElement.style.colorScheme = scheme;
-    document.dispatchEvent(new Event("themed"));
-  }));
+  controls.append(select("Colours", [["light dark", "as the system"], ["light", "light"], ["dark", "dark"]], document.documentElement.style.colorScheme || "light dark", recolour));
   head.append(el("p", { class: "soft" }, [...new Set(report.workloads.map((w) => w.device || w.arch).filter(Boolean))].join(", ")), controls);
 
   function fill() {
@@ -67,12 +64,19 @@ function show(report, focus = null) {
   main.dataset.ready = "yes";
 }
 
-window.addEventListener("beforeprint", () => {
-  for (const each of document.querySelectorAll("main details:not(.noprint)")) each.open = true;
-  for (const each of PRINTED) each();
-  document.documentElement.style.colorScheme = "light";
+const paper = { scheme: "" };
+function recolour(scheme) {
+  document.documentElement.style.colorScheme = scheme;
   document.dispatchEvent(new Event("themed"));
+}
+
+window.addEventListener("beforeprint", () => {
+  for (const each of document.querySelectorAll("main details:not(.noprint, .folded)")) each.open = true;
+  for (const each of PRINTED) each();
+  paper.scheme = document.documentElement.style.colorScheme;
+  recolour("light");
 });
+window.addEventListener("afterprint", () => recolour(paper.scheme));
 
 const held = JSON.parse(document.getElementById("document").textContent);
 if (held) show(held);

@@ -9,10 +9,12 @@ const WORK_NAMES = { flop: "floating point", iop: "integer" };
 function rooflineView(workloads, focus) {
   const answers = workloads.flatMap((workload, at) => workload.rooflines.filter((one) => one.answer).map((one) => ({ at, key: one.key, ...one.answer })));
   if (!answers.length) return problemOf(workloads[0].rooflines[0]?.problem || { what: "There is no roofline" });
-  const points = answers.flatMap((answer) => records(answer.points).map((point) => ({
-    ...point, at: answer.at, source: answer.ceiling_source,
-    work: answer.key === INSTRUCTIONS ? INSTRUCTIONS : point.datatype,
-  })));
+  const points = answers.flatMap((answer) => records(answer.points).map((point) => {
+    point.at = answer.at;
+    point.source = answer.ceiling_source;
+    point.work = answer.key === INSTRUCTIONS ? INSTRUCTIONS : point.datatype;
+    return point;
+  }));
   const drawable = (p) => p.intensity > 0 && p.performance > 0 && !UNKNOWN.has(p.status);
   const works = [...new Set(points.map((p) => p.work))].sort((a, b) => (a === INSTRUCTIONS) - (b === INSTRUCTIONS) || (b in WORK_NAMES) - (a in WORK_NAMES) || a.localeCompare(b));
   const sources = [...new Set(answers.map((answer) => answer.ceiling_source))];

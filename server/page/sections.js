@@ -122,7 +122,7 @@ function comparisonSection(report) {
     made.append(el("p", {}, el("strong", { class: kind }, answer.verdict), `, the same work: ${answer.same_work}`), el("p", {}, answer.summary));
     if (answer.causes.length) made.append(el("ul", { class: "plain" }, ...answer.causes.map((cause) => el("li", {}, cause))));
     const first = ["kernel", "baseline_ms", "candidate_ms", "speedup", "low", "high", "n", "verdict", "same_work", "status"];
-    made.append(tableView(answer.kernels, { caption: "Kernels", filter: true, first }));
+    if (answer.kernels.rows.length) made.append(tableView(answer.kernels, { caption: "Kernels", filter: true, first }));
     for (const [name, caption] of [["groups", "Groups"], ["explanation", "What the change of time consists of"], ["work", "Work"], ["launch", "Launches"], ["metrics", "Metrics that changed"], ["normalised", "Shares of what each device can do"]]) {
       if (answer[name]?.rows.length) made.append(el("details", { open: name === "explanation" }, el("summary", {}, caption), tableView(answer[name], { filter: true })));
     }
@@ -143,7 +143,7 @@ function timelineSection(report, workload) {
   if (problem) made.append(problemOf(problem));
   if (!answer) return made;
   for (const [name, caption] of [["split", "Shares of the wall time"], ["idle", "Idle by cause"], ["copies", "Copies"], ["ranges", "Ranges"], ["devices", "Devices"], ["figures", "Figures"], ["gaps", "Longest idle stretches"]]) {
-    if (answer[name].rows.length) made.append(el("details", { open: name === "split" || name === "idle" }, el("summary", {}, caption), tableView(answer[name])));
+    if (answer[name].rows.length) made.append(["ranges", "gaps"].includes(name) ? folded(caption, () => tableView(answer[name], { filter: true })) : el("details", { open: name === "split" || name === "idle" }, el("summary", {}, caption), tableView(answer[name])));
   }
   const notes = notesOf(answer.notes);
   if (notes) made.append(notes);
@@ -157,8 +157,8 @@ function rooflineSection(report, workload, focus) {
   const answer = workload.rooflines.find((one) => one.answer)?.answer;
   if (!answer) return made;
   const first = ["rank", "kernel", "level", "datatype", "intensity", "performance", "unit", "pct_of_attainable", "bound", "limiter", "status"];
-  made.append(el("details", {}, el("summary", {}, `Points of ${workload.name} as a table`), tableView(answer.points, { filter: true, first })));
-  made.append(el("details", {}, el("summary", {}, "Ceilings"), tableView(answer.ceilings)));
+  made.append(folded(`Points of ${workload.name} as a table`, () => tableView(answer.points, { filter: true, first })));
+  made.append(folded("Ceilings", () => tableView(answer.ceilings)));
   const notes = notesOf(answer.notes);
   if (notes) made.append(notes);
   return made;
@@ -183,7 +183,7 @@ function speedSection(report, workload) {
     const table = chosen === "" ? whole.table : apart.table;
     const at = column(table, "kernel");
     const rows = chosen === "" ? table.rows : table.rows.filter((row) => row[at] === kernels[Number(chosen)]);
-    place.replaceChildren(metersOf({ ...table, rows }, chosen === "" ? before : null), el("details", {}, el("summary", {}, "All figures"), tableView({ ...table, rows, total_rows: rows.length }, { first: METRIC_COLUMNS, filter: true })));
+    place.replaceChildren(metersOf({ ...table, rows }, chosen === "" ? before : null), folded("All figures", () => tableView({ ...table, rows, total_rows: rows.length }, { first: METRIC_COLUMNS, filter: true })));
   };
   show("");
   const controls = el("div", { class: "controls" });
@@ -251,9 +251,9 @@ function provenanceSection(report, workload) {
   const made = el("div", {}, list);
   if (!detail) return made;
   const facts = Object.entries(detail.facts);
-  if (facts.length) made.append(el("details", {}, el("summary", {}, "Facts of the device"), tableView({ columns: ["fact", "value"], units: [null, null], rows: facts, truncated: false })));
-  if (detail.passes.rows.length) made.append(el("details", {}, el("summary", {}, "Passes"), tableView(detail.passes)));
+  if (facts.length) made.append(folded("Facts of the device", () => tableView({ columns: ["fact", "value"], units: [null, null], rows: facts, truncated: false })));
+  if (detail.passes.rows.length) made.append(folded("Passes", () => tableView(detail.passes)));
   const calls = Object.values(workload.sections).concat(workload.rooflines).map((one) => `rooflens call --full ${one.tool} '${JSON.stringify(one.arguments).replaceAll("'", "'\\''")}'`);
-  made.append(el("details", {}, el("summary", {}, "The calls that gave these figures"), el("pre", {}, [...new Set(calls)].join("\n"))));
+  made.append(folded("The calls that gave these figures", () => el("pre", {}, [...new Set(calls)].join("\n"))));
   return made;
 }

@@ -30,7 +30,7 @@ function timelineView(events, gaps) {
   }
 
   const room = () => width - labels() - 6;
-  const labels = () => (width < 600 ? 70 : LABELS);
+  const labels = () => (width < 600 ? 90 : LABELS);
   const x = (ns) => labels() + ((ns - state.from) / (state.to - state.from)) * room();
 
   function render() {

@@ -77,10 +77,10 @@ def _lane(
 ) -> _Lane:  # fmt: skip
     """Where an event is drawn: on its stream, on the thread that called, or among the ranges of that thread."""
     if kind in _ON_DEVICE:
-        called = f"{lane_name(rank, device)} stream {stream if stream is not None else '?'}"
+        called = f"{lane_name(rank, device)}{'' if stream is None else f' · {stream}'}"
         return _Lane("device", called, (0, rank or 0, device or 0, stream or 0))
     if kind == "range":
-        return _Lane("ranges", f"ranges {'' if thread is None else thread} · {depth + 1}", (2, thread or 0, depth))
+        return _Lane("ranges", f"ranges{'' if thread is None else f' {thread}'}·{depth + 1}", (2, thread or 0, depth))
     return _Lane("host", f"thread {thread if thread is not None else pid}", (1, pid or 0, thread or 0))
 
 
