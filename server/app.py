@@ -27,6 +27,7 @@ from .answers import protocol_result, size
 from .calls import Call, Calls, Reply, outcome
 from .names import refuse_unknown
 from .offered import offered_only
+from .page.app import add_app, extension
 from .prompts import add_prompts
 from .resources import add_resources
 from .toolbox import Tool, answer, tools
@@ -59,7 +60,8 @@ def build(
 
     ``forks`` is where its calls run; otherwise one that all servers of this process share, started with the first call.
     """
-    store, calls = Store(store.root, read_only=read_only), Calls(forks or warm_up.shared())
+    forks = forks or warm_up.shared()
+    store, calls = Store(store.root, read_only=read_only), Calls(forks)
     offered = tools(read_only=read_only, allow_exec=allow_exec)
     names = [tool.name for tool in offered]
     mcp: MCPServer[Any] = MCPServer(
@@ -70,7 +72,9 @@ def build(
         version=__version__,
         tools=[_SeamTool.of(tool, store, calls, read_only, allow_exec) for tool in offered],
         log_level="WARNING",
+        extensions=[extension()],
     )
+    add_app(mcp, store, forks)
     add_resources(mcp, store, calls, names)
     add_prompts(mcp, names)
     refuse_unknown(mcp)

@@ -1,4 +1,4 @@
-"""The command line: serve, call, tools, demo, doctor, export-db, export-trace."""
+"""The command line: serve, call, tools, report, demo, doctor, export-db, export-trace."""
 
 from __future__ import annotations
 
@@ -109,6 +109,19 @@ def _parser() -> argparse.ArgumentParser:
 
     listing = commands.add_parser("tools", parents=[store], help="names of the tools, one line each")
     listing.set_defaults(run=_tools)
+    report = commands.add_parser(
+        "report", parents=[store], help="one HTML page for people: opens from disk, asks nothing of any network"
+    )
+    report.add_argument(
+        "workloads",
+        metavar="WORKLOAD",
+        nargs="+",
+        help="id, unique id prefix, name or latest; the first is the baseline of the others",
+    )
+    report.add_argument(
+        "-o", "--output", metavar="FILE", help="where to write it (rooflens-WORKLOAD.html here); - for the output"
+    )
+    report.set_defaults(run=_report)
     demo = commands.add_parser("demo", parents=[store], help="the whole loop on the shipped samples, without a GPU")
     demo.set_defaults(run=_demo)
     doctor = commands.add_parser("doctor", parents=[store], help="what works here, what is missing, and the fix")
@@ -224,6 +237,16 @@ def _tools(options: argparse.Namespace, store: Store) -> int:
     width = max(len(tool.name) for tool in TOOLS)
     for tool in TOOLS:
         print(f"{tool.name:{width}} {tool.description.split('. ')[0].rstrip('.')}")
+    return OK
+
+
+def _report(options: argparse.Namespace, store: Store) -> int:
+    from .report import write
+
+    with listening(_to_a_terminal):
+        written = write(store, options.workloads, options.output)
+    if written is not None:
+        print(f"{written}: open it in a browser")
     return OK
 
 

@@ -112,12 +112,12 @@ class Trace:
     @property
     def ranges(self) -> str | None:
         """SQL that reads the usable ranges; None where the program has none."""
-        return _ranges(self.workload)
+        return usable_ranges(self.workload)
 
     @property
     def events(self) -> str:
         """SQL that reads the usable events."""
-        return _usable(self.workload)
+        return usable_events(self.workload)
 
     def per_lane(self) -> Iterator[tuple[Lane, slice]]:
         """Every lane and where its work lies."""
@@ -154,7 +154,7 @@ def prepare(workload: Workload) -> Trace:
             "its profile holds no events of the host and the device",
             "profile_command(metrics=['timeline']) takes one, plan_profile prints how; or import one (PyTorch, nsys)",
         )
-    events = _usable(workload)
+    events = usable_events(workload)
     total, unusable, start, end = workload.rows(
         "SELECT count(*), count(*) FILTER (NOT sound), min(start_ns) FILTER (sound AND NOT sampled), "
         "max(end_ns) FILTER (sound AND NOT sampled) FROM (SELECT start_ns, end_ns, "
@@ -184,11 +184,13 @@ _SOUND = (
 )
 
 
-def _usable(workload: Workload) -> str:
+def usable_events(workload: Workload) -> str:
+    """SQL that reads the events with times that can be used; BadInput where the workload has none."""
     return f"(FROM {workload.relation('events')} WHERE {_SOUND})"
 
 
-def _ranges(workload: Workload) -> str | None:
+def usable_ranges(workload: Workload) -> str | None:
+    """SQL that reads the ranges with times that can be used; None where the program has none."""
     if not workload.has("ranges"):
         return None
     sound = _SOUND.replace(" AND kind IS NOT NULL", " AND name IS NOT NULL")
@@ -374,7 +376,7 @@ def _fits(call: CallClass) -> str:
 
 def _whole(workload: Workload, start: int, end: int) -> Window:
     """The events' span with that of the ranges."""
-    if ranges := _ranges(workload):
+    if ranges := usable_ranges(workload):
         low, high = workload.rows(f"SELECT min(start_ns), max(end_ns) FROM {ranges}")[0]
         if low is not None:
             start, end = min(start, low), max(end, high)

@@ -1,0 +1,89 @@
+"""Builds the page: style, script and document in one HTML file that loads nothing and runs only its own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...analysis.text import shown
+from .. import render
+
+_FOLDER = Path(__file__).parent
+_SCRIPTS = ("dom.js", "roofline.js", "timeline.js", "sections.js", "host.js", "main.js")
+"""In the order in which they use each other; together they are one script."""
+_INTERNED = "\x01"
+"""Begins a cell that names the place of its text; no text that is shown holds it."""
+_LONG = 12
+"""Characters from which on a text of a table is kept once."""
+_DIGITS, _EXACT = 8, 2**53
+"""Digits of a figure in a table, twice what the page shows; whole numbers keep all of theirs."""
+OPENING = "<!doctype html>\n<!-- rooflens report -->"
+
+
+def page(document: dict[str, Any] | None, title: str = "rooflens") -> str:
+    """The page with a document of ``collect``, or without one as an app that asks its host."""
+    style, script = _parts()
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    held = "null" if document is None else packed(document).translate(_IN_A_SCRIPT)
+    parts = {
+        "policy": policy,
+        "title": html.escape(shown(title)),
+        "style": style,
+        "document": held,
+        "script": script,
+    }
+    skeleton = (_FOLDER / "page.html").read_text(encoding="utf-8")
+    pieces = skeleton.split("{{")
+    # In one pass: what is put in is never looked at for further places.
+    return pieces[0] + "".join(f"{parts[name]}{rest}" for name, rest in (p.split("}}", 1) for p in pieces[1:]))
+
+
+def packed(document: dict[str, Any]) -> str:
+    """A document as JSON: nothing hidden in its texts, no NaN, and texts of tables that repeat are kept once."""
+    found: dict[str, Any] = render.clean(document, shown)
+    texts: dict[str, int] = {}
+    found["workloads"] = _interned(found["workloads"], texts)
+    found["comparisons"] = _interned(found["comparisons"], texts)
+    found["short_names"] = list(found["short_names"].items())
+    found["texts"] = list(texts)
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+_IN_A_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+"""Characters that could end the element that holds the document."""
+
+
+def _interned(value: Any, texts: dict[str, int]) -> Any:
+    if isinstance(value, dict):
+        if "columns" in value and "rows" in value:
+            return {**value, "rows": [[_cell(cell, texts) for cell in row] for row in value["rows"]]}
+        return {key: _interned(part, texts) for key, part in value.items()}
+    return [_interned(part, texts) for part in value] if isinstance(value, list) else value
+
+
+def _cell(cell: Any, texts: dict[str, int]) -> Any:
+    if isinstance(cell, float):
+        return int(cell) if cell.is_integer() and abs(cell) < _EXACT else float(f"{cell:.{_DIGITS}g}")
+    if not isinstance(cell, str) or len(cell) < _LONG:
+        return cell
+    return f"{_INTERNED}{texts.setdefault(cell, len(texts))}"
+
+
+@cache
+def _parts() -> tuple[str, str]:
+    """Style and script."""
+    style = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    scripts = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    return style, f'(() => {{\n"use strict";\n{scripts}}})();\n'
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,58 @@
+"""`rooflens report`: writes the page about workloads into a file that opens from disk."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..analysis.owners import mark
+from ..analysis.problems import BadArgument, StoreProblem
+from ..analysis.store import Store
+from ..tools.report.collect import collect
+from .page.build import OPENING, page
+
+_UNSAFE = re.compile(r"[^\w.+-]+")
+_NAME_CHARACTERS = 80
+
+
+def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | None:
+    """Write the page and return its path; None where it went to the standard output ("-").
+
+    An older report is replaced, any other file is left alone (BadArgument). Raises what ``collect`` raises, and
+    StoreProblem where the file cannot be written.
+    """
+    target = None if output in (None, "-") else Path(str(output))
+    if target is not None:
+        _refuse_others(target)
+    document = collect(store, workloads)
+    names = [workload["name"] for workload in document["workloads"]]
+    text = page(document, " → ".join(names))
+    if output == "-":
+        sys.stdout.write(text)
+        return None
+    if target is None:
+        target = Path(f"rooflens-{_UNSAFE.sub('_', '-'.join(names))[:_NAME_CHARACTERS]}.html")
+        _refuse_others(target)
+    draft = target.with_name(f".{target.name}.{mark()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(target)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def _refuse_others(target: Path) -> None:
+    """Raise where ``target`` is there and no report of ours."""
+    if not target.exists():
+        return
+    if target.is_file():
+        with target.open("rb") as opened:
+            if opened.read(len(OPENING)) == OPENING.encode():
+                return
+    raise BadArgument(f"{target} exists and is no report", fix="Name a new file or delete it first")

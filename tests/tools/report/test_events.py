@@ -1,0 +1,77 @@
+"""The columns of a timeline give back every event; of too many the longest stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rooflens.analysis.store import Store
+from rooflens.tests.timelines import Made, publish
+from rooflens.tools.report.events import events
+
+
+def unpacked(drawn: dict[str, Any]) -> list[tuple[str, str, int, int]]:
+    """Lane, name, start and duration of every event, as the page reads them."""
+    found, before, moment = [], -1, 0
+    for lane, name, start, duration in zip(
+        drawn["lane"], drawn["name"], drawn["start"], drawn["duration"], strict=True
+    ):
+        moment = start if lane != before else moment + start
+        before = lane
+        found.append((drawn["lanes"][lane]["name"], drawn["names"][name], moment, duration))
+    return found
+
+
+def made() -> Made:
+    """Two kernels on a stream, a copy, their calls on two threads, and a range within a range."""
+    timeline = Made()
+    timeline.range("step", 1_000, 9_000)
+    timeline.range("forward", 2_000, 5_000, depth=1)
+    timeline.launch("k1", (1_500, 1_700), (2_000, 3_000))
+    timeline.launch("k2", (1_800, 1_900), (3_500, 7_000), thread=2)
+    timeline.copy("h2d", (1_100, 1_200), (1_300, 1_400))
+    timeline.add("sample", "clock", 1_000, 1_000, value=1.0)
+    return timeline
+
+
+def test_every_event_comes_back_in_its_lane(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    drawn = events(store, publish(store, made()).id, 100)
+    assert drawn is not None
+    assert (drawn["origin_ns"], drawn["span_ns"], drawn["total"], drawn["lanes_left_out"]) == (1_000, 8_000, 8, 0)
+    assert sorted(unpacked(drawn)) == sorted(
+        [
+            ("GPU 0 · 7", "k1", 1_000, 1_000),
+            ("GPU 0 · 7", "k2", 2_500, 3_500),
+            ("GPU 0 · 8", "copy h2d", 300, 100),
+            ("thread 1", "hipLaunchKernel", 500, 200),
+            ("thread 1", "hipMemcpyAsync", 100, 100),
+            ("thread 2", "hipLaunchKernel", 800, 100),
+            ("ranges 1·1", "step", 0, 8_000),
+            ("ranges 1·2", "forward", 1_000, 3_000),
+        ]
+    )
+    assert [lane["kind"] for lane in drawn["lanes"]] == ["device", "device", "host", "host", "ranges", "ranges"]
+
+
+def test_of_too_many_the_longest_stay_and_all_are_counted(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    drawn = events(store, publish(store, made()).id, 2)
+    assert drawn is not None
+    assert {name for _, name, _, _ in unpacked(drawn)} == {"step", "k2"}
+    assert drawn["total"] == 8
+
+
+def test_lanes_beyond_the_limit_are_counted(tmp_path: Path) -> None:
+    store, timeline = Store(tmp_path), Made()
+    for thread in range(70):
+        timeline.host("hipLaunchKernel", 0, 100 + thread, thread=thread)
+    timeline.launch("k", (0, 1), (1, 2))
+    drawn = events(store, publish(store, timeline).id, 1_000)
+    assert drawn is not None
+    assert len(drawn["lanes"]) == 60 and drawn["lanes_left_out"] == 11
+    assert min(duration for _, _, _, duration in unpacked(drawn)) >= 100, "those with least time are left out"
+
+
+def test_a_workload_without_events_has_none(samples: Store) -> None:
+    assert events(samples, "yax_before", 10) is None

@@ -1,0 +1,1 @@
+"""What a report about workloads holds, collected from the answers of the tools."""
