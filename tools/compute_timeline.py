@@ -13,6 +13,7 @@ from ..analysis.store import Store
 from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.timeline import Asked, Timeline, lane_name, timeline
+from ..analysis.timeline.trace import has_timeline
 from ..analysis.timeline.verdict import Finding, Verdict
 from ..analysis.workload import Workload
 from .parameters import Reference, WorkloadName
@@ -249,9 +250,7 @@ def notes(found: Timeline) -> list[Note]:
             "profiler before and after a change, and hold shares rather than ms against each other."
         )
         told.append(Note("stretched", text))
-    if not found.trace.calls:
-        text = "The profile holds no host calls: why the device was idle is not known."
-        told.append(Note("no_host_calls", text))
+    told += _unknown(found)
     if found.selected == "whole" and not found.steps:
         told.append(Note("no_steps", "No steps were found: start-up and warm-up are in the figures."))
     ends = sum(row.idle.ns for row in found.causes if row.idle.cause in ("start_up", "shut_down"))
@@ -268,6 +267,25 @@ def notes(found: Timeline) -> list[Note]:
         text = f"{found.trace.unusable} events without a usable time were left out."
         told.append(Note("unusable_events", text))
     return told
+
+
+def _unknown(found: Timeline) -> list[Note]:
+    """What a profile without host calls, or of launches alone, cannot tell."""
+    if found.trace.calls:
+        return []
+    own = found.trace.workload
+    text = "The profile holds no host calls: why the device was idle is not known."
+    if not has_timeline(own):
+        text += (
+            " It holds launches alone: idle time may be copies or fills too. profile_command(metrics=['timeline']) or "
+            "rocprofv3 --sys-trace records them."
+        )
+        if own.manifest.counters:
+            text += (
+                " Counters were collected: profilers then run kernels one by one and add time of their own between "
+                "them, so busy is at least this."
+            )
+    return [Note("no_host_calls", text)]
 
 
 def _next(found: Timeline) -> list[NextCall]:

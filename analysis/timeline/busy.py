@@ -114,7 +114,7 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
     def union(lane: slice, name: str, classes: Sequence[int]) -> int:
         if classes == (COMMUNICATION,) and not trace.communicates:
             return 0
-        own = slice(None) if len(classes) == len(ANY) else np.isin(work.cls[lane], classes)
+        own = slice(None) if len(classes) == len(ANY) else work.of(classes, lane)
         ahead = trace.ahead(name, classes)[lane][own]
         return int(within.ns(np.maximum(work.s[lane][own], ahead), work.e[lane][own]).sum())
 

@@ -11,6 +11,7 @@ from .trace import Trace
 
 _OPERATIONS = 3
 _FRAMEWORK = ("torch", "python", "")
+_FEW = 40
 _CALLED = -1
 """Instead of a depth: a host call, which is not known to lie in a range."""
 
@@ -32,16 +33,17 @@ def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
     if not listed:
         return [NOTHING for _ in groups]
     values = ", ".join(f"({n}, {g.start}, {g.end}, {-1 if g.pid is None else g.pid})" for n, g in listed)
-    spans = " OR ".join(f"(start_ns < {end} AND end_ns > {start})" for start, end in _merged(listed))
-    sources = [
-        f"SELECT name, name AS path, {_CALLED} AS depth, '' AS source, start_ns, end_ns, pid FROM {trace.events} "
-        f"WHERE kind IN ('api', 'sync', 'alloc') AND name IS NOT NULL AND ({spans})"
-    ]
-    if trace.ranges:
+    sources = []
+    for spans in _conditions(_merged(listed)):
         sources.append(
-            "SELECT name, coalesce(path, name), coalesce(depth, 0), coalesce(source, ''), start_ns, end_ns, pid "
-            f"FROM {trace.ranges} WHERE {spans}"
+            f"SELECT name, name AS path, {_CALLED} AS depth, '' AS source, start_ns, end_ns, pid FROM {trace.events} "
+            f"WHERE kind IN ('api', 'sync', 'alloc') AND name IS NOT NULL AND ({spans})"
         )
+        if trace.ranges:
+            sources.append(
+                "SELECT name, coalesce(path, name), coalesce(depth, 0), coalesce(source, ''), start_ns, end_ns, pid "
+                f"FROM {trace.ranges} WHERE ({spans})"
+            )
     rows = trace.rows(
         f"WITH g(n, g0, g1, gp) AS (VALUES {values}), h AS ({' UNION ALL '.join(sources)}) "
         "SELECT n, name, any_value(path), max(depth), any_value(source), "
@@ -73,6 +75,18 @@ def _told(operations: Sequence[_Operation], total: int) -> Doing:
         if o.depth == _CALLED or not any(i.depth > o.depth and i.ns >= 0.8 * o.ns for i in others)
     ]
     return Doing(None if around is None else around.path, told[:_OPERATIONS])
+
+
+def _conditions(spans: Sequence[tuple[int, int]]) -> list[str]:
+    """What touches some disjoint spans, as SQL conditions no two of which hold for one event.
+
+    Few spans have one each: files are in the order of time, and are then read only where a span can be.
+    """
+    touching = [f"(start_ns < {end} AND end_ns > {start})" for start, end in spans]
+    if len(spans) > _FEW:
+        return [" OR ".join(touching)]
+    before = [f" AND start_ns >= {end}" for _, end in spans]
+    return [own + behind for own, behind in zip(touching, ["", *before], strict=False)]
 
 
 def _merged(listed: Sequence[tuple[int, Gap]]) -> list[tuple[int, int]]:

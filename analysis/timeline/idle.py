@@ -27,6 +27,8 @@ _DRAINING = ("synchronisation", "allocation", "copies")
 """Classes of calls that wait until the device has run dry."""
 CAUSES = tuple(rules().causes)
 _AT_ONCE = 1 << 17
+_THREADS = 2
+"""More bring little beside what SQL does; memory goes with them."""
 
 
 @dataclass(frozen=True)
@@ -109,42 +111,84 @@ def find(trace: Trace, within: Within) -> Gaps:
     sums = [0] * len(CAUSES)
     count, most = (np.zeros(len(CAUSES), dtype=np.int64) for _ in range(2))
     found = []
-    for bare in _bare(trace, within):
-        ns, main, parts = _shared(trace, bare, within)
-        count += np.bincount(main, minlength=len(CAUSES))
-        sums = [so_far + int(ns) for so_far, ns in zip(sums, parts.sum(axis=1), strict=True)]
-        np.maximum.at(most, main, ns)
-        found.append((bare.lane, bare.g0, bare.g1, ns, main, bare.pid))
+    for piece in _pieces(trace, within):
+        count += np.bincount(piece.main, minlength=len(CAUSES))
+        sums = [so_far + ns for so_far, ns in zip(sums, piece.sums, strict=True)]
+        most = np.maximum(most, piece.most)
+        found.append((piece.lane, piece.start, piece.end, piece.ns, piece.main, piece.pid))
     causes = [Idle(c, sums[i], int(count[i]), int(most[i])) for i, c in enumerate(CAUSES) if sums[i]]
-    lane, start, end, ns, main, pid = (np.concatenate(column) for column in zip(*found, strict=True))
+    columns = zip(*found, strict=True)
+    return Gaps(sorted(causes, key=lambda c: -c.ns), *(np.concatenate(column) for column in columns))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some gaps with their causes: columns of ``Gaps``, and by cause the ns and the longest gap."""
+
+    lane: Ints
+    start: Ints
+    end: Ints
+    ns: Ints
+    main: NDArray[np.int8]
+    pid: Ints
+    sums: Sequence[int]
+    most: Ints
+
+
+def _pieces(trace: Trace, within: Within) -> Iterator[_Piece]:
+    """All gaps, some at a time, in arrays that stay in the cache; by several threads, as numpy lets others run."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    parts = [
+        (lane, first) for lane in trace.lanes for first in (*range(lane.first, lane.last, _AT_ONCE), None)
+    ]  # None: what lies around the lane's work
+
+    def piece(part: tuple[Lane, int | None]) -> _Piece:
+        lane, first = part
+        bare = _edges(trace, lane, within) if first is None else _bare(trace, within, lane, first)
+        return _explained(trace, bare, within)
+
+    trace.ahead("any", ANY)  # once, before threads ask for it
+    if trace.lanes[-1].last <= _AT_ONCE:
+        yield from map(piece, parts)
+        return
+    with ThreadPoolExecutor(_THREADS) as pool:
+        yield from pool.map(piece, parts)
+
+
+def _explained(trace: Trace, bare: _Bare, within: Within) -> _Piece:
+    import numpy as np
+
+    ns, main, parts = _shared(trace, bare, within)
+    most = np.zeros(len(CAUSES), dtype=np.int64)
+    for code in np.flatnonzero(np.bincount(main, minlength=len(CAUSES))):
+        most[code] = ns[main == code].max()
+    start, end = bare.g0, bare.g1
     # A gap is told as far as it lies in the window; several windows leave it whole.
     if len(within.windows) == 1:
         start, end = (np.clip(at, *within.windows[0]) for at in (start, end))
-    return Gaps(sorted(causes, key=lambda c: -c.ns), lane, start, end, ns, main, pid)
+    return _Piece(bare.lane, start, end, ns, main, bare.pid, [int(n) for n in parts.sum(axis=1)], most)
 
 
-def _bare(trace: Trace, within: Within) -> Iterator[_Bare]:
-    """The gaps that touch the windows, some at a time: arrays that stay in the cache."""
+def _bare(trace: Trace, within: Within, lane: Lane, first: int) -> _Bare:
+    """The gaps before some of a lane's work that touch the windows."""
     import numpy as np
 
     work, ahead = trace.work, trace.ahead("any", ANY)
-    for lane in trace.lanes:
-        for first in range(lane.first, lane.last, _AT_ONCE):
-            own = slice(first, min(first + _AT_ONCE, lane.last))
-            at = np.flatnonzero((work.s[own] > ahead[own]) & (ahead[own] != NONE)) + first
-            at = at[within.ns(ahead[at], work.s[at]) > 0]
-            yield _Bare(
-                lane=np.full(len(at), lane.number),
-                g0=ahead[at],
-                g1=work.s[at],
-                pid=work.pid[at],
-                thread=work.thread[at],
-                a0=work.a0[at],
-                a1=work.a1[at],
-                copy=work.cls[at] == COPY,
-                edge=np.zeros(len(at), dtype=np.int8),
-            )
-        yield _edges(trace, lane, within)
+    own = slice(first, min(first + _AT_ONCE, lane.last))
+    at = np.flatnonzero((work.s[own] > ahead[own]) & (ahead[own] != NONE)) + first
+    at = at[within.ns(ahead[at], work.s[at]) > 0]
+    return _Bare(
+        lane=np.full(len(at), lane.number),
+        g0=ahead[at],
+        g1=work.s[at],
+        pid=work.pid[at],
+        thread=work.thread[at],
+        a0=work.a0[at],
+        a1=work.a1[at],
+        copy=work.cls[at] == COPY,
+        edge=np.zeros(len(at), dtype=np.int8),
+    )
 
 
 def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:

@@ -12,8 +12,9 @@ from ..workload import Workload
 from . import hosts, idle, steps, verdict, work
 from .busy import Busy, Within, busy
 from .idle import Gap, Idle
+from .reading import prepare
 from .rules import rules
-from .trace import Trace, Window, has_timeline, prepare
+from .trace import Trace, Window, has_timeline
 from .verdict import Finding, HeightName, Verdict
 
 _GAPS, _FEW_GAPS = 30, 3

@@ -136,7 +136,7 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Figu
 
     work, total, wall = trace.work, sum(busy.values(), Busy(0)), within.wall
     ns = within.ns(work.s, work.e)
-    kernel = np.isin(work.cls, (COMPUTE, COMMUNICATION)) & (ns > 0)
+    kernel = work.of((COMPUTE, COMMUNICATION)) & (ns > 0)
     brief = kernel & (work.e - work.s < rules().limits.short_kernel_ns)
     n, time = int(kernel.sum()), int(ns[kernel].sum(dtype=np.float64))
     mean = time / n if n else None
@@ -161,9 +161,12 @@ def _launching(trace: Trace, within: Within, mean: float | None) -> list[Figure]
         why = "the profile holds no host calls that belong to device work"
         return [Figure(name, None, unit, "not_collected", why) for name, unit in _OF_LAUNCHES.items()]
     # What a call took until the next one on its thread is what it costs the host.
-    order = asked[np.lexsort((work.a0[asked], work.thread[asked], work.pid[asked]))]
-    a0, same = work.a0[order], (np.diff(work.thread[order]) == 0) & (np.diff(work.pid[order]) == 0)
-    apart = np.diff(a0)[same]
+    a0, thread, pid = (column[asked] for column in (work.a0, work.thread, work.pid))
+    if (thread == thread[0]).all() and (pid == pid[0]).all():
+        apart = np.diff(np.sort(a0, kind="stable"))
+    else:
+        order = np.lexsort((a0, thread, pid))
+        apart = np.diff(a0[order])[(np.diff(thread[order]) == 0) & (np.diff(pid[order]) == 0)]
     apart = apart[apart > 0]
     typical = float(np.median(apart)) if len(apart) else None
     queued = float((work.e[asked] - np.minimum(work.a0[asked], work.e[asked])).sum())

@@ -139,10 +139,24 @@ def test_pictures_of_many_devices_and_of_no_host_are_drawn(tmp_path: Path, range
     assert "2 more devices are not drawn." in found.description
 
 
-def test_a_workload_of_counters_alone_is_told_how_to_get_a_timeline(samples: Store) -> None:
-    refusal = toolbox.answer(samples, "compute_timeline", {"workload": "yax_before"})
+def test_a_workload_without_times_is_told_how_to_get_a_timeline(store: Store) -> None:
+    publish(store, Made(), "empty")
+    refusal = toolbox.answer(store, "compute_timeline", {"workload": "empty"})
     assert "has no timeline" in str(refusal) and "metrics=['timeline']" in str(refusal)
-    assert "has no timeline" in str(toolbox.answer(samples, "plot", {"kind": "timeline", "workload": "yax_before"}))
+    assert "has no timeline" in str(toolbox.answer(store, "plot", {"kind": "timeline", "workload": "empty"}))
+
+
+def test_launches_with_times_are_a_timeline_that_never_blames_the_host(samples: Store) -> None:
+    found = compute_timeline(samples, "yax_before")
+    sql = "SELECT min(start_ns), max(end_ns), sum(end_ns - start_ns) FROM dispatches"
+    with Workload.open(samples, "yax_before") as opened:
+        start, end, ns = opened.rows(sql.replace("dispatches", opened.relation("dispatches")))[0]
+    split = {row["part"]: row["ms"] for row in rows(found.split)}
+    assert split["gpu_busy"] == pytest.approx(float(ns) / 1e6)
+    assert split["gpu_busy"] + split["idle"] == pytest.approx((end - start) / 1e6)
+    assert {row[0] for row in found.idle.rows} <= {"unknown"}
+    assert found.verdict.height in ("gpu", "unknown") and {f.height for f in found.findings} == {"gpu"}
+    assert any("launches alone" in note and "Counters were collected" in note for note in found.notes)
 
 
 def test_sql_reads_the_timeline(store: Store) -> None:
@@ -168,13 +182,14 @@ def test_an_exported_trace_holds_the_events_and_what_was_found(store: Store, tmp
 
 
 def test_an_export_replaces_nothing_and_leaves_nothing_behind(
-    store: Store, tmp_path: Path, samples: Store, capsys: pytest.CaptureFixture[str]
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "there.json"
     target.write_text("mine")
     assert cli.main(["--store", str(store.root), "export-trace", "small", str(target)]) == 1
     assert "exists already" in capsys.readouterr().err and target.read_text() == "mine"
-    assert cli.main(["--store", str(samples.root), "export-trace", "yax_before", str(tmp_path / "a.json")]) == 1
+    publish(store, Made(), "empty")
+    assert cli.main(["--store", str(store.root), "export-trace", "empty", str(tmp_path / "a.json")]) == 1
     assert "has no timeline" in capsys.readouterr().err
     assert not list(tmp_path.glob("*a.json*"))
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...analysis.database import speed_up
 from ...analysis.store import Store
 from ...analysis.timeline.timeline import lane_name
-from ...analysis.timeline.trace import usable_events, usable_ranges
+from ...analysis.timeline.trace import ranges_of, usable_events
 from ...analysis.workload import Workload
 
 _ON_DEVICE = ("kernel", "copy", "fill")
@@ -63,7 +63,7 @@ def _everything(opened: Workload) -> str:
         "SELECT kind, name, device_id, stream, pid, thread, rank, 0 AS depth, start_ns, end_ns "
         f"FROM {usable_events(opened)} WHERE kind <> 'sample'"
     ]
-    if ranges := usable_ranges(opened):
+    if ranges := ranges_of(opened):
         parts.append(
             "SELECT 'range', name, NULL, NULL, NULL, thread, NULL, "
             f"least(coalesce(depth, 0), {_DEEPEST}), start_ns, end_ns FROM {ranges}"
