@@ -128,9 +128,13 @@ def collect(workload: Workload, wanted: Mapping[str, str], page: Page) -> Collec
 def _by_configuration(workload: Workload, base: str, ready: Mapping[str, str], page: Page) -> list[KernelWork]:
     """The work of every kernel of a multiplexed profile, a part for each launch configuration; see multiplexed.py."""
     values = ", ".join(f"({formula})::DOUBLE AS {sql_name(name)}" for name, formula in ready.items())
-    measured, of_means = f"FILTER (tier < {MEANS})", f"FILTER (tier = {MEANS})"
-    means = ", ".join(f"launches * coalesce(avg({n}) {measured}, max({n}) {of_means})" for n in map(sql_name, ready))
-    counts = ", ".join(f"count({n}) {measured}" for n in map(sql_name, ready))
+    # A FILTER for each would have DuckDB hold all columns once more for each.
+    held_by = {
+        n: (f"CASE WHEN tier < {MEANS} THEN {n} END", f"CASE WHEN tier = {MEANS} THEN {n} END")
+        for n in map(sql_name, ready)
+    }
+    means = ", ".join(f"launches * coalesce(avg({own}), max({mean}))" for own, mean in held_by.values())
+    counts = ", ".join(f"count({own})" for own, _ in held_by.values())
     rows = workload.rows(
         f"SELECT kernel, launches, [{counts}], {means} "
         f"FROM (SELECT kernel, cfg, launches, tier, {values} FROM ({base})) GROUP BY kernel, cfg, launches "
