@@ -116,7 +116,9 @@ def plan_profile(
     gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
     metrics: Annotated[
         SomeMetrics | None,
-        Field(description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview"),
+        Field(
+            description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview, diagnosis"
+        ),
     ] = None,
     profiler: ProfilerName = "auto",
     profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,

@@ -74,7 +74,9 @@ def profile_command(
     command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
     metrics: Annotated[
         MetricNames | None,
-        Field(description="as for compute_metrics; timeline, hotspots too; [] for times only; default: overview"),
+        Field(
+            description="as for compute_metrics; timeline, hotspots too; [] only times; default: overview, diagnosis"
+        ),
     ] = None,
     kernel: Annotated[Pattern | None, Field(description="RE2: count only these kernels")] = None,
     cwd: Annotated[FilePath | None, Field(description="absolute folder to run it in")] = None,

@@ -26,7 +26,7 @@ def characters(result: PlanResult) -> int:
 
 
 def test_the_plan_is_that_of_the_planner_with_one_run_for_the_times(store: Store) -> None:
-    planned = plan("gfx90a", ["overview"])
+    planned = plan("gfx90a", ["overview", "diagnosis"])
     found = plan_profile(store, "gfx90a")
     assert found.application_runs == len(planned.passes) + 1
     assert (found.least_passes, found.whole_total) == (planned.least_passes, len(planned.whole))

@@ -31,12 +31,12 @@ from .within import NoRanges, Within, condition, recorded
 
 _TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
 """Kernels that wait for those of other GPUs: replayed alone, as ncu does, they would wait for ever."""
-_AROUND_S = 4.0
-"""What a run takes beside its steps: finding the device, planning, saving."""
+_AROUND_S = 2.5
+"""What a call takes beside its steps: finding the device, planning and saving, or the diagnosis that follows."""
 _MOST_EXPECTED = 50_000
 """Launches of a range that are named one by one; more are matched by their order among all."""
-_LEAST_S, _TIMES, _MOST_S = 45.0, 3.0, 90.0
-"""Without a budget: so many times the run for times, at least and at most so many seconds for everything."""
+_LEAST_S, _TIMES, _MOST_S = 18.0, 3.0, 90.0
+"""Without a budget: so many times a call for times alone, at least and at most so many seconds for everything."""
 
 
 class Asked(pydantic.BaseModel):
@@ -184,9 +184,11 @@ def _countable(launches: Launches, wanted: Asked) -> tuple[Launches, list[str]]:
 
 
 def _budget(wanted: Asked, took_s: float) -> float:
-    """Seconds that are left for counting."""
-    whole = wanted.budget_s or min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
-    return max(0.0, whole - took_s - _AROUND_S)
+    """Seconds that are left for counting: without what saving takes, and where nobody says, with the diagnosis."""
+    if wanted.budget_s:
+        return max(0.0, wanted.budget_s - took_s - _AROUND_S)
+    whole = min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
+    return max(0.0, whole - took_s - 2 * _AROUND_S)
 
 
 def _fitting(wanted: Asked, cost: Cost, budget_s: float) -> tuple[Asked, list[str]]:

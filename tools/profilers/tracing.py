@@ -10,7 +10,8 @@ from ...analysis.planning.plan import PassPlan, plan
 
 TIMELINE = "timeline"
 HOTSPOTS = "hotspots"
-_USUAL = ("overview",)
+_USUAL = ("overview", "diagnosis")
+"""What a first look and a sure diagnosis need: 20 replays of a launch on Hopper, three to five runs on Instinct."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Wanted:
 
 
 def wanted(metrics: Sequence[str] | None) -> Wanted:
-    """The metrics that were asked for, and which of the two words are among them; by default the preset overview."""
+    """The metrics that were asked for, and which of the two words are among them; by default _USUAL."""
     words = _USUAL if metrics is None else tuple(metrics)
     rest = tuple(word for word in words if word.strip() not in (TIMELINE, HOTSPOTS))
     named = {word.strip() for word in words}
