@@ -27,39 +27,52 @@ def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Ta
 
 
 def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
-    """The points without those of no operations, where a kernel has others, and without those of levels that it moves
-    nothing through unless ``unused_levels``; long texts once."""
+    """The points without those of no operations, where a kernel has others, and, unless ``unused_levels``, without
+    those of levels that it moves nothing through, or whose bytes are not known; each kernel keeps one. Long texts once.
+    """
     rank, level, operations = (table.columns.index(name) for name in ("kernel", "level", "operations"))
     has_work = {(row[rank], row[level]) for row in table.rows if row[operations]}
     rows = [row for row in table.rows if row[operations] != 0 or (row[rank], row[level]) not in has_work]
     bytes_at = table.columns.index("bytes")
     moved = {row[rank] for row in rows if row[bytes_at]}
-    rows = [row for row in rows if unused_levels or row[bytes_at] != 0 or row[rank] not in moved]
+    if not unused_levels:
+        first = {row[rank]: row for row in reversed(rows)}
+        rows = [row for row in rows if row[bytes_at] or (row[rank] not in moved and row is first[row[rank]])]
     total = table.total_rows if table.total_rows is None else len(rows)
     table = table.model_copy(update={"rows": rows, "total_rows": total})
-    return rounded(_once(table, numbers), ("dispatch",))
+    return rounded(_once(table, numbers), ("dispatch", "reason", "bandwidth", "pct_of_bandwidth"))
 
 
 def unused(table: Table, numbers: dict[str, str]) -> list[str]:
-    """A note on the levels that kernels move nothing through, of which a short table has no points."""
+    """Notes on the levels of which a short table has no points."""
     kernel, level, moved = (table.columns.index(name) for name in ("kernel", "level", "bytes"))
-    none = dict.fromkeys((row[kernel], row[level]) for row in table.rows if row[moved] == 0)
     with_others = {row[kernel] for row in table.rows if row[moved]}
+    none = dict.fromkeys((row[kernel], row[level]) for row in table.rows if row[moved] == 0)
     told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in with_others]
-    return [f"No point where no bytes were moved: {', '.join(told)}."] if told else []
+    notes = [f"No point where no bytes were moved: {', '.join(told)}."] if told else []
+    unknown: dict[str, list[str]] = {}
+    for row in table.rows:
+        if row[moved] is None and row[level] not in (at := unknown.setdefault(row[kernel], [])):
+            at.append(row[level])
+    said = "; ".join(f"{numbers.get(name, name)} {', '.join(at)}" for name, at in unknown.items())
+    return [*notes, f'Bytes not known: {said}. detail="full" says why.'] if said else notes
 
 
-def pipes(table: Table, levels: Collection[str]) -> Table:
-    """The loads of the pipes without those of levels, which the points have, and without those that are nothing."""
-    said = {f"{level}_pct" for level in levels} | {"time_ns"}
-    nothing = [
-        name
-        for i, name in enumerate(table.columns)
-        if name in said or (name.endswith("_pct") and all(not row[i] for row in table.rows))
-    ]
-    rows = [[None if n in nothing else v for n, v in zip(table.columns, r, strict=True)] for r in table.rows]
-    empty = table.model_copy(update={"rows": rows})
-    return rounded(empty, None)
+def pipes(table: Table) -> Table:
+    """What bounds each kernel, without the shares that its line of loads says, and without reasons for a bound that it
+    shows; times are in the points."""
+    bound = table.columns.index("bound")
+    obvious = all(row[bound] in ("memory", "compute") for row in table.rows)
+    said = {n for n in table.columns if n.endswith("_pct")} | {"time_ns", *(["why"] if obvious else [])}
+    rows = [[None if n in said else v for n, v in zip(table.columns, r, strict=True)] for r in table.rows]
+    return rounded(table.model_copy(update={"rows": rows}), None)
+
+
+def operations(table: Table) -> Table:
+    """The work by data type without the ceilings, which have a table of their own."""
+    left_out = [table.columns.index(name) for name in ("ceiling", "n")]
+    rows = [[None if i in left_out else v for i, v in enumerate(row)] for row in table.rows]
+    return rounded(table.model_copy(update={"rows": rows}), None)
 
 
 def rounded(table: Table, leave_out: Collection[str] | None) -> Table:

@@ -66,7 +66,7 @@ _REPLAYED = (
 )
 _PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
 _MORE_PIPES = ("gl1",)
-_LORE = ("without_flop", "data_sheet", "no_ceiling")
+_LORE = ("without_flop", "data_sheet", "no_ceiling", "several_devices", "why_not_counted")
 """Notes that a summary shows by itself, or that change nothing in it."""
 _BUSY = ("valu", "matrix", "lds")
 _MORE_BUSY = ("vl1d", "l2", "hbm")
@@ -227,9 +227,9 @@ def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapp
 class RooflineResult(Result):
     """Points of kernels, the mixed-pipe view behind their verdict, and the ceilings they are held against.
 
-    ``points`` has a row per kernel, memory level and data type. ``pipes`` has a row per kernel: the least time that
-    each pipe and level needs, as a share of the run time; the greatest is the limit. ``operations`` lists the work by
-    data type, ``walls`` the memory and bank-conflict walls of the instruction roofline.
+    ``points`` has a row per kernel, memory level and data type. ``pipes`` has a row per kernel: the loads of its units
+    in one line and what bounds it; in full also the least time that each pipe and level needs, as a share of the run
+    time. ``operations`` lists the work by data type, ``walls`` the walls of the instruction roofline.
     """
 
     workload: str
@@ -286,7 +286,7 @@ def compute_roofline(
         raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
     roofline = instruction(inputs, drawn) if kind == "instruction" else flop(inputs, drawn, datatype)
     drawn_ceilings, drawn_points = (
-        _ceilings(inputs, kind, detail, drawn),
+        _ceilings(inputs, kind, detail, drawn if levels or detail == "full" else drawn[:1]),
         _points(roofline, numbers if opened.by == "launch" else {}),
     )
     pipes, rates = _pipes(roofline.limits), _operations(roofline.rates) if isinstance(roofline, FlopRoofline) else None
@@ -296,8 +296,8 @@ def compute_roofline(
         drawn_ceilings = brief_roofline.ceilings(drawn_ceilings, drawn, used)
         times += brief_roofline.unused(drawn_points, numbers) if levels is None else []
         drawn_points = brief_roofline.points(drawn_points, numbers, unused_levels=levels is not None)
-        pipes = brief_roofline.pipes(pipes, drawn)
-        rates = brief_roofline.rounded(rates, None) if rates and rates.rows else None
+        pipes = brief_roofline.pipes(pipes)
+        rates = brief_roofline.operations(rates) if rates and rates.rows else None
     return RooflineResult(
         workload=opened.id,
         name=opened.name,

@@ -255,12 +255,18 @@ def bound_by(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, st
     top = max((load for load in known if load not in busy), key=lambda load: load.pct or 0.0, default=None)
     unknown = [load for load in loads if load.decides and (load.pct is None or load.status == "impossible")]
     if unknown or not top:
-        reasons = "; ".join(f"{load.unit}: {load.reason}" for load in unknown[:4])
-        return "unknown", None, f"nothing known is near its limit, and these are not known: {reasons}"
+        listed = ", ".join(_unknown(load) for load in unknown)
+        return "unknown", None, f"nothing known is near its limit, and these are not known: {listed}"
     why = f"no unit is at its limit, which begins at {REACHED:.0f} %; the nearest is {top.words}"
     if busy:
         why += f"; {', '.join(load.words for load in busy)} serves what another unit asks for"
     return "latency", "latency", why
+
+
+def _unknown(load: Load) -> str:
+    """A unit whose load is not known; counters that lack are named by the points in full."""
+    told = load.reason is not None and load.reason.code not in ("no_counter", "partly_counted")
+    return f"{load.label} ({load.reason})" if told else load.label
 
 
 def _pct(share: float) -> str:

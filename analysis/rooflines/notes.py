@@ -10,6 +10,8 @@ from .flop import FlopRoofline
 from .inputs import RooflineInputs
 from .instruction import InstructionRoofline
 
+_REASONS = 4
+"""Operations without counters of which the reason is told."""
 Roofline = FlopRoofline | InstructionRoofline
 
 
@@ -52,10 +54,11 @@ def _of_operations(roofline: FlopRoofline) -> list[Note]:
         )
         made.append(Note("no_flop_counters", text))
     if roofline.not_counted:
-        parts = [f"{name} ({why})" for name, why in list(roofline.not_counted.items())[:4]]
+        made.append(Note("not_counted", f"Not counted: {', '.join(roofline.not_counted)}; totals are lower bounds."))
+        parts = [f"{name}: {why}" for name, why in list(roofline.not_counted.items())[:_REASONS]]
         more = len(roofline.not_counted) - len(parts)
-        listed = f"{', '.join(parts)}{f' and {more} more' if more > 0 else ''}"
-        made.append(Note("not_counted", f"Not counted: {listed}; totals are lower bounds."))
+        listed = f"{'; '.join(parts)}{f'; and {more} more' if more > 0 else ''}"
+        made.append(Note("why_not_counted", f"Why they are not counted: {listed}."))
     done = {r.operation for r in roofline.rates}
     about = dict.fromkeys(o.note for o in inputs.formulas.operation if o.note and o.name in done)
     made += [Note("about_operations", text) for text in about]

@@ -11,6 +11,7 @@ from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
 from rooflens.server import render
 from rooflens.tests.rooflines import MI250X, publish
+from rooflens.tools import brief_roofline
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.results import Table
@@ -64,9 +65,26 @@ def test_levels_that_a_kernel_moves_nothing_through_are_a_note_unless_they_are_a
     assert [r["bytes"] for r in records(asked.points)] == [0] and not any("No point" in n for n in asked.notes)
 
 
+def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> None:
+    columns = ("rank", "kernel", "level", "bytes", "operations", "reason")
+    rows = [[1, "a", "hbm", None, 8.0, "x"], [1, "a", "l2", None, 8.0, "y"], [2, "b", "hbm", 64.0, 8.0, None],
+            [2, "b", "l2", 0.0, 8.0, None], [2, "b", "lds", None, 8.0, "z"]]  # fmt: skip
+    made = Table(columns=list(columns), units=[None] * len(columns), rows=rows, total_rows=len(rows))
+    numbers = {"a": "#1", "b": "#2"}
+    assert [r[:3] for r in brief_roofline.points(made, numbers, unused_levels=False).rows] == [
+        [1, "a", "hbm"], [2, "b", "hbm"],
+    ]  # fmt: skip
+    assert len(brief_roofline.points(made, numbers, unused_levels=True).rows) == len(rows)
+    moved, unknown = brief_roofline.unused(made, numbers)
+    assert moved == "No point where no bytes were moved: #2 l2."
+    assert unknown == 'Bytes not known: #1 hbm, l2; #2 lds. detail="full" says why.'
+
+
 def test_ridges_are_given_per_type_and_level(store: Store) -> None:
     publish(store, [FMA])
     assert "matrix.bf16" not in {r["ceiling"] for r in records(compute_roofline(store, "latest").ceilings)}
+    assert set(compute_roofline(store, "latest").ceilings.columns) == {"ceiling", "value", "unit", "ridge_hbm"}
+    assert "ridge_l2" in compute_roofline(store, "latest", levels=["l2"]).ceilings.columns
     rows = {r["ceiling"]: r for r in records(compute_roofline(store, "latest", detail="full").ceilings)}
     assert rows["valu.f64"]["ridge_hbm"] == pytest.approx(23936 / 1638.4)
     assert rows["matrix.bf16"]["ridge_lds"] == pytest.approx(8.0) and rows["hbm.bw"]["ridge_hbm"] is None
@@ -74,7 +92,10 @@ def test_ridges_are_given_per_type_and_level(store: Store) -> None:
 
 def test_pipes_show_the_mixed_view(store: Store) -> None:
     publish(store, [FMA])
-    found = compute_roofline(store, "latest", ceilings={"hbm.bw": 1400, "valu.f32": 21000, "l2.bw": 5000})
+    ceilings = {"hbm.bw": 1400.0, "valu.f32": 21000.0, "l2.bw": 5000.0}
+    (short,) = records(compute_roofline(store, "latest", ceilings=ceilings).pipes)
+    assert (short["bound"], short["limiter"]) == ("compute", "valu") and "arithmetic pipe 97.5 %" in short["loads"]
+    found = compute_roofline(store, "latest", ceilings=ceilings, detail="full")
     (row,) = records(found.pipes)
     assert row["valu_pct"] == pytest.approx(100 * 1.5e6 * 128 / 21000 / 1e4)
     assert row["attainable_time_ns"] == round(1.6e6 / (21000 / 128))

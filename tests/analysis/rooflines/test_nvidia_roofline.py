@@ -172,7 +172,7 @@ def test_the_instruction_roofline_counts_warp_instructions(labelled: Labelled) -
 
 def test_the_tools_speak_of_warps_and_sms(labelled: Labelled) -> None:
     store = labelled[0]
-    result = compute_roofline(store, "w", kind="instruction", kernel="hbm_copy")
+    result = compute_roofline(store, "w", kind="instruction", kernel="hbm_copy", detail="full")
     assert "SMs x schedulers" in result.notes[0] and "warp instructions" in result.notes[0]
     assert "wavefront" not in " ".join(result.notes)
     assert {"l2_busy_pct", "hbm_busy_pct", "vl1d_busy_pct"} <= set(result.pipes.columns)
