@@ -18,6 +18,7 @@ from ..runner.worker import Progress
 
 FOLDER, PLAN, RESULTS = "check", "plan.json", "results.json"
 """Names in the run's folder: what was launched, and what the program said of it."""
+_CYCLES, _SPIN = "dispatch.gpu_cycles", "known_spin"
 
 
 def judge(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
@@ -37,42 +38,56 @@ def compared(workload: Workload, launches: list[Launch], said: Mapping[str, Any]
     """Every metric of a workload of known kernels beside what it must say."""
     target = workload.arch
     measured = figures(workload, list(meanings(target)), View(by_kernel=True, quartiles=False))
-    short = {name: one.name for name in workload.kernels for one in launches if one.name in name}
+    short = {name: found for name in workload.kernels if (found := _launched(name, launches))}
     have = [
         Measured(f.name, short[f.kernel], f.value, f.reason.text if f.reason else "")
         for f in measured
         if f.kernel in short
     ]
-    given = _given(workload, {short[name]: name for name in sorted(short, key=len, reverse=True)}, launches, said)
+    cycles = {m.kernel: m.value for m in have if m.metric == _CYCLES and m.value}
+    given = _given(_times(workload, short), cycles, launches, said)
     return judged(target, launches, have, given, workload.facts)
 
 
+def _launched(kernel: str, launches: Iterable[Launch]) -> str | None:
+    """Which launch a kernel's name as the profiler writes it stands for."""
+    fitting = [launch.name for launch in launches if launch.name in kernel]
+    return max(fitting, key=len, default=None)
+
+
+def _times(workload: Workload, short: Mapping[str, str]) -> dict[str, float]:
+    """Nanoseconds of each launch."""
+    source = workload.relation("dispatches")
+    rows = workload.rows(f"SELECT kernel, avg(duration_ns)::DOUBLE FROM {source} GROUP BY kernel")
+    return {short[kernel]: time for kernel, time in rows if time and kernel in short}
+
+
 def _given(
-    workload: Workload, names: Mapping[str, str], launches: Iterable[Launch], said: Mapping[str, Any]
+    times: Mapping[str, float], cycles: Mapping[str, float], launches: Iterable[Launch], said: Mapping[str, Any]
 ) -> dict[str, dict[str, float]]:
-    """What is known of single kernels besides their work: their time, and the cycles in it at the clock of one."""
-    rows = workload.rows(
-        f"SELECT kernel, avg(duration_ns)::DOUBLE FROM {workload.relation('dispatches')} GROUP BY kernel"
-    )
-    times = {kernel: time for kernel, time in rows if time}
+    """What is known of single kernels besides their work: time, and cycles as counted, by the measure of the one kernel
+    that knows its own: a clock that changes is in them, and a wrong factor is not."""
     given: dict[str, dict[str, float]] = {}
-    mhz = _clock({short: times[name] for short, name in names.items() if name in times}, launches, said)
-    for launch in launches:
-        time = times.get(names.get(launch.name, ""))
-        given[launch.name] = {"cus": workload.facts.get("cu_per_gpu", 0.0), **({"time_ns": time} if time else {})}
-        if mhz:
-            given[launch.name] |= {"mhz": mhz, **({"cycles": time * mhz / 1000} if time else {})}
+    mhz = _clock(times, launches, said)
+    spun = next((launch.quantities["spun"] for launch in launches if launch.name == _SPIN), None)
+    scale = spun / cycles[_SPIN] if spun and cycles.get(_SPIN) else None
+    for name, time in times.items():
+        given[name] = {"time_ns": time, **({"mhz": mhz} if mhz else {})}
+        if scale and name in cycles:
+            given[name]["cycles"] = cycles[name] * scale
+        elif mhz:
+            given[name]["cycles"] = time * mhz / 1000
     return given
 
 
 def _clock(times: Mapping[str, float], launches: Iterable[Launch], said: Mapping[str, Any]) -> float | None:
     """The core clock in MHz: as a wave counted cycles and nanoseconds, else the cycles it was to spin by their time."""
-    spinning = next((launch for launch in launches if launch.name == "known_spin"), None)
-    told = said.get("known_spin", {})
+    spinning = next((launch for launch in launches if launch.name == _SPIN), None)
+    told = said.get(_SPIN, {})
     if told.get("ns") and told.get("cycles"):
         return 1000.0 * float(told["cycles"]) / float(told["ns"])
-    if spinning and times.get("known_spin"):
-        return 1000.0 * spinning.quantities["spun"] / times["known_spin"]
+    if spinning and times.get(_SPIN):
+        return 1000.0 * spinning.quantities["spun"] / times[_SPIN]
     return None
 
 
