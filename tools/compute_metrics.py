@@ -142,7 +142,14 @@ def compute_metrics(
         channels=channels,
         zeros=short.zeros,
         without_value=short.without_value,
-        notes=[*_unknown(unknown), *_renumbered(every, metrics), *_notes(manifest, every, short), *_check(every, checked), *mixed, *told.notes],
+        notes=[
+            *_unknown(unknown),
+            *_renumbered(every, metrics),
+            *_notes(manifest, every, short),
+            *_check(every, checked),
+            *mixed,
+            *told.notes,
+        ],
         next=[*told.next, *_next(manifest, every, metrics if folds else [], by is None and kernel is None)],
     )
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import products
 from ..analysis.catalogue.metrics import Metric
+from ..analysis.checking import confirmed
 from ..analysis.problems import near
 from ..analysis.store import Store
 from .parameters import Offset, Reference, Sentence
@@ -18,6 +19,7 @@ _COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": N
             "description": None, "newer_id": None}  # fmt: skip
 
 
+_SHOWN = 4
 _ALL_WORDS, _NAMED, _BY_ANOTHER_NAME = 20.0, 100.0, 0.5
 _ALSO = {
     "dram": ("hbm", "memory"), "hbm": ("dram", "fabric"), "memory": ("hbm", "fabric"), "bandwidth": ("_bw_",),
@@ -72,7 +74,8 @@ def _confirmed(store: Store, shown: list[dict[str, Metric]]) -> list[str]:
         more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
         notes.append(f"Confirmed by check_counters on {', '.join(devices[:_SHOWN])}: {', '.join(held[:_SHOWN])}{more}.")
     off = {name: known[name]["off"] for name in names if "off" in known.get(name, {})}
-    notes += [f"Found off by check_counters on {', '.join(on[:_SHOWN])}: {name}." for name, on in list(off.items())[:_SHOWN]]
+    listed = list(off.items())[:_SHOWN]
+    notes += [f"Found off by check_counters on {', '.join(on[:_SHOWN])}: {name}." for name, on in listed]
     return notes
 
 

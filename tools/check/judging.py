@@ -51,7 +51,11 @@ def concluded(store: Store, run_folder: Path, imported: str) -> dict[str, Any]:
         record = _record(workload, run, found)
     confirmed.save(store, record)
     rows = [row(one) for one in found]
-    about = {**record.model_dump(exclude={"metrics"}), "compiler": _plain(said.get("compiler")), "kernels": len(launches)}
+    about = {
+        **record.model_dump(exclude={"metrics"}),
+        "compiler": _plain(said.get("compiler")),
+        "kernels": len(launches),
+    }
     (folder / REPORT).write_text(report.document(about, rows, answers), encoding="utf-8")
     (folder / PAGE).write_text(report.markdown(about, rows, answers), encoding="utf-8")
     wrong = {name: one["wrong"] for name, one in said.get("kernels", {}).items() if one.get("right") is False}
