@@ -2,8 +2,8 @@
 
     python -m rooflens.tests.live.first_contact FILE
 
-Runs doctor, check_counters, the micro-benchmarks in quick mode and the live tests marked ``amd``, each with a limit; what
-fails is told and does not stop the rest. Names of user, host and folders, addresses of devices and secrets stay out.
+Runs check_counters, the micro-benchmarks, the live tests marked ``amd`` and doctor, each with a limit; what fails is
+told and does not stop the rest. Names of user, host and folders, addresses of devices and secrets stay out.
 """
 
 from __future__ import annotations

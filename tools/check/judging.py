@@ -21,7 +21,7 @@ from ...analysis.workload import Workload
 from ..profile_command import save
 from ..runner.state import ProfileRun, read_record
 from ..runner.worker import Progress
-from . import report
+from . import disassembly, report
 
 FOLDER, PLAN, RESULTS, REPORT, PAGE = "check", "plan.json", "results.json", "report.json", "report.md"
 """Names in the run's folder: what was launched, what the program said of it, what was found."""
@@ -46,7 +46,7 @@ def concluded(store: Store, run_folder: Path, imported: str) -> dict[str, Any]:
     results = folder / RESULTS
     said = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
     with Workload.open(store, imported) as workload:
-        found = compared(workload, launches, said.get("kernels", {}))
+        found = compared(workload, launches, said.get("kernels", {}), disassembly.told(folder, launches))
         answers = [told(one) for one in asked(workload, launches, said.get("kernels", {}))]
         record = _record(workload, run, found)
     confirmed.save(store, record)
@@ -129,8 +129,10 @@ def _names(workload: Workload, launches: Iterable[Launch]) -> dict[str, str]:
     return {name: found for name in workload.kernels if (found := _launched(name, launches))}
 
 
-def compared(workload: Workload, launches: list[Launch], said: Mapping[str, Any]) -> list[Judgement]:
-    """Every metric of a workload of known kernels beside what it must say."""
+def compared(
+    workload: Workload, launches: list[Launch], said: Mapping[str, Any], code: Mapping[str, Mapping[str, float]] = {}
+) -> list[Judgement]:
+    """Every metric of a workload of known kernels beside what it must say; ``code`` is what their code tells."""
     target = workload.arch
     measured = figures(workload, list(meanings(target)), View(by_kernel=True, quartiles=False))
     short = _names(workload, launches)
@@ -141,6 +143,8 @@ def compared(workload: Workload, launches: list[Launch], said: Mapping[str, Any]
     ]
     cycles = {m.kernel: m.value for m in have if m.metric == _CYCLES and m.value}
     given = _given(_times(workload, short), cycles, launches, said)
+    for name, told_by_code in code.items():
+        given.setdefault(name, {}).update(told_by_code)
     return judged(target, launches, have, given, workload.facts)
 
 
