@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs bench eval eval-agent fuzz clean
+.PHONY: demo test lint docs bench eval eval-agent fuzz check-amd clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -48,6 +48,11 @@ $(VENV)/tested: pyproject.toml | $(BIN)/python
 # Spoilt profiles of every format for FUZZ_SECONDS each (60), with random seeds; see docs/fuzzing.md.
 fuzz: $(VENV)/tested
 	$(BIN)/python -m rooflens.tests.fuzz.run
+
+# On a machine with an AMD GPU: doctor, check of counters, benchmarks and live tests, in one file to send.
+REPORT ?= rooflens-amd.txt
+check-amd: $(VENV)/tested
+	$(BIN)/python -m rooflens.tests.live.first_contact $(REPORT)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

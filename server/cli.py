@@ -1,4 +1,4 @@
-"""The command line: serve, call, tools, report, demo, doctor, export-db, export-trace."""
+"""The command line: serve, call, tools, report, demo, doctor, check, export-db, export-trace."""
 
 from __future__ import annotations
 
@@ -132,6 +132,16 @@ def _parser() -> argparse.ArgumentParser:
         "the logs of the newest failed run; without variables, secrets, host and user names",
     )
     doctor.set_defaults(run=_doctor)
+    check = commands.add_parser(
+        "check",
+        parents=[store],
+        help="check_counters on this machine: which metrics hold here; writes a report to send, without personal data",
+    )
+    check.add_argument(
+        "--output", metavar="FILE", default="rooflens-check.md", help="a new .md or .json (default: rooflens-check.md)"
+    )
+    check.add_argument("--device", help="index or uuid; default: the first GPU")
+    check.set_defaults(run=_check)
     export = commands.add_parser(
         "export-db", parents=[store], help="the store as one .duckdb file for any DuckDB client"
     )
@@ -269,6 +279,34 @@ def _doctor(options: argparse.Namespace, store: Store) -> int:
         print(inert(f"{check.state:8}  {check.name}: {check.found}{fix}"))
     if options.bundle is not None:
         bundle(store, Path(options.bundle), lambda line: print(inert(line)), found)
+    return OK
+
+
+def _check(options: argparse.Namespace, store: Store) -> int:
+    """The tool, its whole report in a file, and in words what does not hold."""
+    from ..tools.get_run import RunResult
+    from .bundle import refuse_existing
+
+    target = Path(options.output)
+    refuse_existing(target)
+    if target.suffix not in (".md", ".json"):
+        raise BadArgument(f"{target.name} says no format", fix="Name a .md (for people) or a .json (for programs)")
+    found = _finished(store, "check_counters", {"device": options.device} if options.device else {})
+    if isinstance(found, Problem):
+        raise found
+    assert isinstance(found, RunResult)
+    for note in [*found.notes, *found.warnings]:
+        print(inert(note))
+    if found.problem or not found.result.get("report"):
+        print(inert(found.problem or found.progress), file=sys.stderr)
+        return REFUSED
+    written = Path(found.result["report"]).with_suffix(target.suffix)
+    target.write_bytes(written.read_bytes())
+    short = found.brief({})
+    for row in short.check.rows if short.check else []:
+        if row[1] == "off":
+            print(inert(f"off  {row[0]}: {row[3]:.6g} for {row[2]:.6g} {row[4]} in {row[6]}; {row[8]}"))
+    print(f"{target}: the whole report")
     return OK
 
 

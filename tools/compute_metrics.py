@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -9,6 +10,8 @@ from pydantic import Field
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.formula import references
+from ..analysis.checking import confirmed
+from ..analysis.checking.confirmed import Verdict
 from ..analysis.engine import evaluation as engine
 from ..analysis.engine import launched_by
 from ..analysis.engine.by_time import by_time
@@ -35,7 +38,7 @@ _WITHOUT = {
     "undefined": "are 0/0: what they are a share of was counted and did not happen",
 }
 _IN_ONE_PASS = 8
-_FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None}
+_FULL = {"q1": None, "median": None, "q3": None, "std": None, "newer_id": None, "checked": None}
 _OF_TIME = {"of_time": "%"}
 """Beside percentages of cycles that are too low: the same of the time, at least."""
 _OF_TIME_NOTE = "of_time: of the time instead, at least."
@@ -106,6 +109,7 @@ def compute_metrics(
         numbers = {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by == "launch" else None
         mixed += _within(launched_by.left_out(opened, selection, part), part) if part else []
     manifest = opened.manifest
+    checked = confirmed.known_of(store, manifest)
     every = figures
     channels = None
     if detail == "summary":
@@ -114,7 +118,7 @@ def compute_metrics(
     if folds:
         short = brief(figures)
         figures = short.figures
-    rows = [_row(f, detail, titled=not folds) for f in figures]
+    rows = [_row(f, detail, checked, titled=not folds) for f in figures]
     columns = _SUMMARY | (_FULL if detail == "full" else {})
     if of_time:
         columns |= _OF_TIME
@@ -138,7 +142,14 @@ def compute_metrics(
         channels=channels,
         zeros=short.zeros,
         without_value=short.without_value,
-        notes=[*_unknown(unknown), *_renumbered(every, metrics), *_notes(manifest, every, short), *mixed, *told.notes],
+        notes=[
+            *_unknown(unknown),
+            *_renumbered(every, metrics),
+            *_notes(manifest, every, short),
+            *_check(every, checked),
+            *mixed,
+            *told.notes,
+        ],
         next=[*told.next, *_next(manifest, every, metrics if folds else [], by is None and kernel is None)],
     )
 
@@ -175,7 +186,7 @@ def _within(left_out: int, part: launched_by.Part) -> list[str]:
     return notes
 
 
-def _row(f: engine.Figure, detail: str, *, titled: bool) -> list[Any]:
+def _row(f: engine.Figure, detail: str, checked: Mapping[str, Verdict], *, titled: bool) -> list[Any]:
     row = [
         f.id,
         f.name,
@@ -193,8 +204,27 @@ def _row(f: engine.Figure, detail: str, *, titled: bool) -> list[Any]:
         f.status,
         f.reason and f.reason.text,
         f.n,
-        *([f.q1, f.median, f.q3, f.std, f.metric.newer_id] if detail == "full" else []),
+        *([f.q1, f.median, f.q3, f.std, f.metric.newer_id, _checked(f, checked)] if detail == "full" else []),
     ]
+
+
+def _checked(f: engine.Figure, checked: Mapping[str, Verdict]) -> str | None:
+    """What check_counters found of a metric on this kind of device; None where it has not been determined."""
+    known = checked.get(f.metric.name)
+    if known is None:
+        return None
+    return "confirmed here" if known.verdict == "holds" else f"off here: {known.cause}"
+
+
+def _check(figures: list[engine.Figure], checked: Mapping[str, Verdict]) -> list[str]:
+    """How many of the metrics a check confirmed, and which it found off."""
+    names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
+    off = [name for name in names if checked[name].verdict == "off"]
+    notes = [f"check_counters confirmed {len(names) - len(off)} of these metrics on this device."] if names else []
+    for name in off[:_SHOWN]:
+        by = f" by {checked[name].factor:.3g}" if checked[name].factor else ""
+        notes.append(f"check_counters found {name} off{by} on this device: {checked[name].cause}.")
+    return notes
 
 
 def _renumbered(figures: list[engine.Figure], asked: list[str]) -> list[str]:

@@ -7,8 +7,9 @@ import re
 import shlex
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -16,6 +17,7 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.problems import NotFound, StoreProblem
 from ..analysis.store import Store
 from .benchmarks import report as peak_tables
+from .check import report as check_report
 from .codeobject.triton import PLACES, caches, sources
 from .list_workloads import list_workloads
 from .parameters import Reference, WaitSeconds
@@ -55,11 +57,19 @@ class RunResult(Result):
     """Where those of them were written that Triton compiled, also for torch.compile."""
     ceilings: Table | None = None
     """Of a benchmark run: what was measured so far."""
+    check: Table | None = None
+    """Of check_counters: what each metric should say of kernels of known work, and what it says."""
+    questions: Table | None = None
+    """Of check_counters: what documents leave open, and what this device answers."""
     result: dict[str, Any] = {}
     """What a run of another kind gave."""
     output: str | None = None
     """End of what the failed step printed, errors first choice."""
     warnings: list[str] = []
+
+    def brief(self, arguments: Mapping[str, Any]) -> Self:
+        """Of a check all that does not hold, and a sample of what does."""
+        return self.model_copy(update={"check": check_report.short(self.check)}) if self.check else self
 
 
 def get_run(
@@ -97,6 +107,11 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         notes=[*run.notes, *state.remarks],
         next=_next(run, state, workload, result.get("arch")),
     )
+    if rows := result.pop("check", None):
+        answer.check = check_report.rows_of(rows)
+        answer.questions = check_report.answers_of(result.pop("questions", []))
+        answer.notes = [*check_report.notes(rows, result.pop("wrong", {})), *answer.notes]
+        answer.result = {"report": result.get("report")}
     problem = state.problem.problem().text if state.problem and final else ""
     if isinstance(run, BenchmarkRun):
         rows = result.pop("ceilings", [])

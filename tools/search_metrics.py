@@ -9,6 +9,7 @@ from pydantic import Field
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import products
 from ..analysis.catalogue.metrics import Metric
+from ..analysis.checking import confirmed
 from ..analysis.problems import near
 from ..analysis.store import Store
 from .parameters import Offset, Reference, Sentence
@@ -18,6 +19,7 @@ _COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": N
             "description": None, "newer_id": None}  # fmt: skip
 
 
+_SHOWN = 4
 _ALL_WORDS, _NAMED, _BY_ANOTHER_NAME = 20.0, 100.0, 0.5
 _ALSO = {
     "dram": ("hbm", "memory"), "hbm": ("dram", "fabric"), "memory": ("hbm", "fabric"), "bandwidth": ("_bw_",),
@@ -53,11 +55,28 @@ def search_metrics(
     fitting = _plain_ones([(score, on) for score, on in scored if score])
     shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
-    notes = [] if fitting else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
+    told = _confirmed(store, fitting[offset : offset + limit])
+    notes = told if fitting else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
     best = next(iter(fitting[0].values())).name if fitting else None
     suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [best]},
                           why="its value in the newest workload")] if best else []  # fmt: skip
     return SearchResult(table=shown, notes=notes, next=suggested)
+
+
+def _confirmed(store: Store, shown: list[dict[str, Metric]]) -> list[str]:
+    """What checks in this store found of the metrics that are shown."""
+    known = confirmed.confirmations(store)
+    names = [next(iter(on.values())).name for on in shown]
+    held = [name for name in names if "holds" in known.get(name, {})]
+    notes = []
+    if held:
+        devices = sorted({device for name in held for device in known[name]["holds"]})
+        more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
+        notes.append(f"Confirmed by check_counters on {', '.join(devices[:_SHOWN])}: {', '.join(held[:_SHOWN])}{more}.")
+    off = {name: known[name]["off"] for name in names if "off" in known.get(name, {})}
+    listed = list(off.items())[:_SHOWN]
+    notes += [f"Found off by check_counters on {', '.join(on[:_SHOWN])}: {name}." for name, on in listed]
+    return notes
 
 
 def _plain_ones(scored: list[tuple[float, dict[str, Metric]]]) -> list[dict[str, Metric]]:

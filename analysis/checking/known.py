@@ -77,6 +77,7 @@ def _kernel(entry: dict[str, Any], target: str, table: dict[str, Any]) -> Kernel
     for part in [*_kinds(entry.get("kind"), table), entry, *targets.changes(entry, target)]:
         quantities |= part.get("quantities", {})
         whole |= {key: value for key, value in part.items() if key not in ("kind", "like", "on", "gpus")}
+    quantities = {name: expression for name, expression in quantities.items() if expression}
     return files.checked(Kernel, {**whole, "quantities": quantities}, f"The kernel {entry['name']}")
 
 
@@ -109,6 +110,7 @@ def _launch(kernel: Kernel, device: Mapping[str, float], functional: bool) -> La
     sizes = {name: int(known[name] or 0) for name in (*_SIZES, *(["above"] if kernel.above else []))}
     numbers = {name: value for name in kernel.quantities if (value := known[name]) is not None}
     used = {name: float(sizes[name]) for name in ("groups", "rounds", "step")}
+    used |= {name: given[name] for name in ("cus", "wave", "threads")}
     return Launch(
         **sizes,
         name=kernel.name,
@@ -118,5 +120,5 @@ def _launch(kernel: Kernel, device: Mapping[str, float], functional: bool) -> La
         data=kernel.data,
         shared_bytes=kernel.shared_bytes,
         result=known.get("result"),
-        quantities={**numbers, **used, **kernel.given, "threads": float(kernel.threads)},
+        quantities={**numbers, **used, **kernel.given},
     )

@@ -146,7 +146,7 @@ def _cause(points: Sequence[Point], facts: Mapping[str, float]) -> tuple[float |
     middle = median(ratios)
     if middle == 0:
         return 0.0, "it stays zero: the wrong counter, or one that does not count here"
-    if max(ratios) - min(ratios) > _SAME * abs(middle) or len(off) < len(points):
+    if max(ratios) - min(ratios) > _SAME * abs(middle) or len(off) < len(ratios):
         named = ", ".join(f"{p.kernel} {p.ratio:.3g}" for p in off[:3] if p.ratio is not None)
         return (
             None,

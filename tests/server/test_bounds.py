@@ -39,6 +39,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "plot": {"kind": "occupancy", "workload": "yax_before"},
 }
 """A call of each tool that starts no program."""
+MEASURED = (("run_peak_benchmarks", "device"), ("check_counters", "device"))
 ODD: list[Any] = [
     None, True, 0, -1, -0.0, 1.5, 1e400, float("nan"), 10**400, -(10**400), 2**63,
     "", " ", "\0", "\ud800", "x" * 3_000, "x" * 70_000, "(" * 2000 + ")" * 2000, "(?P<a>" * 50, "1." + "9" * 5000,

@@ -1,0 +1,113 @@
+"""What the code that ran consists of: instructions of each kernel in its loop and outside, from its disassembly."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...analysis.checking.known import Launch
+
+_LIMIT_S = 60.0
+_SECTION = re.compile(r"^\.text\.(\w+):\n(.*?)(?=^\.text\.|\Z)", re.MULTILINE | re.DOTALL)
+_LABEL = re.compile(r"(\.L_x_\d+):")
+_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+ )?\s*(\S.*?);")
+_TARGET = re.compile(r"\bBRA\b.*?(\.L_x_\d+)")
+_BRANCHES = ("BRA", "BRX", "JMP", "EXIT", "RET", "CALL", "BSYNC", "BREAK", "WARPSYNC", "BSSY", "NANOSLEEP")
+"""What NVIDIA's branch unit carries out, as far as kernels here have it."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The instructions of one kernel that are carried out once, and those of its one loop."""
+
+    once: tuple[str, ...]
+    loop: tuple[str, ...]
+
+    def executed(self, rounds: int) -> int:
+        """Instructions of a wave whose loop runs so often."""
+        return len(self.once) + rounds * len(self.loop)
+
+    def branches(self, rounds: int) -> int:
+        """Branches and exits among them."""
+        return sum(map(_branch, self.once)) + rounds * sum(map(_branch, self.loop))
+
+
+def _branch(instruction: str) -> bool:
+    return instruction.split()[0].split(".")[0] in _BRANCHES
+
+
+def disassembler() -> str | None:
+    """nvdisasm of the CUDA toolkit or of a package of this environment; None without."""
+    if found := shutil.which("nvdisasm"):
+        return found
+    places = [Path("/usr/local/cuda/bin/nvdisasm")]
+    places += sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin/nvdisasm"))
+    return next((str(path) for path in places if path.is_file()), None)
+
+
+def read(path: Path) -> dict[str, Code]:
+    """The kernels of a cubin whose way through their code is plain: one loop, and nothing skipped; others are left out.
+
+    Empty where there is no disassembler, or where it refuses the file.
+    """
+    program = disassembler()
+    if program is None:
+        return {}
+    try:
+        done = subprocess.run([program, "-c", str(path)], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return {name: code for name, body in _SECTION.findall(done.stdout) if (code := _plain(body))}
+
+
+def _plain(body: str) -> Code | None:
+    """The code of one kernel, or None where more than its loop decides how often an instruction is carried out."""
+    labels: dict[str, int] = {}
+    listed: list[str] = []
+    loops: list[tuple[int, int]] = []
+    for line in body.splitlines():
+        if label := _LABEL.match(line):
+            labels[label[1]] = len(listed)
+        code = _CODE.search(line)
+        if code is None:
+            continue
+        listed.append(code[2])
+        target = _TARGET.search(code[2])
+        if target and target[1] in labels:
+            loops.append((labels[target[1]], len(listed)))
+        elif target and not code[1]:
+            return None
+        if code[2].startswith("EXIT"):
+            if code[1]:
+                return None
+            break
+    if len(loops) != 1:
+        return None
+    first, last = loops[0]
+    return Code((*listed[:first], *listed[last:]), tuple(listed[first:last]))
+
+
+def told(folder: Path, launches: Iterable[Launch]) -> dict[str, dict[str, float]]:
+    """By kernel what its code tells of a launch: instructions and branches of all waves."""
+    kernels = list(launches)
+    sources = {launch.source: read(folder / f"{launch.source}.bin") for launch in kernels}
+    found = {}
+    for launch in kernels:
+        code = sources[launch.source].get(launch.name)
+        # Waves that spin, or of which some walk another way, carry out what their code alone does not tell.
+        if code and launch.source in _STRAIGHT and launch.name not in _DIVIDED:
+            waves = launch.quantities["waves"]
+            found[launch.name] = {
+                "instructions": waves * code.executed(launch.rounds),
+                "branches": waves * code.branches(launch.rounds),
+            }
+    return found
+
+
+_STRAIGHT = ("arithmetic.cu", "memory.cu")
+_DIVIDED = ("known_half", "known_diverge")
