@@ -39,7 +39,8 @@ MOST_INSTRUCTIONS = 300_000
 """Of one kernel; the largest known have some tens of thousands."""
 _MOST_LINES = 20_000_000
 """Rows of a page: more would take many minutes, and no run of ncu writes them."""
-_KNOWN_CODES = 64
+_KNOWN = 100_000
+"""Instructions that are remembered for the next launch of the same code."""
 _LARGEST = 1 << 52
 
 
@@ -243,7 +244,7 @@ def spool(con: duckdb.DuckDBPyConnection, work: Path, found: Iterable[Listing], 
         name = _named(rows)
         if name not in known:
             known[name] = analysed([(row.address, row.text) for row in rows])
-            if len(known) > _KNOWN_CODES:
+            while len(known) > 1 and sum(map(len, known.values())) > _KNOWN:
                 known.popitem(last=False)
         row, dispatch = places.of(listing)
         place = (row, dispatch, listing.kernel, name)
