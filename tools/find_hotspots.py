@@ -53,7 +53,7 @@ def find_hotspots(
     store: Store,
     workload: WorkloadName = "latest",
     kernel: KernelName = None,
-    by: Literal["line", "instruction"] = "line",
+    by: Annotated[Literal["line", "instruction"], Field(description="what a row is")] = "line",
     top_n: Annotated[int, Field(ge=1, le=1_000, description="rows")] = 10,
     context: Annotated[int, Field(ge=0, le=20, description="source lines around the hottest")] = 0,
     detail: Detail = "summary",

@@ -219,6 +219,8 @@ QUOTING: list[tuple[str, dict[str, Any]]] = [
         ("cancel_run", {"run_id": payload}),
         ("search_metrics", {"query": payload}),
         ("compute_timeline", {"workload": "latest", "range": payload}),
+        ("find_hotspots", {"workload": "latest", "kernel": payload}),
+        ("find_hotspots", {"workload": payload}),
         ("plot", {"kind": payload, "workload": "latest"}),
         (payload, {}),
     )
@@ -249,8 +251,8 @@ def test_suggested_calls_hold_no_text_of_a_profile(answers: list[Result | Proble
 
 def test_every_tool_that_takes_a_workload_was_asked() -> None:
     taking = {t.name for t in toolbox.TOOLS if {"workload", "baseline", "sql"} & set(t.arguments.model_fields)}
-    elsewhere = {"compute_timeline"}  # tests/tools/test_compute_timeline.py
-    assert taking <= {tool for tool, _ in WORKLOAD_CALLS} | elsewhere and len(taking) == 9
+    elsewhere = {"compute_timeline", "find_hotspots"}  # tests/tools/test_<tool>.py
+    assert taking <= {tool for tool, _ in WORKLOAD_CALLS} | elsewhere and len(taking) == 10
 
 
 def test_no_refusal_or_answer_that_quotes_an_argument_hides_or_acts(hostile: Store) -> None:

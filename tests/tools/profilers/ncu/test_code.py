@@ -124,9 +124,9 @@ def test_report_and_page_of_the_same_run_agree(shared: Path, labelled: Store, tm
             samples, instructions = opened.relation("samples"), opened.relation("instructions")
             only = "WHERE kernel NOT LIKE 'spill%'"
             counted = opened.rows(f"SELECT {of_samples} FROM {samples} {only} GROUP BY ALL ORDER BY ALL")
-            known = opened.rows(f"SELECT {of_code} FROM {instructions} {only} AND executed IS NOT NULL ORDER BY 1, 2")
+            known = opened.rows(f"SELECT {of_code} FROM {instructions} {only} AND executed > 0 ORDER BY 1, 2")
             found.append((counted, known))
     (report_samples, report_code), (page_samples, page_code) = found
     assert report_samples == page_samples and len(report_samples) > 1_000
-    assert len(report_code) > 600
+    assert len(report_code) > 400
     assert [(a, b) for a, b in zip(report_code, page_code, strict=True) if a != b] == []
