@@ -79,7 +79,8 @@ PROFILERS = (  # in the order in which format="auto" tries them
     Profiler("rocprofv2", "amd", runner="rocprof.run:V2"),
     Profiler(
         "rocprofv3", "amd",
-        "output of rocprofv3: rocpd database, JSON or CSV (*_results.db, *_counter_collection.csv)",
+        "output of rocprofv3: rocpd database, JSON or CSV, PC samples, decoded thread traces (*_results.db, "
+        "*_counter_collection.csv, *_pc_sampling_*.csv, ui_output_*/code.json)",
         "rocprofv3.read", "rocprofv3.run",
     ),
     Profiler(
