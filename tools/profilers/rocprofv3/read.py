@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -366,8 +367,8 @@ def detect(path: Path) -> bool:
     return holds_output(path)
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
-    """Read the profile at ``path`` into tables under ``out``.
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()) -> tuple[Manifest, Merged]:
+    """Read the profile at ``path`` into tables under ``out``; ``code`` are files that may hold the code of samples.
 
     What several files say of one process is read once: from its database, else JSON, else CSV. The pass without
     counters, else the one with most launches, is the main one. A damaged file is named in the warnings;
@@ -404,8 +405,9 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     merged.notes += remarks(main, used, merged, facts)
     if is_active([*main, *idle]):
         write_activity(con, out, main, idle, merged)
-    others = {id(r): r for r in (*used, *idle) if not any(r is m for m in main)}
-    write_samples(con, out, Spots(path if path.is_dir() else path.parent, main, list(others.values()), arch), merged)
+    others: list[tuple[Recording, int | None]] = [(r, None) for r in idle]
+    others += [(r, n) for name in names[1:] for r, n in zip(groups[name], numbers[name], strict=True)]
+    write_samples(con, out, Spots(path if path.is_dir() else path.parent, main, others, arch, code), merged)
     if traces:
         _add_traces(con, out, main, traces, merged)
     in_turns = bool(tables) and taken(con, out)
