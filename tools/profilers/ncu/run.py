@@ -88,7 +88,7 @@ _LINES = Note(
     "hotspots",
     "Hot spots take a run of their own: ncu replays each counted launch for the section SourceCounters, once to sample "
     "its warps at an interval that it chooses by the launch's length, else to count every instruction in patched code. "
-    "Source files that the line information names are copied into its report, which stays in the run's folder.",
+    "Source files that the line information names come with them: their text is kept in the workload (source_lines).",
 )
 _LONGEST = 100_000
 """Of one argument; Linux takes 131,072 bytes."""
