@@ -179,9 +179,10 @@ def _counting(request: Request, features: Features, program: str, out: str) -> S
 def _lines(request: Request, features: Features, program: str, out: str) -> Step:
     """The step that samples and counts every instruction. Its report holds code, line tables and sources, which no text
     page has together. ``--source-folders`` is left out: it would search a folder with all that is below it, and line
-    information of nvcc and Triton has whole paths."""
+    information of nvcc and Triton has whole paths. How often to sample is left to ncu, whose default is ``auto``: the
+    option is --sampling-interval in old versions, --warp-sampling-interval in 2025.3 (seen on an H200)."""
     argv = [program, *(word for name in _SECTIONS for word in ("--section", name)), "--metrics", _DURATION]
-    argv += [*_conditions(request, features), "--sampling-interval", "auto", "--import-source", "yes"]
+    argv += [*_conditions(request, features), "--import-source", "yes"]
     argv += ["--force-overwrite", "--export", f"{out}/{LINES}/report.ncu-rep", "--log-file", f"{out}/{LINES}/{LOG}"]
     return Step(LINES, (*argv, *_guarded(request.command)), (), _told(request, LINES), gentle=True)
 
