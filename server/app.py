@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -53,13 +55,20 @@ _REPORT_S = 5.0
 
 
 def build(
-    store: Store, *, read_only: bool = False, allow_exec: bool = False, forks: ForkServer | None = None
+    store: Store,
+    *,
+    read_only: bool = False,
+    allow_exec: bool = False,
+    source_roots: Sequence[Path] = (),
+    forks: ForkServer | None = None,
 ) -> MCPServer[Any]:
     """An MCP server over one store; it runs programs only with ``allow_exec``, and ``read_only`` beats that.
 
+    Source files that profiles name are shown where they lie below ``source_roots`` (tools/source_text.py).
+
     ``forks`` is where its calls run; otherwise one that all servers of this process share, started with the first call.
     """
-    store, calls = Store(store.root, read_only=read_only), Calls(forks or warm_up.shared())
+    store, calls = Store(store.root, read_only=read_only), Calls(forks or warm_up.shared(), source_roots=source_roots)
     offered = tools(read_only=read_only, allow_exec=allow_exec)
     names = [tool.name for tool in offered]
     mcp: MCPServer[Any] = MCPServer(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,6 +22,7 @@ from ..tools.isolation.forks import ENDED, ForkServer
 from ..tools.isolation.limits import Limits
 from ..tools.progress import listening
 from ..tools.results import Result
+from ..tools.source_text import allowing
 from .answers import protocol_result
 from .log import logger
 from .toolbox import answer
@@ -65,6 +67,8 @@ class Call:
     allow_exec: bool
     tool: str
     arguments: dict[str, Any]
+    source_roots: tuple[str, ...] = ()
+    """Folders whose source files may be shown."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,9 @@ class _NoPlace(Exception):
 class Calls:
     """The calls of one server."""
 
-    def __init__(self, forks: ForkServer, work: Work | None = None) -> None:
+    def __init__(self, forks: ForkServer, work: Work | None = None, source_roots: Sequence[Path] = ()) -> None:
         self._forks, self._work = forks, work or perform
+        self._source_roots = tuple(map(str, source_roots))
         self._places: dict[tuple[int, str], anyio.Semaphore] = {}
 
     async def reply(self, call: Call, told: Told) -> Reply | Problem:
@@ -125,7 +130,7 @@ class Calls:
         done = False
         try:
             with anyio.move_on_after(kind.wall_s):
-                await _send(end, vars(call))
+                await _send(end, {**vars(call), "source_roots": self._source_roots})
                 async for message in _messages(end):
                     if "progress" in message:
                         await told(message["progress"])
@@ -175,7 +180,8 @@ def perform(channel: Channel, job: dict[str, Any]) -> None:
     """In a child: answer one call and send the result as the protocol has it."""
     call = Call(**job)
     store = Store(call.store, read_only=call.read_only)
-    with listening(lambda text: channel.send({"progress": text})):
+    roots = [Path(folder) for folder in call.source_roots]
+    with allowing(roots), listening(lambda text: channel.send({"progress": text})):
         found = answer(store, call.tool, call.arguments, read_only=call.read_only, allow_exec=call.allow_exec)
     result = protocol_result(found, call.tool, call.arguments).model_dump(mode="json", exclude_unset=True)
     channel.send({"reply": {"result": result, "outcome": outcome(found)}})

@@ -19,6 +19,7 @@ from ..analysis.store import Store
 from ..analysis.text import inert
 from ..tools.progress import listening
 from ..tools.results import Result
+from ..tools.source_text import allowing, roots_of
 from . import log
 
 OK, REFUSED, USAGE = 0, 1, 2
@@ -66,7 +67,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rooflens {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    serve = commands.add_parser("serve", parents=[store], help="run the MCP server (stdio by default)")
+    sources = argparse.ArgumentParser(add_help=False)
+    sources.add_argument(
+        "--source-root",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="show lines of source files below this folder where a profile names them as hot (repeatable; none by "
+        "default)",
+    )
+
+    serve = commands.add_parser("serve", parents=[store, sources], help="run the MCP server (stdio by default)")
     serve.add_argument(
         "--http",
         metavar="HOST:PORT",
@@ -97,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
 
     call = commands.add_parser(
         "call",
-        parents=[store],
+        parents=[store, sources],
         help="call one tool and print its result as JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it",
     )
     call.add_argument("--full", action="store_true", help="lift the cap on the answer's size")
@@ -146,6 +157,7 @@ def _serve(options: argparse.Namespace, store: Store) -> int:
         allow_exec=options.allow_exec,
         insecure_local=options.insecure_local,
         allowed_hosts=options.allowed_host,
+        source_roots=options.source_root,
     )
     # The server has ended: a thread that is still inside a call or waits for input must not hold its process.
     sys.stderr.flush()
@@ -168,7 +180,8 @@ def _call(options: argparse.Namespace, store: Store) -> int:
         print('The arguments must be a JSON object, such as \'{"workload": "latest"}\'', file=sys.stderr)
         return USAGE
     began = time.monotonic()
-    found = _finished(store, options.tool, arguments)
+    with allowing(roots_of(options.source_root)):
+        found = _finished(store, options.tool, arguments)
     if isinstance(found, Problem):
         log.called(options.tool, time.monotonic() - began, type(found).__name__, len(found.text))
         raise found

@@ -12,6 +12,7 @@ from ..analysis.problems import BadArgument
 from ..analysis.store import Store
 from ..tools.isolation.forks import ForkServer
 from ..tools.runner.start import stop_all
+from ..tools.source_text import roots_of
 from . import access, warm_up
 from .app import build
 from .stdio import serve_stdio
@@ -25,10 +26,12 @@ def serve(
     allow_exec: bool = False,
     insecure_local: bool = False,
     allowed_hosts: Sequence[str] = (),
+    source_roots: Sequence[str] = (),
 ) -> int:
     """Serve until the client goes away (stdio) or the process is told to end (HTTP).
 
     On HTTP clients need a token, from ROOFLENS_TOKEN or made and printed here, unless ``insecure_local`` waives it.
+    ``source_roots`` are folders whose source files may be shown.
     """
     if http is None and (insecure_local or allowed_hosts):
         raise BadArgument("--insecure-local and --allowed-host belong to --http", fix="Name an address with --http")
@@ -36,10 +39,11 @@ def serve(
         address = access.parse(http)
         token = access.token(address, insecure_local=insecure_local, executes=allow_exec and not read_only)
         hosts = access.hosts(address, allowed_hosts)
+    roots = roots_of(source_roots)
     gc.freeze()
     gc.enable()
     forks = ForkServer(warm_up.STEPS)
-    mcp = build(store, read_only=read_only, allow_exec=allow_exec, forks=forks)
+    mcp = build(store, read_only=read_only, allow_exec=allow_exec, source_roots=roots, forks=forks)
     # With the tools' schemas made, and before the first thread: a process with one can be copied.
     forks.start()
     try:

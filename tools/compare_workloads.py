@@ -48,6 +48,8 @@ class CompareResult(Result):
     work: Table | None = None
     explanation: Table | None = None
     metrics: Table | None = None
+    lines: Table | None = None
+    """Source lines or instructions of the first pair that lost or gained samples, where both versions were sampled."""
     normalised: Table | None = None
     only_in_baseline: list[str] = []
     only_in_candidate: list[str] = []
@@ -97,6 +99,7 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
     main = comparison.main
     top = comparison.pairs[: 1 if detail == "summary" else 5]
     alike = comparison.other_gpu is None
+    sampled = tables.changed_lines(comparison)
     changed = tables.changed_metrics(comparison, top)
     first = next((told for compared, told in changed if compared is main), None)
     shown = _ONE_SIDED[detail]
@@ -114,13 +117,18 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
         explanation=tables.of_terms(top) if alike else None,
         normalised=None if alike else tables.of_shares(comparison),
         metrics=tables.of_metrics(changed, not alike, detail),
+        lines=tables.of_lines(sampled, detail) if sampled else None,
         only_in_baseline=tables.few_names(comparison.matching.only_before),
         only_in_candidate=tables.few_names(comparison.matching.only_after),
         metrics_only_in_baseline=_few(first.only_before, shown) if first else [],
         metrics_only_in_candidate=_few(first.only_after, shown) if first else [],
         notes=[
             note.text
-            for note in (*notes(comparison), *wall_time(comparison.before.workload, comparison.after.workload))
+            for note in (
+                *notes(comparison),
+                *wall_time(comparison.before.workload, comparison.after.workload),
+                *tables.about_lines(sampled),
+            )
         ],
         next=_next(comparison),
     )

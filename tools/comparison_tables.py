@@ -11,6 +11,8 @@ from ..analysis.comparison.explain import Change, Changes, changes, least_times
 from ..analysis.comparison.words import brief, how, short, traffic
 from ..analysis.comparison.work import Side
 from ..analysis.doubts import TIME
+from ..analysis.hotspots import change as hotspots
+from ..analysis.notes import Note
 from .results import Table, table_of
 
 _ONLY = 8
@@ -18,12 +20,20 @@ _WORK = 6
 _METRICS = {"summary": 6, "full": 20}
 _MEMBERS = 20
 _FIGURES = 6
+_LINES = {"summary": 5, "full": 50}
+_LEAST_POINTS = 0.5
+_MATCHED = {
+    "text": "by their text",
+    "line": "by file and number: an edit that moves lines pairs the wrong ones",
+    "instruction": "as instructions, by text without registers and by loop: the profiles state no lines",
+}
 _NORMALISED = 2
 _WorkRow = namedtuple("_WorkRow", "kernel quantity baseline candidate ratio speedup_per_unit status")
 _LaunchRow = namedtuple("_LaunchRow", "kernel quantity baseline candidate unit")
 _TermRow = namedtuple("_TermRow", "kernel term baseline candidate unit time_factor delta_ms total_delta_ms status")
 _FigureRow = namedtuple("_FigureRow", "kernel figure baseline candidate unit")
 _MetricRow = namedtuple("_MetricRow", "kernel metric baseline candidate unit better status reason")
+_LineRow = namedtuple("_LineRow", "line baseline_pct candidate_pct change_points interval verdict")
 _MemberRow = namedtuple("_MemberRow", "group side kernel launches per_round round_ms total_ms")
 """The rows of the tables, by their columns."""
 Detail = Literal["summary", "full"]
@@ -310,3 +320,42 @@ def _rounded(value: float | None) -> float | None:
 
 def _rounded_pair(before: float | None, after: float | None) -> tuple[float | None, float | None]:
     return _rounded(before), _rounded(after)
+
+
+def changed_lines(comparison: Comparison) -> hotspots.Changes | None:
+    """What became of the lines of the pair that counts most; None where it is no pair of two sampled kernels."""
+    main = comparison.main
+    if main is None or not len(main.pair.before) == len(main.pair.after) == 1:
+        return None
+    before, after = comparison.before.workload, comparison.after.workload
+    return hotspots.changes(before, main.pair.before[0], after, main.pair.after[0])
+
+
+def of_lines(changes: hotspots.Changes, detail: Detail) -> Table:
+    """Its lines whose share of the samples changed most."""
+    changed = [row for row in changes.lines if abs(row.difference) >= _LEAST_POINTS]
+    rows = [
+        _LineRow(
+            row.place,
+            round(row.before_pct, 1),
+            round(row.after_pct, 1),
+            round(row.difference, 1),
+            f"{row.interval.low:.1f} to {row.interval.high:.1f}",
+            row.verdict,
+        )
+        for row in changed[: _LINES[detail]]
+    ]
+    units = {"baseline_pct": "%", "candidate_pct": "%", "change_points": "points", "interval": "points"}
+    made = table_of(_LineRow, rows, units)
+    return made.model_copy(update={"total_rows": len(changed), "truncated": len(changed) > len(rows)})
+
+
+def about_lines(changes: hotspots.Changes | None) -> list[Note]:
+    """How lines were matched, and whether there are enough samples."""
+    if changes is None:
+        return []
+    told = [Note("lines_matched", f"Lines were matched {_MATCHED[changes.how]}; shares are of each version's samples.")]
+    if changes.few:
+        text = f"{min(changes.samples)} samples of a version are no evidence for a change of its lines."
+        told.append(Note("few_samples", text))
+    return told

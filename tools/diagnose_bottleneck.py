@@ -15,6 +15,8 @@ from ..analysis.catalogue.rules import Advice
 from ..analysis.diagnosis import score
 from ..analysis.diagnosis.evidence import Evidence
 from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
+from ..analysis.hotspots.kernels import Sampled, has_code, sampled
+from ..analysis.hotspots.quotes import quotes
 from ..analysis.store import Manifest, Store
 from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
@@ -57,6 +59,7 @@ def diagnose_bottleneck(
         if whole is not None and not opened.manifest.counters:
             return _of_times_alone(opened, whole, kernel)
         diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
+        diagnoses = _with_lines(opened, diagnoses)
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
     manifest, log = opened.manifest, experiments.entries(store)
     kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
@@ -140,6 +143,24 @@ def _rounded(diagnosis: Diagnosis) -> Diagnosis:
 
 def _three_digits(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.3g}")
+
+
+def _with_lines(opened: Workload, diagnoses: list[Diagnosis]) -> list[Diagnosis]:
+    """With the hottest lines of each kernel that was sampled."""
+    if not has_code(opened):
+        return diagnoses
+    with Workload(opened.store, opened.manifest) as plain:
+        known = sampled(plain)
+        return [_quoting(plain, known, d) for d in diagnoses]
+
+
+def _quoting(opened: Workload, known: Sequence[Sampled], diagnosis: Diagnosis) -> Diagnosis:
+    rank, _, launch = diagnosis.number.partition(".")
+    one = next((k for k in known if k.number == rank), None)
+    if one is None:
+        return diagnosis
+    launched = replace(one, launch=int(launch) if launch else None)
+    return replace(diagnosis, lines=quotes(opened, launched, diagnosis.verdict.subsystem))
 
 
 def _with_tried(diagnosis: Diagnosis, log: Sequence[experiments.Entry]) -> Diagnosis:
@@ -246,6 +267,9 @@ def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> list[NextCall]:
         )
     first = diagnoses[0]
     arguments = {"workload": manifest.id, "kernel": f"#{first.number}"}
+    if first.lines:
+        why = "the lines that cost the time, and what they wait for"
+        calls.append(NextCall(tool="find_hotspots", arguments=arguments, why=why))
     if first.verdict.subsystem == "occupancy":
         calls.append(NextCall(tool="compute_occupancy", arguments=arguments, why="the smallest change for more waves"))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from ..analysis.store import Store
 from ..analysis.workload import Workload
 from .parameters import Detail, KernelName, WorkloadName
 from .results import NextCall, Result, Table, table, table_of
+from .source_text import source_lines
 
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
 _LoopRow = namedtuple("_LoopRow", "loop lines instructions samples_pct repeated")
@@ -76,6 +78,8 @@ class _Answer:
         self.opened, self.one, self.ranking, self.full = opened, one, ranking, full
         self.files = {spot.line.file for spot in ranking.spots if spot.line.file}
         self.at = {i.key: i for i in ranking.code.instructions}
+        self.unshown: dict[str, Line] = {}
+        """Why source text is not shown -> the first line of which it is not."""
 
     def result(self, chosen: Sequence[Sampled], top_n: int, context: int) -> HotspotsResult:
         ranking, manifest = self.ranking, self.opened.manifest
@@ -213,17 +217,28 @@ class _Answer:
     # -- source text -----------------------------------------------------------------------------------
 
     def _texts(self, lines: Sequence[Line]) -> dict[Line, str]:
-        """Source text that the profile carries, of some lines."""
-        wanted = [line for line in lines if line.file is not None and line.number is not None]
-        if not wanted or not self.opened.has("source_lines"):
+        """Source text of some lines: what the profile carries, else that of files which the user allowed."""
+        wanted = list(dict.fromkeys(line for line in lines if line.file is not None and line.number is not None))
+        found = self._carried(wanted)
+        for line in wanted:
+            if line not in found:
+                told = source_lines(line.file or "", line.number or 0)
+                found |= {Line(line.file, number): text for number, text in told.lines.items()}
+                if told.reason:
+                    self.unshown.setdefault(told.reason, line)
+        limit = None if self.full else _TEXT
+        return {line: _cut(text.strip(), limit) for line, text in found.items()}
+
+    def _carried(self, lines: Sequence[Line]) -> dict[Line, str]:
+        """Source text that the profile carries."""
+        if not lines or not self.opened.has("source_lines"):
             return {}
-        pairs = ", ".join(f"({sql_literal(line.file or '')}, {line.number:d})" for line in dict.fromkeys(wanted))
+        pairs = ", ".join(f"({sql_literal(line.file or '')}, {line.number:d})" for line in lines)
         rows = self.opened.rows(
             f'SELECT source_file, source_line, "text" FROM {self.opened.relation("source_lines")} '
             f"WHERE (source_file, source_line) IN ({pairs})"
         )
-        limit = None if self.full else _TEXT
-        return {Line(file, number): _cut(text.strip(), limit) for file, number, text in rows}
+        return {Line(file, number): text for file, number, text in rows}
 
     def _source(self, spot: Spot, context: int) -> Table:
         """Lines around a place, as the profile has them."""
@@ -260,6 +275,8 @@ class _Answer:
                 f"{100 * moved / ranking.total:.0f} % of the samples are waits found elsewhere, and counted at what is "
                 "waited for: a load is late, the instruction that needs its value shows it (waits: seen at)."
             )
+        for reason, line in islice(self.unshown.items(), 1):
+            notes.append(f"Source text of {self._place(line)} is not shown: {reason}.")
         if shown < worth:
             notes.append(f"{worth - shown} more places have {_LEAST_PCT} % or more: top_n shows them.")
         told = [r for spot in ranking.spots[:1] for r, n in spot.reasons.items() if r and n >= 0.2 * spot.cost]

@@ -91,6 +91,8 @@ class Diagnosis:
     next_counters: list[Request]
     undecided: list[str]
     """What stays open and why, where collecting counters would not help."""
+    lines: list[str] = field(default_factory=list)
+    """The code that was sampled waiting for the subsystem of the verdict, hottest first, where there are samples."""
 
 
 def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None = None) -> tuple[list[Diagnosis], int]:

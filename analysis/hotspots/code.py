@@ -17,19 +17,20 @@ MOST_INSTRUCTIONS = 1_000_000
 """Of a kernel: what is read of one at most, those with samples first."""
 
 
-class Key(NamedTuple):
-    """What tells an instruction apart within a kernel; its text alone where the profile states no addresses."""
-
-    code_object: str
-    offset: int | None
-    text: str
-
-
 class Line(NamedTuple):
     """A line of source; neither is known without line information."""
 
     file: str | None
     number: int | None
+
+
+class Key(NamedTuple):
+    """What tells an instruction apart within a kernel; its text and line where the profile states no addresses."""
+
+    code_object: str
+    offset: int | None
+    text: str
+    line: Line | None = None
 
 
 @dataclass
@@ -98,32 +99,43 @@ def read(workload: Workload, kernel: str, launch: int | None = None) -> Code:
         rows = workload.rows(
             'SELECT code_object, "offset", instruction, any_value(class), any_value(source_file), '
             "any_value(source_line), any_value(inlined), any_value(target), any_value(waits_for), any_value(spill), "
-            f"{counts} FROM {workload.relation('instructions')} WHERE {chosen} GROUP BY ALL "
+            f"{counts} FROM {workload.relation('instructions')} WHERE {chosen} "
+            f'GROUP BY code_object, "offset", instruction, {_PLACE} '
             f"ORDER BY sum(executed) DESC NULLS LAST LIMIT {MOST_INSTRUCTIONS}"
         )
         for code_object, offset, text, kind, file, number, inlined, target, waits, spill, *counted in rows:
-            key = Key(code_object, offset, "" if offset is not None else text or "")
+            key, line = _key(code_object, offset, text, file, number), Line(file, number)
             found[key] = Instruction(
-                Key(code_object, offset, text or ""), kind, Line(file, number), inlined, target, _offsets(waits),
-                bool(spill), dict(zip(_COUNTS, counted, strict=True)),
+                key._replace(text=text or ""), kind, line, inlined, target, _offsets(waits), bool(spill),
+                dict(zip(_COUNTS, counted, strict=True)),
             )  # fmt: skip
     if not workload.has("samples"):
         return Code(_in_order(found), 0)
     for code_object, offset, text, file, number, reason, count in workload.rows(
         'SELECT code_object, "offset", any_value(instruction), any_value(source_file), any_value(source_line), '
         f"stall_reason, CAST(sum(count) AS BIGINT) FROM {workload.relation('samples')} WHERE {chosen} "
-        'GROUP BY code_object, "offset", CASE WHEN "offset" IS NULL THEN instruction END, stall_reason'
+        f'GROUP BY code_object, "offset", {_PLACE}, stall_reason'
     ):
-        key = Key(code_object, offset, "" if offset is not None else text or "")
+        key, line = _key(code_object, offset, text, file, number), Line(file, number)
         if key not in found:
-            line = Line(file, number)
-            found[key] = Instruction(Key(code_object, offset, text or ""), None, line, None, None, (), False, {})
+            found[key] = Instruction(key._replace(text=text or ""), None, line, None, None, (), False, {})
         samples = found[key].samples
         samples[reason] = samples.get(reason, 0) + count
     ((launches,),) = workload.rows(
         f"SELECT count(DISTINCT dispatch_id) FROM {workload.relation('samples')} WHERE {chosen}"
     )
     return Code(_in_order(found), launches)
+
+
+_PLACE = 'CASE WHEN "offset" IS NULL THEN concat_ws(chr(31), instruction, source_file, source_line) END'
+"""SQL for what stands for an address where there is none."""
+
+
+def _key(code_object: str, offset: int | None, text: str | None, file: str | None, number: int | None) -> Key:
+    """By which rows of one instruction find each other."""
+    if offset is None:
+        return Key(code_object, None, text or "", Line(file, number))
+    return Key(code_object, offset, "")
 
 
 def _in_order(found: dict[Key, Instruction]) -> list[Instruction]:

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.hotspots.kernels import sampled
+from rooflens.analysis.hotspots.quotes import quotes
 from rooflens.analysis.problems import BadInput, NotFound
 from rooflens.analysis.store import Store
+from rooflens.analysis.workload import Workload
 from rooflens.server import render, toolbox
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.tools.profilers.ncu.test_code import block, imported, page
+from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.find_hotspots import HotspotsResult, find_hotspots
 from rooflens.tools.results import Table
 
@@ -110,3 +114,26 @@ def test_text_of_a_hostile_page_cannot_act(tmp_path: Path) -> None:
         assert {string: what for string in words if (what := active(string))} == {}
         assert any("data" in note for note in answer.notes)
         assert not any("evil" in word for call in answer.next for word in strings(call.model_dump()))
+
+
+def test_the_diagnosis_of_a_kernel_quotes_its_hottest_lines(labelled: Store) -> None:
+    found = diagnose_bottleneck(labelled, "labelled", "spill")
+    (quoted, *_) = found.kernels[0].lines
+    assert quoted.startswith("labelled.cu:32 (LDL") and "most of them memory" in quoted
+    assert [call.tool for call in found.next if call.tool == "find_hotspots"]
+
+
+@pytest.mark.parametrize(("subsystem", "line"), [("scratch", 32), ("vl1d", 32), ("unknown", 32)])
+def test_lines_behind_a_verdict_are_those_that_wait_for_its_subsystem(
+    labelled: Store, subsystem: str, line: int
+) -> None:
+    with Workload.open(labelled, "labelled") as opened:
+        one = next(k for k in sampled(opened) if "spill" in k.kernel)
+        assert quotes(opened, one, subsystem)[0].startswith(f"labelled.cu:{line} ")
+        assert quotes(opened, one, "barrier") == []
+
+
+def test_few_samples_are_not_quoted(tmp_path: Path) -> None:
+    store, _ = imported(tmp_path, page(("k", block(12))))
+    with Workload.open(store, "latest") as opened:
+        assert quotes(opened, sampled(opened)[0], "hbm") == []

@@ -16,8 +16,8 @@ from ..tables.files import is_gzip, open_regular
 from ..tables.sheet import Column, Sheet
 from .agents import read_agents
 from .outputs import ACTIVE, SAMPLED, Output, rank_of
+from .pc_samples import csv_samples
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
-from .sampled import csv_samples
 
 if TYPE_CHECKING:
     import duckdb

@@ -20,8 +20,8 @@ from ..tables.names import bounded_name, plain_text
 from ..tables.spool import Spool
 from .agents import Agent, agent_of
 from .outputs import Output, rank_of
+from .pc_samples import Counted, json_samples, sample_of, sample_texts
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
-from .sampled import Counted, json_samples, sample_of, sample_texts
 
 if TYPE_CHECKING:
     import duckdb

@@ -20,8 +20,8 @@ from ..tables.spool import Spool
 from .agents import FIELDS, Agent, agent_of
 from .database import Database, open_database
 from .outputs import Output, rank_of
+from .pc_samples import DatabaseSamples, database_samples
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
-from .sampled import DatabaseSamples, database_samples
 
 if TYPE_CHECKING:
     import duckdb

@@ -179,7 +179,8 @@ class DatabaseSamples:
 
     def of(self, session: int, process: int | None) -> Sampled | None:
         """Those of one process."""
-        own = f"WHERE session = {session} AND (process IS NULL OR process IS NOT DISTINCT FROM {process or 'NULL'})"
+        known = "NULL" if process is None else str(process)
+        own = f"WHERE session = {session} AND (process IS NULL OR process IS NOT DISTINCT FROM {known})"
         columns = ", ".join(f'"{c}"' for c in SAMPLED)
         return Sampled(
             f"SELECT {columns} FROM ({self._samples}) {own}",
@@ -213,7 +214,8 @@ def database_samples(
         return None
     objects, entries = "", ""
     if db.parts(_CODE):
-        place = {"session": "guid", "process": "pid", "code_object": "id", "uri": "uri"}
+        place = {"session": "guid", "process": "pid", "code_object": "id"}
+        place["uri"] = "uri" if "uri" in db.columns(_CODE) else "NULL"
         objects = f"SELECT * FROM {spooled('code_object', _CODE, place)}"
     if db.parts(_SYMBOLS):
         shown = "coalesce(display_name, kernel_name)"
@@ -239,13 +241,13 @@ def _by_address(db: Database, spooled: Spooled) -> str:
     picks["issued"] = "wave_issued" if "wave_issued" in has else "NULL"
     picks["reason"] = "stall_reason" if "stall_reason" in has else "NULL"
     rows = spooled("pc_sample", _TABLE, picks)
-    texts = '(SELECT -1 AS session, -1 AS code_object, -1 AS "offset", NULL AS instruction, NULL AS comment)'
+    texts = "(SELECT -1 AS session, -1 AS code_object, -1 AS place, NULL AS instruction, NULL AS comment)"
     if db.parts(_TEXTS):
         told = {
             "session": "guid", "code_object": "code_object_id", "place": "code_object_offset",
             "instruction": "instruction", "comment": "comment",
         }  # fmt: skip
-        texts = f'(SELECT DISTINCT ON (session, code_object, "offset") * FROM {spooled("pc_text", _TEXTS, told)})'
+        texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {spooled('pc_text', _TEXTS, told)})"
     names = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(REASONS))
     raw = f"CASE WHEN issued != 0 THEN {sql_literal(ISSUED)} ELSE CASE reason {names} END END"
     known = {c: c for c in SAMPLED} | {"offset": "place", "stall_raw": raw, "count": "1"}
