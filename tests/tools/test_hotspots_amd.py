@@ -23,12 +23,12 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     launch.stop_all()
 
 
-def test_samples_belong_to_the_launches_of_the_run_for_times(node: Node) -> None:
-    run = node.has().profile(metrics=["hotspots"])
+def test_samples_belong_to_the_launches_of_the_run_for_times_beside_counters(node: Node) -> None:
+    run = node.has().profile(metrics=["hotspots", *FEW])
     assert run.state == "done", (run.problem, run.output)
     held = node.manifest(run.workload)
-    assert (held.dispatches, held.counters, held.samples) == (LAUNCHES, [], SAMPLES * LAUNCHES)
-    assert run.next[0].tool == "find_hotspots"
+    assert "SQ_WAVES" in held.counters and (held.dispatches, held.samples) == (LAUNCHES, SAMPLES * LAUNCHES)
+    assert [call.tool for call in run.next][:2] == ["find_hotspots", "diagnose_bottleneck"]
     sql = "SELECT count(DISTINCT s.kernel), count(DISTINCT d.kernel) FROM samples s RIGHT JOIN dispatches d "
     sql += "USING (kernel)"
     ((sampled, launched),) = query_counters(node.store, sql, run.workload).table.rows
@@ -37,14 +37,6 @@ def test_samples_belong_to_the_launches_of_the_run_for_times(node: Node) -> None
     column = found.hotspots.columns.index("line")
     assert [row[column] for row in found.hotspots.rows] == ["app.cpp:12"]
     assert any("are no evidence" in note for note in found.notes)
-
-
-def test_samples_come_beside_counters_in_one_workload(node: Node) -> None:
-    run = node.has().profile(metrics=["hotspots", *FEW])
-    assert run.state == "done", (run.problem, run.output)
-    held = node.manifest(run.workload)
-    assert "SQ_WAVES" in held.counters and held.samples == SAMPLES * LAUNCHES
-    assert [call.tool for call in run.next][:2] == ["find_hotspots", "diagnose_bottleneck"]
 
 
 def test_a_version_from_before_pc_sampling_is_refused_before_anything_runs(node: Node) -> None:
