@@ -60,13 +60,14 @@ def advice(manifest: Manifest, lacking: Mapping[str, float], launches: int) -> l
     ``lacking`` is kernel -> its share of the samples without a line, in per cent; what is below one per cent is left
     out. Without ``launches`` a profile of ncu is a text page. Nothing for a vendor that no way is known for.
     """
-    if lacking and not launches and manifest.format == "ncu":
+    worth = {kernel: share for kernel, share in lacking.items() if share >= _WORTH_PCT}
+    if worth and not launches and manifest.format == "ncu":
         return [_PAGE]
     vendor, command = manifest.vendor or "", manifest.command or ""
     shares: dict[Way, dict[str, float]] = {}
-    for kernel, share in sorted(lacking.items(), key=lambda item: (-item[1], item[0])):
+    for kernel, share in sorted(worth.items(), key=lambda item: (-item[1], item[0])):
         way = next((way for way in ways() if way.fits(vendor, kernel, command)), None)
-        if way is not None and share >= _WORTH_PCT:
+        if way is not None:
             shares.setdefault(way, {})[kernel] = share
     ordered = sorted(shares.items(), key=lambda item: -sum(item[1].values()))
     return [Note(CODE, f"{_named(kernels)} without source lines ({way.built}). {way.do}") for way, kernels in ordered]

@@ -64,5 +64,12 @@ def test_kernels_built_alike_share_a_note_and_small_shares_are_left_out() -> Non
     assert advised("nvidia", {}, "./app") == [] == advised("cpu", {"a": 100.0}, "./app")
 
 
+def test_a_page_whose_instructions_have_lines_needs_nothing() -> None:
+    page = Manifest(name="x", format="ncu", vendor="nvidia")
+    assert advice(page, {"a(int)": 0.0}, 0) == []
+    (note,) = advice(page, {"a(int)": 40.0}, 0)
+    assert "import the report" in note.text
+
+
 def test_long_names_and_command_lines_cost_nothing() -> None:
     assert advised("nvidia", {"a" * 1_000_000: 100.0}, "x " * 1_000_000)
