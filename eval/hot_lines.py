@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+
+from rooflens.analysis.store import Store
+from rooflens.tools.find_hotspots import find_hotspots
 
 KERNELS = Path(__file__).resolve().parents[1] / "examples" / "kernels"
 _SOURCES = ("*.cu", "*.h", "*.py")
@@ -27,13 +31,40 @@ def hot_lines(folder: Path = KERNELS) -> dict[str, list[Place]]:
     return found
 
 
-def rank(rows: Iterable[Mapping[str, object]], expected: Iterable[Place]) -> int | None:
-    """The place, from 1, of the first row whose ``file`` and ``line`` are one of the expected; None without such."""
-    places = set(expected)
-    for number, row in enumerate(rows, 1):
-        if (Path(str(row["file"] or "")).name, row["line"]) in places:
+def rank(lines: Iterable[str | None], expected: Iterable[Place]) -> int | None:
+    """The place, from 1, of the first of ``lines`` (``folder/file:7``) that is one of the expected, or None."""
+    places = {f"{file}:{line}" for file, line in expected}
+    for number, line in enumerate(lines, 1):
+        if (line or "").rpartition("/")[2] in places:
             return number
     return None
+
+
+@dataclass(frozen=True)
+class Score:
+    """What find_hotspots answers of a kernel whose hot lines are known."""
+
+    kernel: str
+    expected: tuple[Place, ...]
+    rank: int | None
+    """Of the first hot line, from 1; None where none is among the answer's lines."""
+    pct: float | None
+    """Share of the samples that the answer gives its first line."""
+    first: str | None
+    samples: int
+    why: str | None
+
+
+def score(store: Store, workload: str, kernel: str, expected: Iterable[Place]) -> Score:
+    """The answer for one kernel, held against its marks. Raises what find_hotspots does."""
+    places = tuple(expected)
+    found = find_hotspots(store, workload, rf"(^|[ :]){kernel}($|[<(])", top_n=10)
+    column = found.hotspots.columns.index
+    rows = found.hotspots.rows
+    first = rows[0] if rows else [None] * len(found.hotspots.columns)
+    why = first[column("why")] if "why" in found.hotspots.columns else None
+    lines = [row[column("line")] for row in rows]
+    return Score(kernel, places, rank(lines, places), first[column("pct")], first[column("line")], found.samples, why)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pydantic import Field
 from ..analysis.database import sql_literal
 from ..analysis.hotspots.code import Key, Line, read
 from ..analysis.hotspots.kernels import Sampled, meant, sampled
+from ..analysis.hotspots.line_info import advice
 from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank
 from ..analysis.hotspots.stalls import reasons
 from ..analysis.store import Store
@@ -263,13 +264,11 @@ class _Answer:
         elif ranking.unsure():
             notes.append("The intervals of the first two overlap: either may be the costlier one.")
         lined = ranking.share_pct(ranking.lined)
-        if lined is not None and lined < 50:
-            notes.append(
-                "Without line information for most of the code instructions stand for lines: compile with -lineinfo "
-                "(nvcc) or -g (hipcc)."
-                if not lined
-                else f"Only {lined:.0f} % of the cost is at code with line information."
-            )
+        if lined is not None:
+            if lined < 50:
+                notes.append("Where a place has no line, its instruction stands for it.")
+            manifest = self.opened.manifest
+            notes += [note.text for note in advice(manifest, {self.one.kernel: 100 - lined}, manifest.dispatches)]
         moved = sum(sum(spot.shows.values()) for spot in ranking.spots)
         if ranking.total and moved / ranking.total >= 0.05:
             notes.append(

@@ -226,8 +226,11 @@ def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None,
         arguments={"workload": workload},
         why="where the wall time goes: is the GPU the limit",
     )
-    first = [where] if run.timeline else []
-    if arch not in catalog.with_metrics() or (run.timeline and not any(run.counters.values())):
+    lines = NextCall(
+        tool="find_hotspots", arguments={"workload": workload}, why="which lines the time of the longest kernel goes to"
+    )
+    first = [*([where] if run.timeline else []), *([lines] if run.hotspots else [])]
+    if arch not in catalog.with_metrics() or (first and not any(run.counters.values())):
         return [*first, kernels]
     overview = NextCall(
         tool="compute_metrics", arguments={"workload": workload, "metrics": ["overview"]}, why="where the time goes"

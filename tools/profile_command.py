@@ -203,6 +203,7 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
         launches=request.launches,
         replay=request.replay,
         timeline=request.timeline,
+        hotspots=request.hotspots,
     )
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ..kernel_names import short
+from ..manifest import Manifest
 from ..notes import Note
 
 CODE = "no_lines"
@@ -18,6 +19,11 @@ _KERNEL_CHARS, _COMMAND_CHARS = 400, 2000
 """Of a name and a command line that patterns look at."""
 _WORTH_PCT = 1.0
 """Share of all samples below which nobody needs to know."""
+_PAGE = Note(
+    CODE,
+    "This page of ncu states no source lines: import the report (.ncu-rep) that it was printed from, which has them "
+    "where the program was built with them.",
+)
 
 
 @dataclass(frozen=True)
@@ -48,16 +54,20 @@ def ways() -> tuple[Way, ...]:
     return tuple(Way(**way) for way in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["way"])
 
 
-def advice(vendor: str, lacking: Mapping[str, float], command: str | None = None) -> list[Note]:
+def advice(manifest: Manifest, lacking: Mapping[str, float], launches: int) -> list[Note]:
     """What to do about kernels without lines: one note for each way of building, that with most samples first.
 
-    ``lacking`` is kernel -> its share of all samples without a line, in per cent; what is below one per cent is left
-    out. Nothing for a vendor that no way is known for.
+    ``lacking`` is kernel -> its share of the samples without a line, in per cent; what is below one per cent is left
+    out. Without ``launches`` a profile of ncu is a text page. Nothing for a vendor that no way is known for.
     """
+    worth = {kernel: share for kernel, share in lacking.items() if share >= _WORTH_PCT}
+    if worth and not launches and manifest.format == "ncu":
+        return [_PAGE]
+    vendor, command = manifest.vendor or "", manifest.command or ""
     shares: dict[Way, dict[str, float]] = {}
-    for kernel, share in sorted(lacking.items(), key=lambda item: (-item[1], item[0])):
-        way = next((way for way in ways() if way.fits(vendor, kernel, command or "")), None)
-        if way is not None and share >= _WORTH_PCT:
+    for kernel, share in sorted(worth.items(), key=lambda item: (-item[1], item[0])):
+        way = next((way for way in ways() if way.fits(vendor, kernel, command)), None)
+        if way is not None:
             shares.setdefault(way, {})[kernel] = share
     ordered = sorted(shares.items(), key=lambda item: -sum(item[1].values()))
     return [Note(CODE, f"{_named(kernels)} without source lines ({way.built}). {way.do}") for way, kernels in ordered]

@@ -32,5 +32,4 @@ def test_a_mark_means_its_own_line_or_the_next_where_it_stands_alone(tmp_path: P
 def test_a_rank_is_that_of_the_first_row_at_an_expected_place(
     places: list[tuple[str, int]], expected: int | None
 ) -> None:
-    rows = [{"file": None, "line": None}, {"file": "/src/a.cu", "line": 7}, {"file": "/src/a.cu", "line": 8}]
-    assert hot_lines.rank(rows, places) == expected
+    assert hot_lines.rank([None, "src/a.cu:7", "/src/a.cu:8"], places) == expected

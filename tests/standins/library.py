@@ -188,6 +188,7 @@ def _process(
         tracing=env.get("ROCPROF_KERNEL_TRACE") == "1", counters=[c.name for group in groups for c in group],
         ranges=ranges.ended, calls=calls if env.get("ROCPROF_HIP_RUNTIME_TRACE") == "1" else [],
         copies=copies if env.get("ROCPROF_MEMORY_COPY_TRACE") == "1" else [],
+        sampling=env.get("ROCPROF_PC_SAMPLING_METHOD", ""),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ _WITH_VALUE = (
     "--metrics", "--replay-mode", "--cache-control", "--clock-control", "--target-processes", "--filter-mode",
     "--launch-skip", "--launch-count", "--kernel-name-base", "--print-kernel-base", "--kernel-name", "--page",
     "--print-units", "--log-file", "--nvtx-include", "--nvtx-push-pop-scope", "--export", "--import",
-    "--section", "--sampling-interval", "--import-source",
+    "--section", "--import-source",
 )  # fmt: skip
 _ALONE = ("--nvtx", "--csv", "--disable-extra-suffixes", "--force-overwrite")
 

@@ -58,6 +58,8 @@ class Process:
     counters: list[str]
     ranges: list[Range]
     calls: list[Traced] = field(default_factory=list)
+    sampling: str = ""
+    """Method of PC sampling, where program counters are sampled."""
     copies: list[Traced] = field(default_factory=list)
 
     @property

@@ -85,6 +85,10 @@ def _run(setting: Setting, options: Options, app: list[str], *, number: int | No
     for trace in traces:
         env[f"ROCPROF_{trace.upper()}"] = "1"
     _optional(env, options)
+    if options.get("pc_sampling_beta_enabled"):
+        env["ROCPROF_PC_SAMPLING_METHOD"] = _sampling(setting, options)
+    elif any(options.get(f"pc_sampling_{word}") for word in ("method", "unit", "interval")):
+        _fatal(setting, "PC sampling is a beta: it needs --pc-sampling-beta-enabled")
     if options.get("pmc"):
         env["ROCPROF_COUNTER_COLLECTION"] = "1"
         env["ROCPROF_COUNTERS"] = f"pmc: {' '.join(options['pmc'])}"
@@ -128,6 +132,21 @@ _GROUPS = {
     "hip_trace": ("hip_runtime_trace", "hip_compiler_trace"),
     "hsa_trace": ("hsa_core_trace", "hsa_amd_trace", "hsa_image_trace", "hsa_finalizer_trace"),
 }
+
+
+_SAMPLED = {"host_trap": ("time", "gfx90a gfx942 gfx950"), "stochastic": ("cycles", "gfx942 gfx950")}
+
+
+def _sampling(setting: Setting, options: Options) -> str:
+    """The method of PC sampling, where unit, interval and target go with it."""
+    method, interval = options.get("pc_sampling_method"), int(options.get("pc_sampling_interval") or 0)
+    unit, targets = _SAMPLED.get(str(method), ("", ""))
+    least = 65536 if unit == "cycles" else 1
+    if options.get("pc_sampling_unit") != unit or setting.target not in targets.split() or interval < least:
+        _fatal(setting, "Given PC sampling configuration is not supported on any of the agents")
+    if unit == "cycles" and interval & (interval - 1):
+        _fatal(setting, "Given PC sampling configuration is not supported on any of the agents: interval pow2")
+    return str(method)
 
 
 def _optional(env: dict[str, str], options: Options) -> None:

@@ -14,6 +14,12 @@ _CPU, _GPU = 54240, 54241
 _KEYS = {"Max_Engine_Clk_Ccompute": "max_engine_clk_ccompute", "Max_Engine_Clk_Fcompute": "max_engine_clk_fcompute"}
 
 
+_METHODS = ("host_trap", "stochastic")
+_TEXTS = {"pc_sample_instructions": ["s_waitcnt vmcnt(0)"], "pc_sample_comments": ["/src/app.cpp:12"]}
+SAMPLES = 3
+"""Of every launch, all at one instruction."""
+
+
 def write(base: Path, process: Process) -> Path:
     """``base``_results.json of one process."""
     path = base.with_name(f"{base.name}_results.json")
@@ -40,7 +46,7 @@ def _process(process: Process) -> dict[str, Any]:
         ],
         "strings": {"callback_records": [], "buffer_records": [], 
                     "marker_api": [{"key": r.correlation, "value": r.name} for r in process.ranges],
-                    "counters": {"dimension_ids": []}},
+                    "counters": {"dimension_ids": []}, **_TEXTS},
         "code_objects": [{"size": 0, "code_object_id": 0}, {"size": 88, "code_object_id": 1, "uri": "file:///app"}],
         # The first entry is an empty one, as in the real file.
         "kernel_symbols": [
@@ -59,8 +65,23 @@ def _process(process: Process) -> dict[str, Any]:
                  "end_timestamp": r.end, "correlation_id": {"internal": r.correlation, "external": 0, "ancestor": 0}}
                 for r in process.ranges
             ],
+            **{f"pc_sample_{method}": _sampled(process) if method == process.sampling else [] for method in _METHODS},
         },
     }  # fmt: skip
+
+
+def _sampled(process: Process) -> list[dict[str, Any]]:
+    stalled = {"stall_reason": "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_WAITCNT"}
+    return [
+        {"record": {
+            "pc": {"code_object_id": 1, "code_object_offset": 8040}, "exec_mask": 2**64 - 1, "timestamp": c.start + n,
+            "dispatch_id": c.number, "corr_id": {"internal": c.correlation, "external": 0},
+            "wrkgrp_id": {"x": 0, "y": 0, "z": 0}, "wave_in_grp": 0,
+            **({"wave_issued": 0, "snapshot": stalled} if process.sampling == "stochastic" else {}),
+        }, "inst_index": 0}
+        for c in process.launches
+        for n in range(SAMPLES)
+    ]  # fmt: skip
 
 
 def _agent(row: dict[str, int | str], handle: int, node: int) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_hot_spots_alone_measure_the_launches_that_a_run_for_times_chose(node: N
 
 
 def test_hot_spots_come_beside_counters_of_the_same_launches(node: Node) -> None:
-    run = node.profile(metrics=["hotspots", COUNTER])
+    run = node.profile(metrics=["hotspots", COUNTER], budget_s=60)
     assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)}
     steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
     assert steps == ["timing", "pass_1", "hotspots"]

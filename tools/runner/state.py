@@ -105,6 +105,8 @@ class ProfileRun(_Run):
     replay: str = ""
     timeline: bool = False
     """Whether a timeline was asked for."""
+    hotspots: bool = False
+    """Whether samples of instructions were asked for."""
     counters: dict[str, list[str]] = {}
     """Step -> what it is to count."""
     tags: list[str] = []

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from rooflens.analysis.hotspots.line_info import CODE, advice, ways
+from rooflens.analysis.manifest import Manifest
+from rooflens.analysis.notes import Note
 
 PYTHON = "python3 train.py --epochs 2"
 
 
+def advised(vendor: str, lacking: Mapping[str, float], command: str | None) -> list[Note]:
+    return advice(Manifest(name="x", format="any", vendor=vendor, command=command), lacking, 1)
+
+
 def told(vendor: str, kernel: str, command: str | None) -> str:
-    (note,) = advice(vendor, {kernel: 100.0}, command)
+    (note,) = advised(vendor, {kernel: 100.0}, command)
     assert note.code == CODE and "100 % of the samples" in note.text
     return note.text
 
@@ -50,11 +58,18 @@ def test_every_way_states_a_source_and_none_is_out_of_reach() -> None:
 
 def test_kernels_built_alike_share_a_note_and_small_shares_are_left_out() -> None:
     shares = {"a(int)": 5.0, "b(int)": 30.0, "nvjet_x": 50.0, "c(int)": 0.4}
-    first, second = (note.text for note in advice("nvidia", shares, "./app"))
+    first, second = (note.text for note in advised("nvidia", shares, "./app"))
     assert first.startswith("50 % of the samples (nvjet_x)")
     assert second.startswith("35 % of the samples (b and 1 more kernels)")
-    assert advice("nvidia", {}, "./app") == [] == advice("cpu", {"a": 100.0}, "./app")
+    assert advised("nvidia", {}, "./app") == [] == advised("cpu", {"a": 100.0}, "./app")
+
+
+def test_a_page_whose_instructions_have_lines_needs_nothing() -> None:
+    page = Manifest(name="x", format="ncu", vendor="nvidia")
+    assert advice(page, {"a(int)": 0.0}, 0) == []
+    (note,) = advice(page, {"a(int)": 40.0}, 0)
+    assert "import the report" in note.text
 
 
 def test_long_names_and_command_lines_cost_nothing() -> None:
-    assert advice("nvidia", {"a" * 1_000_000: 100.0}, "x " * 1_000_000)
+    assert advised("nvidia", {"a" * 1_000_000: 100.0}, "x " * 1_000_000)

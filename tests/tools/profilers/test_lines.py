@@ -7,8 +7,6 @@ from pathlib import Path
 import duckdb
 import pytest
 from rooflens.analysis.manifest import Manifest
-from rooflens.analysis.store import Store
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.profilers.tables.lines import lacking, unlined
 from rooflens.tools.profilers.tables.merge import Merged
 
@@ -36,10 +34,9 @@ def test_the_flag_is_told_once_for_all_kernels_that_need_it(con: duckdb.DuckDBPy
     assert note.text.startswith("30 % of the samples (c and 1 more kernels)") and "-lineinfo" in note.text
 
 
-def test_a_page_without_lines_is_told_from_a_program_without_them(shared: Path, tmp_path: Path) -> None:
-    page = shared / "source_lines" / "ncu_source_page.csv.gz"
-    if not page.is_file():
-        pytest.skip("needs ../shared/source_lines")
-    done = import_profile(Store(tmp_path / "store"), str(page))
-    assert any("import the report" in warning for warning in done.warnings)
-    assert not any("-lineinfo" in warning for warning in done.warnings)
+def test_a_page_without_lines_is_told_from_a_program_without_them(
+    con: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
+    (note,) = unlined(con, tmp_path, Manifest(name="x", format="ncu", vendor="nvidia"), Merged(0, 0, [], [], []))
+    assert "import the report" in note.text and "-lineinfo" not in note.text

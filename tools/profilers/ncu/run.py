@@ -88,7 +88,7 @@ _LINES = Note(
     "hotspots",
     "Hot spots take a run of their own: ncu replays each counted launch for the section SourceCounters, once to sample "
     "its warps at an interval that it chooses by the launch's length, else to count every instruction in patched code. "
-    "Source files that the line information names are copied into its report, which stays in the run's folder.",
+    "Source files that the line information names come with them: their text is kept in the workload (source_lines).",
 )
 _LONGEST = 100_000
 """Of one argument; Linux takes 131,072 bytes."""
@@ -179,9 +179,10 @@ def _counting(request: Request, features: Features, program: str, out: str) -> S
 def _lines(request: Request, features: Features, program: str, out: str) -> Step:
     """The step that samples and counts every instruction. Its report holds code, line tables and sources, which no text
     page has together. ``--source-folders`` is left out: it would search a folder with all that is below it, and line
-    information of nvcc and Triton has whole paths."""
+    information of nvcc and Triton has whole paths. How often to sample is left to ncu, whose default is ``auto``: the
+    option is --sampling-interval in old versions, --warp-sampling-interval in 2025.3 (seen on an H200)."""
     argv = [program, *(word for name in _SECTIONS for word in ("--section", name)), "--metrics", _DURATION]
-    argv += [*_conditions(request, features), "--sampling-interval", "auto", "--import-source", "yes"]
+    argv += [*_conditions(request, features), "--import-source", "yes"]
     argv += ["--force-overwrite", "--export", f"{out}/{LINES}/report.ncu-rep", "--log-file", f"{out}/{LINES}/{LOG}"]
     return Step(LINES, (*argv, *_guarded(request.command)), (), _told(request, LINES), gentle=True)
 

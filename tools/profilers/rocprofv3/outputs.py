@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ....analysis.notes import Note
 from ....analysis.problems import Problem
-from ..tables.files import head, is_inside
+from ..tables.files import LINES, head, is_inside
 from .database import MAGIC, is_rocpd
 
 _CSV = re.compile(
@@ -44,7 +44,7 @@ _TRACE_START = (
 _STALLS_MARK = b'"Stall_Reason"'
 _JSON_MARK = b'"rocprofiler-sdk-tool"'
 _TRACE_MARK = b'"traceEvents"'
-_STEP = re.compile(r"timing|(pass|pmc|pmc_perf|replay|step)_?\d+")
+_STEP = re.compile(rf"timing|{LINES}|(pass|pmc|pmc_perf|replay|step)_?\d+")
 _MOST_FILES, _MOST_LEVELS = 20_000, 7
 LAUNCHES = ("rocpd", "json", "counters", "trace")
 """Kinds of files that hold single launches."""

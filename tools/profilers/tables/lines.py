@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....analysis.hotspots.line_info import CODE, advice
+from ....analysis.hotspots.line_info import advice
 from ....analysis.manifest import Manifest
 from ....analysis.notes import Note
 from .contract import parquet
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     import duckdb
 
 _MOST_KERNELS = 1000
-_PAGE = Note(
-    CODE,
-    "This page of ncu states no source lines: import the report (.ncu-rep) that it was printed from, which has them "
-    "where the program was built with them.",
-)
 
 
 def unlined(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> list[Note]:
@@ -27,10 +22,7 @@ def unlined(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, me
     stored = folder / "samples.parquet"
     if not stored.is_file():
         return []
-    missing = lacking(con, parquet([stored]))
-    if missing and not merged.dispatches and manifest.format == "ncu":
-        return [_PAGE]
-    return advice(manifest.vendor or "", missing, manifest.command)
+    return advice(manifest, lacking(con, parquet([stored])), merged.dispatches)
 
 
 def lacking(con: duckdb.DuckDBPyConnection, samples: str) -> dict[str, float]:
