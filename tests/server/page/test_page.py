@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.store import Store
 from rooflens.server.page.build import packed, page
+from rooflens.server.toolbox import FUNCTIONS
 from rooflens.tests import rooflines, timelines
 from rooflens.tests.server.page.browser import PROGRAM, READY, Browser
 from rooflens.tools.report.collect import collect
@@ -75,7 +76,7 @@ def pages(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Pages:
     def of(*words: str) -> Path:
         if words not in written:
             written[words] = folder / f"{len(written)}.html"
-            written[words].write_text(page(collect(store, words), words[0]), encoding="utf-8")
+            written[words].write_text(page(collect(store, FUNCTIONS, words), words[0]), encoding="utf-8")
         return written[words]
 
     return of
@@ -232,7 +233,7 @@ def test_as_an_app_it_reads_the_report_through_its_host(browser: Browser, store:
         CAPABILITIES={"serverResources": {}},
         ARGUMENTS={"kind": "compare", "workload": "before", "candidate": "after"},
         RESULT={"content": [{"type": "text", "text": "a picture"}]},
-        DATA=packed(collect(store, ["before", "after"])),
+        DATA=packed(collect(store, FUNCTIONS, ["before", "after"])),
     )
     browser.open(host, ready=READY.replace("document", INSIDE))
     assert "rooflens://report/before/after" in browser.evaluate("said")
