@@ -3,6 +3,7 @@
 const KERNEL_COLUMNS = ["rank", "kernel", "calls", "total_ns", "pct", "mean_ns", "min_ns", "max_ns", "cv_pct", "vgpr", "lds_bytes", "scratch_bytes", "status"];
 const LAUNCH_COLUMNS = ["number", "kernel", "configuration", "calls", "total_ns", "pct", "mean_ns", "grid", "workgroup_size", "vgpr", "lds_bytes", "cluster", "status"];
 const OCCUPANCY_COLUMNS = ["number", "kernel", "configuration", "time_pct", "waves_per_cu", "occupancy_pct", "achieved_waves_per_cu", "achieved_pct", "limiters", "vgprs", "lds_bytes", "workgroup_size", "status"];
+const HOT_COLUMNS = ["line", "source", "pct", "interval", "why", "instruction", "executed", "spills", "loop"];
 const METRIC_COLUMNS = ["name", "title", "avg", "unit", "peak", "pct_of_peak", "status"];
 const OPEN = 3;
 const EXCLUSIVE = { computing: "kernels", exposed_communication: "communication alone", exposed_copies: "copies alone" };
@@ -234,7 +235,7 @@ function hotspotsSection(report, workload) {
     const answer = one.answer;
     const made = el("div", { class: "box" }, el("h3", {}, `#${answer.number} `, nameOf(answer.kernel)));
     const lined = answer.with_line_pct === null ? "" : `, ${percent(answer.with_line_pct)} at code with a source line`;
-    made.append(el("p", { class: "soft" }, `${figure(answer.samples)} samples${lined}`), tableView(answer.hotspots, { filter: true }));
+    made.append(el("p", { class: "soft" }, `${figure(answer.samples)} samples${lined}`), tableView(answer.hotspots, { filter: true, first: HOT_COLUMNS }));
     if (answer.loops.rows.length) made.append(el("h4", {}, "Loops"), tableView(answer.loops));
     if (answer.source.rows.length) {
       const lines = records(answer.source).map((row) => `${String(row.line).padStart(6)}  ${row.text}`);

@@ -50,7 +50,7 @@ async def test_only_clients_that_announce_apps_are_told_of_the_page(samples: Sto
         assert (await listed(client)) == ({}, tools, resources)
     async with connected(samples, mode, {"mimeTypes": [APP_MIME_TYPE]}) as client:
         shown, same, more = await listed(client)
-    assert shown == {name: {"ui": {"resourceUri": PAGE}} for name in SHOWN_FOR}
+    assert shown == {key: {"ui": {"resourceUri": PAGE}} for key in SHOWN_FOR}
     assert same == tools
     assert set(more) - set(resources) == {
         PAGE,

@@ -14,6 +14,7 @@ from rooflens.server.toolbox import FUNCTIONS
 from rooflens.tests import rooflines, timelines
 from rooflens.tests.server.page.browser import PROGRAM, READY, Browser
 from rooflens.tools.report.collect import collect
+from rooflens.tools.results import table
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (apt-get install chromium)")
 KERNELS, SOME, LAUNCHES = 500, 120, 33_334
@@ -169,6 +170,24 @@ def test_the_timeline_zooms_steps_and_highlights(browser: Browser, pages: Pages)
     assert browser.problems == []
 
 
+def test_hot_lines_have_a_section_where_they_are_known(browser: Browser, store: Store, tmp_path: Path) -> None:
+    report = collect(store, FUNCTIONS, ["before"])
+    lines = table({"line": None, "pct": "%", "why": None}, [["k.cu:12", 71.5, "memory 99 %"], ["k.cu:9", 3.0, None]])
+    source = table({"line": None, "text": None}, [[12, "</pre><b>x[i] = y[i];"]])
+    answer: dict[str, Any] = {"number": "1", "kernel": "k", "samples": 4_000, "with_line_pct": 98.0, "notes": []}
+    tables = {"hotspots": lines, "loops": table({}, []), "source": source}
+    answer |= {name: each.model_dump() for name, each in tables.items()}
+    called = {"key": "hotspots", "tool": "find_hotspots", "arguments": {}}
+    report["workloads"][0]["hotspots"] = [{**called, "answer": answer}]
+    target = tmp_path / "lines.html"
+    target.write_text(page(report), encoding="utf-8")
+    browser.open(target)
+    shown = browser.evaluate("document.querySelector('#hotspots').innerText")
+    assert "4,000 samples, 98 % at code with a source line" in shown and "k.cu:12" in shown
+    assert "</pre><b>x[i] = y[i];" in shown
+    assert browser.problems == []
+
+
 def test_hostile_names_are_shown_and_do_nothing(browser: Browser, pages: Pages) -> None:
     browser.open(pages("<b>hostile</b>", "before"))
     browser.enter("header select", browser.evaluate("document.querySelector('select option').value"))
@@ -202,8 +221,9 @@ def test_the_policy_refuses_what_the_page_does_not_bring(browser: Browser, pages
 
 
 def test_narrow_dark_and_printed(browser: Browser, pages: Pages) -> None:
-    browser.open(pages("before", "after"), width=400, dark=True)
-    assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+    for words in (("<b>hostile</b>",), ("before", "after")):
+        browser.open(pages(*words), width=400, dark=True)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 400, "names of 10,000 characters wrap"
     assert browser.evaluate(PAPER) == DARK
     browser.enter("header label:last-of-type select", "light")
     assert browser.evaluate(PAPER) == "rgb(255, 255, 255)"

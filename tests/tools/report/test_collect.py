@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.server.toolbox import FUNCTIONS
 from rooflens.tests import rooflines
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.report.collect import MOST_WORKLOADS, Limits, collect
+from rooflens.tools.results import Result, Table, table
 
 
 def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None:
@@ -66,3 +69,25 @@ def test_unknown_repeated_and_too_many_workloads_are_refused_with_advice(samples
         collect(samples, FUNCTIONS, ["yax_after", "yax_before", "yax_after"])
     with pytest.raises(BadArgument, match=f"Name 1 to {MOST_WORKLOADS}"):
         collect(samples, FUNCTIONS, ["latest"] * (MOST_WORKLOADS + 1))
+
+
+def test_hot_lines_are_asked_for_the_kernels_that_were_sampled_most(tmp_path: Path) -> None:
+    asked: list[str | None] = []
+
+    class Hot(Result):
+        kernels: Table
+
+    def find_hotspots(store: Store, workload: str, kernel: str | None = None, **_: Any) -> Hot:
+        asked.append(kernel)
+        return Hot(kernels=table({"number": None}, [] if kernel else [[f"#{n}"] for n in range(2, 9)]))
+
+    tools = {**FUNCTIONS, "find_hotspots": find_hotspots}
+    store = Store(tmp_path)
+    with store.draft() as folder, duckdb.connect() as con:
+        write_table(con, "SELECT 'k' AS kernel, 1 AS count", folder / "samples.parquet")
+        store.publish(folder, Manifest(name="sampled", format="made", vendor="amd"))
+    (workload,) = collect(store, tools, ["sampled"])["workloads"]
+    assert asked == [None, "#2", "#3", "#4", "#5"]
+    assert len(workload["hotspots"]) == 5
+    without = {name: tool for name, tool in tools.items() if name != "find_hotspots"}
+    assert collect(store, without, ["sampled"])["workloads"][0]["hotspots"] == []
