@@ -56,11 +56,9 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
             speed_up(opened.cursor)
         sql = _everything(opened)
         total, origin, end = opened.rows(f"SELECT count(*), min(start_ns), max(end_ns) FROM {sql}")[0]
-        longest = (
-            f"SELECT kind, left(coalesce(name, kind), {_CHARACTERS}), device_id, stream, pid, thread, rank, depth, start_ns, "
-            f"end_ns - start_ns FROM {sql} ORDER BY end_ns - start_ns DESC, start_ns LIMIT {most}"
-        )
-        rows = [_Event(*row) for row in opened.rows(longest)]
+        what = f"kind, left(coalesce(name, kind), {_CHARACTERS}), device_id, stream, pid, thread, rank, depth"
+        longest = f"SELECT {what}, start_ns, end_ns - start_ns FROM {sql} ORDER BY end_ns - start_ns DESC, start_ns"
+        rows = [_Event(*row) for row in opened.rows(f"{longest} LIMIT {most}")]
     processes = {row.pid for row in rows if row.kind not in _ON_DEVICE and row.pid is not None}
     lanes: dict[_Lane, list[_Event]] = {}
     for row in rows:
