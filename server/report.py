@@ -12,6 +12,7 @@ from ..analysis.problems import BadArgument, StoreProblem
 from ..analysis.store import Store
 from ..tools.report.collect import collect
 from .page.build import OPENING, page
+from .toolbox import FUNCTIONS
 
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _NAME_CHARACTERS = 80
@@ -26,7 +27,7 @@ def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | 
     target = None if output in (None, "-") else Path(str(output))
     if target is not None:
         _refuse_others(target)
-    document = collect(store, workloads)
+    document = collect(store, FUNCTIONS, workloads)
     names = [workload["name"] for workload in document["workloads"]]
     text = page(document, " → ".join(names))
     if output == "-":

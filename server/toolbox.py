@@ -102,6 +102,8 @@ TOOLS = (
     Tool(compare_workloads, notes=True),
     Tool(plot, writes=True),
 )
+FUNCTIONS: dict[str, Callable[..., Result]] = {tool.name: tool.function for tool in TOOLS}
+"""The functions of all tools by name, for what puts their answers together."""
 
 
 def tools(*, read_only: bool = False, allow_exec: bool = True) -> tuple[Tool, ...]:

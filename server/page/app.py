@@ -18,6 +18,7 @@ from ...tools.progress import listening
 from ...tools.report.collect import Limits, collect
 from .. import render
 from ..calls import OK, Call, Calls, outcome
+from ..toolbox import FUNCTIONS
 from .build import packed, page
 
 PAGE = "ui://rooflens/report"
@@ -78,10 +79,11 @@ def add_app(mcp: MCPServer[Any], store: Store, forks: ForkServer) -> None:
 def compose(channel: Channel, job: dict[str, Any]) -> None:
     """In a child: collect a report and send it as JSON, or the Problem in words."""
     call = Call(**job)
+    store = Store(call.store, read_only=True)
     found: str | Problem
     try:
         with listening(lambda text: channel.send({"progress": text})):
-            found = packed(collect(Store(call.store, read_only=True), call.arguments["workloads"], _WITHIN))
+            found = packed(collect(store, FUNCTIONS, call.arguments["workloads"], _WITHIN))
     except Problem as problem:
         found = problem
     text = render.refusal(found) if isinstance(found, Problem) else found

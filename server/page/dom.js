@@ -149,7 +149,10 @@ function tableView(table, options = {}) {
   const used = table.columns.map((_, at) => at).filter((at) => {
     return !(options.hide || []).includes(table.columns[at]) && table.rows.some((row) => row[at] !== null);
   });
-  const first = options.first ? used.filter((at) => options.first.includes(table.columns[at])) : used;
+  // Where something is not to be trusted its reason stands beside it.
+  const doubted = table.rows.some((row) => row[column(table, "status")] !== "ok");
+  const wanted = options.first && (doubted ? [...options.first, "reason"] : options.first);
+  const first = wanted ? used.filter((at) => wanted.includes(table.columns[at])) : used;
   const state = { sort: null, down: true, words: "", all: first.length === 0, most: FEW };
   const body = el("tbody");
   const headers = el("tr");

@@ -100,7 +100,7 @@ function rooflineView(workloads, focus) {
     legend(drawn);
     const lost = new Map();
     for (const p of marks) if (!drawable(p)) {
-      const why = UNKNOWN.has(p.status) ? p.status.replaceAll("_", " ") : "without such work";
+      const why = UNKNOWN.has(p.status) ? p.status.replaceAll("_", " ") : p.performance > 0 ? "without bytes at their level" : "without such work";
       lost.set(why, (lost.get(why) || 0) + 1);
     }
     const why = [...lost].map(([reason, n]) => `${n} ${reason}`).join(", ");

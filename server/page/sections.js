@@ -3,6 +3,7 @@
 const KERNEL_COLUMNS = ["rank", "kernel", "calls", "total_ns", "pct", "mean_ns", "min_ns", "max_ns", "cv_pct", "vgpr", "lds_bytes", "scratch_bytes", "status"];
 const LAUNCH_COLUMNS = ["number", "kernel", "configuration", "calls", "total_ns", "pct", "mean_ns", "grid", "workgroup_size", "vgpr", "lds_bytes", "cluster", "status"];
 const OCCUPANCY_COLUMNS = ["number", "kernel", "configuration", "time_pct", "waves_per_cu", "occupancy_pct", "achieved_waves_per_cu", "achieved_pct", "limiters", "vgprs", "lds_bytes", "workgroup_size", "status"];
+const HOT_COLUMNS = ["line", "source", "pct", "interval", "why", "instruction", "executed", "spills", "loop"];
 const METRIC_COLUMNS = ["name", "title", "avg", "unit", "peak", "pct_of_peak", "status"];
 const OPEN = 3;
 const EXCLUSIVE = { computing: "kernels", exposed_communication: "communication alone", exposed_copies: "copies alone" };
@@ -12,13 +13,13 @@ const SECTIONS = [
   ["summary", "Where the time goes", summarySection],
   ["findings", "Findings", findingsSection],
   ["comparison", "Comparison", comparisonSection],
+  ["hotspots", "Hot lines", hotspotsSection],
   ["timeline", "Timeline", timelineSection],
   ["roofline", "Roofline", rooflineSection],
   ["kernels", "Kernels", kernelsSection],
   ["launches", "Launch configurations", launchesSection],
   ["speed_of_light", "Speed of light", speedSection],
   ["occupancy", "Occupancy", occupancySection],
-  ["hotspots", "Hot lines", hotspotsSection],
   ["warnings", "Warnings", warningsSection],
   ["provenance", "Provenance", provenanceSection],
 ];
@@ -226,13 +227,24 @@ function occupancySection(report, workload) {
   });
 }
 
-// Whatever tables a tool for hot lines answers with.
+// The lines of each sampled kernel that cost most, as far as this version and the profile have them.
 function hotspotsSection(report, workload) {
-  return either(workload, "hotspots", (answer) => {
-    const tables = Object.entries(answer).filter(([, value]) => value?.columns && value.rows.length);
-    const words = Object.entries(answer).filter(([name, value]) => name !== "workload" && typeof value === "string");
-    return el("div", {}, ...words.map(([name, value]) => el("p", {}, `${name.replaceAll("_", " ")}: ${value}`)), ...tables.map(([name, table]) => tableView(table, { caption: name.replaceAll("_", " "), filter: true })), notesOf(answer.notes));
-  });
+  if (!workload.hotspots?.length) return null;
+  return el("div", {}, ...workload.hotspots.map((one) => {
+    if (one.problem) return problemOf(one.problem);
+    const answer = one.answer;
+    const made = el("div", { class: "box" }, el("h3", {}, `#${answer.number} `, nameOf(answer.kernel)));
+    const lined = answer.with_line_pct === null ? "" : `, ${percent(answer.with_line_pct)} at code with a source line`;
+    made.append(el("p", { class: "soft" }, `${figure(answer.samples)} samples${lined}`), tableView(answer.hotspots, { filter: true, first: HOT_COLUMNS }));
+    if (answer.loops.rows.length) made.append(el("h4", {}, "Loops"), tableView(answer.loops));
+    if (answer.source.rows.length) {
+      const lines = records(answer.source).map((row) => `${String(row.line).padStart(6)}  ${row.text}`);
+      made.append(el("h4", {}, "Source around the hottest"), el("pre", {}, lines.join("\n")));
+    }
+    const notes = notesOf(answer.notes);
+    if (notes) made.append(notes);
+    return made;
+  }));
 }
 
 function warningsSection(report, workload) {

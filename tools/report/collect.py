@@ -1,12 +1,13 @@
 """Collects what a report shows: one document with the answers of the tools about workloads and between them.
 
-Nothing is computed here. Every section is the answer of a tool as it is, within limits; what was cut is told.
+Nothing is computed here. Every section is the answer of a tool as it is, within limits; what was cut is told. The
+tools are those of the caller, by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,13 +15,6 @@ from ... import __version__
 from ...analysis.kernel_names import distinct
 from ...analysis.problems import BadArgument, Problem
 from ...analysis.store import Manifest, Store
-from ..compare_workloads import compare_workloads
-from ..compute_metrics import compute_metrics
-from ..compute_occupancy import compute_occupancy
-from ..compute_roofline import compute_roofline
-from ..compute_timeline import compute_timeline
-from ..diagnose_bottleneck import diagnose_bottleneck
-from ..list_workloads import list_workloads
 from ..progress import report as tell
 from ..results import Result, Table
 from .events import events
@@ -32,8 +26,11 @@ _SPEED_OF_LIGHT = {"cpu": "*"}
 """By target, where the panel of speed of light is called otherwise."""
 _PANEL = "2"
 _OCCUPANCY, _TIMELINE_ROWS = 500, 100
+_HOT_KERNELS, _HOT_LINES = 5, {"top_n": 30, "context": 8, "detail": "full"}
+"""Kernels whose lines are told, and how many of each."""
 Document = dict[str, Any]
 Arguments = Mapping[str, Any]
+Tools = Mapping[str, Callable[..., Result]]
 
 
 @dataclass(frozen=True)
@@ -53,13 +50,13 @@ class _Section:
     """One part of a report: the tool that answers it, and the arguments besides the workload."""
 
     key: str
-    tool: Callable[..., Result]
+    tool: str
     arguments: Arguments
     without: frozenset[str] = frozenset()
     """Fields that another section tells."""
 
 
-def collect(store: Store, words: Sequence[str], limits: Limits = Limits()) -> Document:
+def collect(store: Store, tools: Tools, words: Sequence[str], limits: Limits = Limits()) -> Document:
     """The document about the workloads meant by ``words``; the first is the baseline of the others.
 
     A section that a workload has nothing for holds the Problem in words. Raises NotFound for an unknown workload and
@@ -70,9 +67,9 @@ def collect(store: Store, words: Sequence[str], limits: Limits = Limits()) -> Do
     manifests = [store.resolve(word) for word in words]
     if twice := [m.name for n, m in enumerate(manifests) if m.id in {other.id for other in manifests[:n]}]:
         raise BadArgument(f"{twice[0]!r} is named twice", fix="Name every workload once")
-    cut: list[str] = []
-    workloads = [_workload(store, manifest, limits, cut) for manifest in manifests]
-    comparisons = [_comparison(store, manifests[0], other, cut) for other in manifests[1:]]
+    asked = _Asked(store, tools, limits)
+    workloads = [_workload(asked, manifest) for manifest in manifests]
+    comparisons = [_comparison(asked, manifests[0], other) for other in manifests[1:]]
     names = sorted(set(_kernels([*workloads, *comparisons])))
     return {
         "format": FORMAT,
@@ -81,77 +78,101 @@ def collect(store: Store, words: Sequence[str], limits: Limits = Limits()) -> Do
         "workloads": workloads,
         "comparisons": comparisons,
         "short_names": {full: short for full, short in distinct(names).items() if short != full},
-        "cut": cut,
+        "cut": asked.cut,
     }
 
 
-def _workload(store: Store, manifest: Manifest, limits: Limits, cut: list[str]) -> Document:
+@dataclass(frozen=True)
+class _Asked:
+    """What answers a report, and what it had to leave out."""
+
+    store: Store
+    tools: Tools
+    limits: Limits
+    cut: list[str] = field(default_factory=list)
+
+    def answer(self, section: _Section, subject: Arguments) -> Document:
+        """The answer of a tool with what it was asked, or why there is none."""
+        told: Document = {"key": section.key, "tool": section.tool, "arguments": {**subject, **section.arguments}}
+        try:
+            result = self.tools[section.tool](self.store, **told["arguments"])
+        except Problem as problem:
+            return {**told, "problem": {"what": problem.what, "why": problem.why, "fix": problem.fix}}
+        for name, value in result:
+            if isinstance(value, Table) and value.truncated and name not in section.without:
+                total = "more" if value.total_rows is None else value.total_rows
+                self.cut.append(f"{section.key.replace('_', ' ')}, {name}: {len(value.rows)} rows of {total}.")
+        return {**told, "answer": result.model_dump(mode="python", exclude={"next", *section.without})}
+
+
+def _workload(asked: _Asked, manifest: Manifest) -> Document:
     """All sections of one workload."""
     tell(f"report: {manifest.name}")
     found: Document = {"id": manifest.id, "name": manifest.name, "arch": manifest.arch, "device": manifest.device}
-    sections = {s.key: _answer(store, s, {"workload": manifest.id}, cut) for s in _sections(manifest, limits)}
-    rooflines = list(_rooflines(store, manifest, limits, cut))
-    drawn = events(store, manifest.id, limits.events) if manifest.events else None
+    subject, limits = {"workload": manifest.id}, asked.limits
+    sections = {s.key: asked.answer(s, subject) for s in _sections(manifest, limits)}
+    drawn = events(asked.store, manifest.id, limits.events) if manifest.events else None
     if drawn and drawn["total"] > len(drawn["lane"]):
-        cut.append(
+        asked.cut.append(
             f"{manifest.name}: the {len(drawn['lane'])} longest of {drawn['total']} events and ranges are drawn."
         )
-    return {**found, "sections": sections, "rooflines": rooflines, "events": drawn}
+    rooflines, hotspots = list(_rooflines(asked, manifest)), list(_hotspots(asked, manifest))
+    return {**found, "sections": sections, "rooflines": rooflines, "hotspots": hotspots, "events": drawn}
 
 
 def _sections(manifest: Manifest, limits: Limits) -> Iterator[_Section]:
     most = {"limit": limits.kernels}
     panel = {"metrics": [_SPEED_OF_LIGHT.get(manifest.arch or "", _PANEL)], "detail": "full", "limit": 10_000}
-    yield _Section("kernels", list_workloads, most)
+    yield _Section("kernels", "list_workloads", most)
     if manifest.dispatches:
-        yield _Section("launches", list_workloads, {"by": "launch", **most})
+        yield _Section("launches", "list_workloads", {"by": "launch", **most})
     if manifest.events:
-        yield _Section("timeline", compute_timeline, {"top_n": _TIMELINE_ROWS}, frozenset({"kernels"}))
-    yield _Section("speed_of_light", compute_metrics, panel)
+        yield _Section("timeline", "compute_timeline", {"top_n": _TIMELINE_ROWS}, frozenset({"kernels"}))
+    yield _Section("speed_of_light", "compute_metrics", panel)
     if manifest.counters and manifest.kernels > 1:
         ranks = ",".join(f"#{n + 1}" for n in range(min(limits.apart, manifest.kernels)))
-        yield _Section("speed_of_light_of_kernels", compute_metrics, {**panel, "by": "kernel", "kernel": ranks})
-    yield _Section("occupancy", compute_occupancy, {"limit": _OCCUPANCY})
-    yield _Section("diagnosis", diagnose_bottleneck, {"top_n": limits.diagnosed, "detail": "full"})
+        yield _Section("speed_of_light_of_kernels", "compute_metrics", {**panel, "by": "kernel", "kernel": ranks})
+    yield _Section("occupancy", "compute_occupancy", {"limit": _OCCUPANCY})
+    yield _Section("diagnosis", "diagnose_bottleneck", {"top_n": limits.diagnosed, "detail": "full"})
 
 
-def _rooflines(store: Store, manifest: Manifest, limits: Limits, cut: list[str]) -> Iterator[Document]:
+def _rooflines(asked: _Asked, manifest: Manifest) -> Iterator[Document]:
     """What the picture switches between: work by data type and instructions, measured ceilings and theory.
 
     Theory is asked for where the first answer has measured ceilings; without any it is theory already.
     """
-    whole = {"detail": "full", "limit": limits.kernels}
+    whole = {"detail": "full", "limit": asked.limits.kernels}
     kinds: dict[str, Arguments] = {"operations": {"datatype": "all"}, "instructions": {"kind": "instruction"}}
     for key, kind in kinds.items():
         for source in ("empirical", "theoretical"):
-            asked = _Section(key, compute_roofline, {"ceiling_source": source, **kind, **whole})
-            answered = _answer(store, asked, {"workload": manifest.id}, cut)
+            section = _Section(key, "compute_roofline", {"ceiling_source": source, **kind, **whole})
+            answered = asked.answer(section, {"workload": manifest.id})
             yield answered
             if "problem" in answered or answered["answer"]["ceiling_source"] == "theoretical":
                 break
 
 
-def _comparison(store: Store, baseline: Manifest, candidate: Manifest, cut: list[str]) -> Document:
-    asked = _Section("comparison", compare_workloads, {"detail": "full"})
+def _hotspots(asked: _Asked, manifest: Manifest) -> Iterator[Document]:
+    """The hot lines of the kernels with most samples; nothing where there are none."""
+    if "find_hotspots" not in asked.tools or asked.store.file(manifest, "samples") is None:
+        return
+    subject = {"workload": manifest.id}
+    first = asked.answer(_Section("hotspots", "find_hotspots", _HOT_LINES), subject)
+    yield first
+    if "problem" in first:
+        return
+    others = first["answer"]["kernels"]
+    at = others["columns"].index("number")
+    for number in [row[at] for row in others["rows"]][: _HOT_KERNELS - 1]:
+        yield asked.answer(_Section("hotspots", "find_hotspots", {"kernel": number, **_HOT_LINES}), subject)
+
+
+def _comparison(asked: _Asked, baseline: Manifest, candidate: Manifest) -> Document:
     pair = {"baseline": baseline.id, "candidate": candidate.id}
-    return {**pair, **_answer(store, asked, pair, cut)}
+    return {**pair, **asked.answer(_Section("comparison", "compare_workloads", {"detail": "full"}), pair)}
 
 
-def _answer(store: Store, section: _Section, subject: Arguments, cut: list[str]) -> Document:
-    """The answer of a tool with what it was asked, or why there is none."""
-    asked: Document = {"key": section.key, "tool": section.tool.__name__, "arguments": {**subject, **section.arguments}}
-    try:
-        result = section.tool(store, **asked["arguments"])
-    except Problem as problem:
-        return {**asked, "problem": {"what": problem.what, "why": problem.why, "fix": problem.fix}}
-    for name, value in result:
-        if isinstance(value, Table) and value.truncated and name not in section.without:
-            total = "more" if value.total_rows is None else value.total_rows
-            cut.append(f"{section.key.replace('_', ' ')}, {name}: {len(value.rows)} rows of {total}.")
-    return {**asked, "answer": result.model_dump(mode="python", exclude={"next", *section.without})}
-
-
-def _kernels(value: Any, field: str = "") -> Iterator[str]:
+def _kernels(value: Any, called: str = "") -> Iterator[str]:
     """Every name of a kernel in a document: in a field or a column of that name."""
     if isinstance(value, dict):
         if isinstance(columns := value.get("columns"), list) and "kernel" in columns:
@@ -163,5 +184,5 @@ def _kernels(value: Any, field: str = "") -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _kernels(part)
-    elif field == "kernel" and isinstance(value, str):
+    elif called == "kernel" and isinstance(value, str):
         yield value

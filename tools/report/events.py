@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...analysis.database import speed_up
 from ...analysis.store import Store
@@ -15,6 +15,8 @@ _ON_DEVICE = ("kernel", "copy", "fill")
 _MOST_LANES = 60
 """Lanes that are drawn: those in which most of the time passes."""
 _DEEPEST = 12
+_CHARACTERS = 1_000
+"""Of a name: there may be as many as events."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,21 @@ class _Lane:
     kind: str
     name: str
     place: tuple[int, ...]
+
+
+class _Event(NamedTuple):
+    """An event or a range; times in ns."""
+
+    kind: str
+    name: str
+    device: int | None
+    stream: int | None
+    pid: int | None
+    thread: int | None
+    rank: int | None
+    depth: int
+    start: int
+    duration: int
 
 
 def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
@@ -39,14 +56,14 @@ def events(store: Store, workload: str, most: int) -> dict[str, Any] | None:
             speed_up(opened.cursor)
         sql = _everything(opened)
         total, origin, end = opened.rows(f"SELECT count(*), min(start_ns), max(end_ns) FROM {sql}")[0]
-        rows = opened.rows(
-            "SELECT kind, name, device_id, stream, pid, thread, rank, depth, start_ns, end_ns - start_ns "
-            f"FROM {sql} ORDER BY end_ns - start_ns DESC, start_ns LIMIT {most}"
-        )
-    lanes: dict[_Lane, list[tuple[int, int, str, str]]] = {}
+        what = f"kind, left(coalesce(name, kind), {_CHARACTERS}), device_id, stream, pid, thread, rank, depth"
+        longest = f"SELECT {what}, start_ns, end_ns - start_ns FROM {sql} ORDER BY end_ns - start_ns DESC, start_ns"
+        rows = [_Event(*row) for row in opened.rows(f"{longest} LIMIT {most}")]
+    processes = {row.pid for row in rows if row.kind not in _ON_DEVICE and row.pid is not None}
+    lanes: dict[_Lane, list[_Event]] = {}
     for row in rows:
-        lanes.setdefault(_lane(*row[:8]), []).append((row[8], row[9], row[1] or row[0], row[0]))
-    busiest = sorted(lanes, key=lambda lane: -sum(event[1] for event in lanes[lane]))[:_MOST_LANES]
+        lanes.setdefault(_lane(row, apart=len(processes) > 1), []).append(row)
+    busiest = sorted(lanes, key=lambda lane: -sum(event.duration for event in lanes[lane]))[:_MOST_LANES]
     drawn = sorted(busiest, key=lambda lane: lane.place)
     return {
         "origin_ns": origin,
@@ -71,33 +88,35 @@ def _everything(opened: Workload) -> str:
     return f"({' UNION ALL '.join(parts)})"
 
 
-def _lane(
-    kind: str, name: str, device: int | None, stream: int | None, pid: int | None, thread: int | None, rank: int | None,
-    depth: int,
-) -> _Lane:  # fmt: skip
-    """Where an event is drawn: on its stream, on the thread that called, or among the ranges of that thread."""
-    if kind in _ON_DEVICE:
-        called = f"{lane_name(rank, device)}{'' if stream is None else f' · {stream}'}"
-        return _Lane("device", called, (0, rank or 0, device or 0, stream or 0))
-    if kind == "range":
-        return _Lane("ranges", f"ranges{'' if thread is None else f' {thread}'}·{depth + 1}", (2, thread or 0, depth))
-    return _Lane("host", f"thread {thread if thread is not None else pid}", (1, pid or 0, thread or 0))
+def _lane(event: _Event, *, apart: bool) -> _Lane:
+    """Where an event is drawn: on its stream, on the thread that called, or among the ranges of that thread.
+
+    Threads are called by their process too where that is to be told ``apart`` from others.
+    """
+    thread = event.thread
+    if event.kind in _ON_DEVICE:
+        stream = "" if event.stream is None else f" · {event.stream}"
+        place = (0, event.rank or 0, event.device or 0, event.stream or 0)
+        return _Lane("device", f"{lane_name(event.rank, event.device)}{stream}", place)
+    if event.kind == "range":
+        called = f"ranges{'' if thread is None else f' {thread}'}·{event.depth + 1}"
+        return _Lane("ranges", called, (2, thread or 0, event.depth))
+    whose = f"{event.pid}/" if apart and thread is not None else ""
+    return _Lane("host", f"thread {whose}{event.pid if thread is None else thread}", (1, event.pid or 0, thread or 0))
 
 
-def _columns(
-    drawn: list[_Lane], lanes: dict[_Lane, list[tuple[int, int, str, str]]], origin: int
-) -> dict[str, list[Any]]:
+def _columns(drawn: list[_Lane], lanes: dict[_Lane, list[_Event]], origin: int) -> dict[str, list[Any]]:
     """The lanes, the names and kinds that occur, and of each event its lane, name, start and duration."""
     names: dict[tuple[str, str], int] = {}
     lane_of, name_of, starts, durations = [], [], [], []
     for number, lane in enumerate(drawn):
         before = origin
-        for start, duration, name, kind in sorted(lanes[lane]):
+        for event in sorted(lanes[lane], key=lambda event: (event.start, -event.duration)):
             lane_of.append(number)
-            name_of.append(names.setdefault((name, kind), len(names)))
-            starts.append(start - before)
-            durations.append(duration)
-            before = start
+            name_of.append(names.setdefault((event.name, event.kind), len(names)))
+            starts.append(event.start - before)
+            durations.append(event.duration)
+            before = event.start
     return {
         "lanes": [{"name": lane.name, "kind": lane.kind} for lane in drawn],
         "names": [name for name, _ in names],

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+READY = "document.getElementById('main')?.dataset.ready === 'yes'"
 _PATIENCE_S = 60.0
 _KEYS = {"ArrowRight": 39, "ArrowLeft": 37, "Enter": 13, "Tab": 9, "+": 187, "0": 48, ".": 190}
 
@@ -99,8 +100,8 @@ class Browser:
         elif event == "Network.requestWillBeSent":
             self.requested.append(told["request"]["url"])
 
-    def open(self, page: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Load a file and wait until the report is there."""
+    def open(self, page: Path, *, width: int = 1200, height: int = 900, dark: bool = False, ready: str = READY) -> None:
+        """Load a file and wait until the report in it is there."""
         self.problems.clear()
         self.requested.clear()
         self.send(
@@ -109,7 +110,7 @@ class Browser:
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", media="", features=scheme)
         self.send("Page.navigate", url=page.as_uri())
-        self.wait("document.getElementById('main')?.dataset.ready === 'yes'")
+        self.wait(ready)
         self.settle()
 
     def settle(self) -> None:
@@ -134,6 +135,13 @@ class Browser:
         x, y = self.middle(selector)
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.settle()
+
+    def enter(self, selector: str, value: str) -> None:
+        """Give a field or a list of choices a value, as its user would."""
+        field = f"document.querySelector({json.dumps(selector)})"
+        events = "for (const e of ['input', 'change']) f.dispatchEvent(new Event(e))"
+        self.evaluate(f"(() => {{ const f = {field}; f.value = {json.dumps(value)}; {events} }})()")
         self.settle()
 
     def middle(self, selector: str) -> tuple[float, float]:

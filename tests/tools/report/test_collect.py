@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.server.toolbox import FUNCTIONS
 from rooflens.tests import rooflines
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.report.collect import MOST_WORKLOADS, Limits, collect
+from rooflens.tools.results import Result, Table, table
 
 
 def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None:
-    report = collect(samples, ["yax_before", "yax_after"])
+    report = collect(samples, FUNCTIONS, ["yax_before", "yax_after"])
     before, after = report["workloads"]
     kernels = list_workloads(samples, before["id"], limit=500)
     assert before["sections"]["kernels"]["answer"] == kernels.model_dump(exclude={"next"})
@@ -28,7 +32,7 @@ def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None
 
 
 def test_a_section_without_data_says_why(samples: Store) -> None:
-    (workload,) = collect(samples, ["yax_after"])["workloads"]
+    (workload,) = collect(samples, FUNCTIONS, ["yax_after"])["workloads"]
     occupancy = workload["sections"]["occupancy"]
     assert "answer" not in occupancy
     assert "does not state the registers" in occupancy["problem"]["what"] and occupancy["problem"]["fix"]
@@ -44,7 +48,7 @@ def test_theory_is_asked_for_beside_measured_ceilings_only(tmp_path: Path) -> No
     ):
         store = Store(tmp_path / name)
         rooflines.publish(store, rows, ceilings=ceilings)
-        (workload,) = collect(store, ["latest"])["workloads"]
+        (workload,) = collect(store, FUNCTIONS, ["latest"])["workloads"]
         found = [each["answer"]["ceiling_source"] for each in workload["rooflines"] if each["key"] == "operations"]
         assert found == sources, name
 
@@ -53,15 +57,37 @@ def test_what_is_cut_is_told(tmp_path: Path) -> None:
     store = Store(tmp_path)
     counters = dict.fromkeys(rooflines.counters("gfx90a"), 1.0)
     rooflines.publish(store, [{"kernel": k, "duration_ns": 1000.0, **counters} for k in ("a", "b", "c")], name="three")
-    report = collect(store, ["three"], Limits(kernels=2))
+    report = collect(store, FUNCTIONS, ["three"], Limits(kernels=2))
     assert "kernels, table: 2 rows of 3." in report["cut"]
-    assert collect(store, ["three"])["cut"] == []
+    assert collect(store, FUNCTIONS, ["three"])["cut"] == []
 
 
 def test_unknown_repeated_and_too_many_workloads_are_refused_with_advice(samples: Store) -> None:
     with pytest.raises(NotFound, match="Near names: yax_before"):
-        collect(samples, ["yax_befor"])
+        collect(samples, FUNCTIONS, ["yax_befor"])
     with pytest.raises(BadArgument, match="'yax_after' is named twice"):
-        collect(samples, ["yax_after", "yax_before", "yax_after"])
+        collect(samples, FUNCTIONS, ["yax_after", "yax_before", "yax_after"])
     with pytest.raises(BadArgument, match=f"Name 1 to {MOST_WORKLOADS}"):
-        collect(samples, ["latest"] * (MOST_WORKLOADS + 1))
+        collect(samples, FUNCTIONS, ["latest"] * (MOST_WORKLOADS + 1))
+
+
+def test_hot_lines_are_asked_for_the_kernels_that_were_sampled_most(tmp_path: Path) -> None:
+    asked: list[str | None] = []
+
+    class Hot(Result):
+        kernels: Table
+
+    def find_hotspots(store: Store, workload: str, kernel: str | None = None, **_: Any) -> Hot:
+        asked.append(kernel)
+        return Hot(kernels=table({"number": None}, [] if kernel else [[f"#{n}"] for n in range(2, 9)]))
+
+    tools = {**FUNCTIONS, "find_hotspots": find_hotspots}
+    store = Store(tmp_path)
+    with store.draft() as folder, duckdb.connect() as con:
+        write_table(con, "SELECT 'k' AS kernel, 1 AS count", folder / "samples.parquet")
+        store.publish(folder, Manifest(name="sampled", format="made", vendor="amd"))
+    (workload,) = collect(store, tools, ["sampled"])["workloads"]
+    assert asked == [None, "#2", "#3", "#4", "#5"]
+    assert len(workload["hotspots"]) == 5
+    without = {name: tool for name, tool in tools.items() if name != "find_hotspots"}
+    assert collect(store, without, ["sampled"])["workloads"][0]["hotspots"] == []

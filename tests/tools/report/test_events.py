@@ -62,6 +62,15 @@ def test_of_too_many_the_longest_stay_and_all_are_counted(tmp_path: Path) -> Non
     assert drawn["total"] == 8
 
 
+def test_threads_of_several_processes_are_told_apart(tmp_path: Path) -> None:
+    store, timeline = Store(tmp_path), Made()
+    for pid in (7, 8):
+        timeline.host("hipLaunchKernel", 0, 10, pid=pid)
+    drawn = events(store, publish(store, timeline).id, 10)
+    assert drawn is not None
+    assert [lane["name"] for lane in drawn["lanes"]] == ["thread 7/1", "thread 8/1"]
+
+
 def test_lanes_beyond_the_limit_are_counted(tmp_path: Path) -> None:
     store, timeline = Store(tmp_path), Made()
     for thread in range(70):
