@@ -19,6 +19,7 @@ class Limits:
     short_kernel_ns: int
     warm_up: float
     kernels_weigh: float
+    recorded_launch: float
     told_pct: float
     idle_first_pct: float
     start_up_pct: float
