@@ -24,7 +24,8 @@ class Limits:
     idle_first_pct: float
     start_up_pct: float
     imbalance_pct: float
-    slow_link_gbs: float
+    slow_link: float
+    large_copy_bytes: int
     sequence: int
 
 

@@ -1,4 +1,4 @@
-"""The programs recorded on an H200: compute_timeline names what holds them back, and no fix is faster than its bound."""
+"""The programs recorded on an H200: the verdict is what holds them back, no fix beats its bound."""
 
 from __future__ import annotations
 
