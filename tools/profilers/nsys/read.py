@@ -32,8 +32,9 @@ _STRINGS, _ACTIVITY, _RANGES = "StringIds", "CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS
 _MPI = ("MPI_COLLECTIVES_EVENTS", "MPI_P2P_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
 _NOT_READ = {
     "OSRT_API": "calls of the operating system", "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "page faults of unified memory",
-    "CUDA_GPU_MEMORY_USAGE_EVENTS": "memory in use", "GPU_METRICS": "sampled metrics", "CUBLAS_EVENTS": "calls of cuBLAS",
-    "CUDNN_EVENTS": "calls of cuDNN", "SCHED_EVENTS": "scheduling of threads", "COMPOSITE_EVENTS": "samples of the CPU",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": "memory in use", "GPU_METRICS": "sampled metrics",
+    "CUBLAS_EVENTS": "calls of cuBLAS", "CUDNN_EVENTS": "calls of cuDNN", "SCHED_EVENTS": "scheduling of threads",
+    "COMPOSITE_EVENTS": "samples of the CPU",
 }  # fmt: skip
 _PROCESS, _THREAD = "{0} >> 24 & 16777215", "{0} & 16777215"
 """SQL: a global id is 16 bits of the machine, 24 of the process and 24 of the thread. It is unsigned, SQLite's integers
@@ -110,8 +111,8 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
             merged.notes.append(Note("not_read", f"Not read: {', '.join(unread)}."))
         if graphs := export.graphs():
             text = (
-                f"{graphs} launches of CUDA graphs are recorded as a whole, by their number: their kernels are not known. "
-                "nsys profile --cuda-graph-trace=node records every kernel."
+                f"{graphs} launches of CUDA graphs are recorded as a whole, by their number: their kernels are not "
+                "known. nsys profile --cuda-graph-trace=node records every kernel."
             )
             merged.notes.append(Note("graphs", text))
         return export.manifest(path), merged
