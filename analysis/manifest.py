@@ -13,6 +13,7 @@ from typing import Annotated
 import pydantic
 
 from .doubts import Doubt
+from .link import Link
 from .notes import Note
 from .problems import StoreProblem
 
@@ -55,6 +56,8 @@ class Manifest(pydantic.BaseModel):
     device: str | None = None
     device_uuid: str | None = None
     """Where one device is known beyond doubt to be the one."""
+    link: Link | None = None
+    """Its PCIe link, where rooflens profiled it."""
     command: str | None = None
     binary: Binary | None = None
     """The file that was really profiled, where rooflens started it."""

@@ -198,6 +198,7 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
         profiler_version=choice.profiler.version,
         target=choice.target,
         device_uuid=choice.device.uuid if len(choice.locks) == 1 else None,
+        link=choice.device.link,
         host=os.uname().nodename,
         kernel=request.kernel and redacted(request.kernel, hidden),
         launches=request.launches,
@@ -420,7 +421,7 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
     def amend(manifest: Manifest, merged: Merged) -> None:
         manifest.name, manifest.tags = run.name, [*run.tags, PARTIAL] if state.problem else run.tags
         manifest.arch = manifest.arch or run.target
-        manifest.device_uuid = run.device_uuid
+        manifest.device_uuid, manifest.link = run.device_uuid, run.link
         manifest.command, manifest.host = run.command, manifest.host or run.host
         manifest.binary = run.binary
         asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]

@@ -12,6 +12,8 @@ from .trace import Trace
 _OPERATIONS = 3
 _FRAMEWORK = ("torch", "python", "")
 _FEW = 40
+_LEAST = 0.01
+"""Share of the gaps below which an operation explains nothing of them."""
 _CALLED = -1
 """Instead of a depth: a host call, which is not known to lie in a range."""
 
@@ -67,7 +69,7 @@ class _Operation:
 def _told(operations: Sequence[_Operation], total: int) -> Doing:
     own = [o for o in operations if o.source not in _FRAMEWORK]
     around = max((o for o in own if o.ns >= total / 2), key=lambda o: (o.depth, o.ns), default=None)
-    others = [o for o in operations if o not in own][:50]
+    others = [o for o in operations if o not in own and o.ns >= _LEAST * total][:50]
     # An operator around another one of about the same time says less than the inner one.
     told = [
         (o.name, o.ns)

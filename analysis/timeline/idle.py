@@ -3,8 +3,8 @@
 A gap reaches from the end of all earlier work of a lane (g0) to its next operation (g1), which a host call [a0, a1]
 asked for. It has three parts: before the call (the host had not asked), the call itself, and from the call's end on.
 Of the first, calls that block (synchronisation, allocation, copies, loading code, graphs) take what they cover; the
-rest is launch overhead where it is short, goes to a blocking call that was waiting when the device ran dry, and is
-otherwise the host's own work.
+rest is the host's own work where it is long, and launch overhead where it is short. Of launch overhead a call that was
+waiting when the device ran dry takes as much as it had waited: meanwhile the host would have launched what comes next.
 """
 
 from __future__ import annotations
@@ -224,21 +224,32 @@ def _shared(trace: Trace, bare: _Bare, within: Within) -> tuple[Ints, NDArray[np
     told = inner & asked
     matrix = np.zeros((len(CAUSES), len(ns)), dtype=np.int64)
     parts = dict(zip(CAUSES, matrix, strict=True))
-    _before_call(trace, bare, within, np.flatnonzero(told & (h > bare.g0)), h, parts)
+    drained = _before_call(trace, bare, within, np.flatnonzero(told & (h > bare.g0)), h, parts)
     _call_and_after(bare, within, told, (h, q), parts)
+    for cause, gaps, waited in drained:
+        moved = np.minimum(parts["launch"][gaps], waited)
+        parts[cause][gaps] += moved
+        parts["launch"][gaps] -= moved
     for cause, where in (("start_up", bare.edge == 1), ("shut_down", bare.edge == 2), ("unknown", inner & ~asked)):
         parts[cause][where] += ns[where]
     _profiled(trace, bare, within, parts)
     return ns, matrix.argmax(axis=0).astype(np.int8), matrix
 
 
-def _before_call(trace: Trace, bare: _Bare, within: Within, index: Ints, h: Ints, parts: dict[str, Ints]) -> None:
-    """Share out what lies before the call that asked: blocking calls, and the rest."""
+def _before_call(
+    trace: Trace, bare: _Bare, within: Within, index: Ints, h: Ints, parts: dict[str, Ints]
+) -> list[tuple[str, Ints, Ints]]:
+    """Share out what lies before the call that asked: blocking calls, and the rest.
+
+    Returns, by cause, the gaps at whose start the host was in a call that waits, and for how long it had been: that
+    much of what it does next it would have done meanwhile.
+    """
     import numpy as np
 
     if not len(index):
-        return
+        return []
     g0, h = bare.g0[index], h[index]
+    waited = np.zeros(len(index), dtype=np.int64)
     covered = np.zeros((len(BLOCKING), len(index)), dtype=np.int64)
     calls, drain = np.zeros(len(index), dtype=np.int64), np.full(len(index), -1, dtype=np.int8)
     for own, blocks in _by_thread(trace, bare.pid[index], bare.thread[index]):
@@ -246,6 +257,7 @@ def _before_call(trace: Trace, bare: _Bare, within: Within, index: Ints, h: Ints
         calls[own] = k1 - k0
         waiting = (k0 >= 0) & (blocks.e[np.maximum(k0, 0)] >= g0[own])
         drain[own] = np.where(waiting, blocks.cls[np.maximum(k0, 0)], -1)
+        waited[own] = np.where(waiting, g0[own] - blocks.s[np.maximum(k0, 0)], 0)
         some = np.flatnonzero((k1 > k0) | waiting)
         for code in range(len(BLOCKING)):
             if (blocks.cls == code).any():
@@ -266,13 +278,10 @@ def _before_call(trace: Trace, bare: _Bare, within: Within, index: Ints, h: Ints
         part = np.where(whole, part, (part * (inside / np.maximum(h - g0, 1))).astype(np.int64))
         parts[cause][index] += part
         left -= part
-    draining = [BLOCKING.index(c) for c in _DRAINING]
-    drained = brief & np.isin(drain, draining)
-    for cause in _DRAINING:
-        mine = drained & (drain == BLOCKING.index(cause))
-        parts[cause][index[mine]] += left[mine]
-    parts["launch"][index] += np.where(brief & ~drained, left, 0)
+    parts["launch"][index] += np.where(brief, left, 0)
     parts["host"][index] += np.where(brief, 0, left)
+    drained = {cause: np.flatnonzero(brief & (drain == BLOCKING.index(cause))) for cause in _DRAINING}
+    return [(cause, index[mine], waited[mine]) for cause, mine in drained.items()]
 
 
 class _until:

@@ -19,11 +19,13 @@ class Limits:
     short_kernel_ns: int
     warm_up: float
     kernels_weigh: float
+    recorded_launch: float
     told_pct: float
     idle_first_pct: float
     start_up_pct: float
     imbalance_pct: float
-    slow_link_gbs: float
+    slow_link: float
+    large_copy_bytes: int
     sequence: int
 
 

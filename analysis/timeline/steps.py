@@ -22,6 +22,10 @@ _CANDIDATES = 8
 _COVERED = 0.6
 """Share of the device's span that the steps of a range have to make up."""
 _ALIKE = 0.5
+_TOGETHER = 64
+"""Times that a step may have its kernel."""
+_SPREAD = 0.75
+"""From the shortest to the longest tenth of the steps, in medians."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Steps:
 
     by: Literal["range", "kernels"]
     name: str
-    """The range, numbers in it as #, or the kernel that each step has once."""
+    """The range, numbers in it as #, or the kernel that comes back."""
     starts: Sequence[int]
     warm_up: int
     """Leading steps that took longer than the others."""
@@ -67,7 +71,6 @@ def _by_range(trace: Trace) -> Steps | None:
         f"FROM {trace.ranges} GROUP BY plain, pid, thread HAVING n BETWEEN {_LEAST} AND {_MOST} "
         f"ORDER BY plainly, depth NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
     )
-    span = _span(trace)
     for plain, pid, thread, *_ in rows:
         own = f"{_same('pid', pid)} AND {_same('thread', thread)}"
         began = trace.rows(
@@ -75,7 +78,7 @@ def _by_range(trace: Trace) -> Steps | None:
             f"{sql_literal(plain)} ORDER BY start_ns"
         )
         starts = _first_work(trace, [int(s) for (s,) in began], pid)
-        if _even(starts) and (starts[-1] - starts[0]) * len(starts) / (len(starts) - 1) >= _COVERED * span:
+        if _even(starts) and _covered(trace, starts) * len(starts) / (len(starts) - 1) >= _COVERED:
             return _made("range", str(plain), starts)
     return None
 
@@ -84,8 +87,14 @@ def _same(column: str, value: int | None) -> str:
     return f"{column} IS NULL" if value is None else f"{column} = {value}"
 
 
-def _span(trace: Trace) -> int:
-    return int(trace.work.e.max() - trace.work.s.min())
+def _covered(trace: Trace, starts: Sequence[int]) -> float:
+    """The share of the device's span that lies between the first and the last start, or of its work where that is more:
+    a program that sets itself up for long has short steps."""
+    work = trace.work
+    lengths = work.e - work.s
+    within = (work.s >= starts[0]) & (work.s < starts[-1])
+    done = float(lengths[within].sum(dtype="f8") / max(lengths.sum(dtype="f8"), 1.0))
+    return max((starts[-1] - starts[0]) / max(int(work.e.max() - work.s.min()), 1), done)
 
 
 def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int]:
@@ -100,7 +109,8 @@ def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int
 
 
 def _by_kernels(trace: Trace) -> Steps | None:
-    """Steps by a kernel of the busiest lane that comes back after the same number of other operations each time."""
+    """Steps by a kernel of the busiest lane that comes back after the same number of others each time, once or more
+    often a step."""
     lane = max(trace.lanes, key=lambda each: each.work)
     own = f"{_same('rank', lane.rank)} AND {_same('device_id', lane.device)}"
     mine = f"(SELECT name, start_ns FROM {trace.events} WHERE kind = 'kernel' AND {own})"
@@ -120,8 +130,18 @@ def _by_kernels(trace: Trace) -> Steps | None:
         return None
     name = str(rows[0][0])
     found = trace.rows(f"SELECT start_ns FROM {mine} WHERE name = {sql_literal(name)} ORDER BY start_ns LIMIT {_MOST}")
-    starts = [int(s) for (s,) in found]
-    return _made("kernels", name, starts)
+    return _made("kernels", name, _grouped([int(s) for (s,) in found]))
+
+
+def _grouped(starts: list[int]) -> list[int]:
+    """Every so many of the starts that steps last alike: a step may have the kernel several times."""
+    for together in range(1, min(_TOGETHER, len(starts) // _LEAST) + 1):
+        grouped = starts[::together]
+        durations = sorted(b - a for a, b in pairwise(grouped))
+        n = len(durations)
+        if n >= _LEAST and durations[(9 * n - 1) // 10] - durations[n // 10] <= _SPREAD * durations[n // 2]:
+            return grouped
+    return starts
 
 
 def _even(starts: Sequence[int]) -> bool:

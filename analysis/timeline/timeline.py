@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..database import sql_literal
+from ..link import Link
 from ..patterns import matching
 from ..problems import BadArgument, BadInput, NotFound, near
 from ..workload import Workload
@@ -218,7 +219,8 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
         text = f"{brief:.0f} % of the kernels take less than 10 us: too short to fill the GPU"
         found["launch"].append(text)
         found["gpu"].append(text)
-    found["copies"] += [_copied(row, wall) for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
+    link = made.trace.workload.manifest.link
+    found["copies"] += [_copied(row, wall, link) for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
     found["gpu"] += [
         f"{_cut(k.name)}: {k.share_pct:.0f} % of the kernels' time, {k.calls} launches" for k in made.kernels[:2]
     ]
@@ -254,15 +256,15 @@ def _said(row: CauseRow, wall: int) -> str:
     return text
 
 
-def _copied(row: work.CopyRow, wall: int) -> str:
+def _copied(row: work.CopyRow, wall: int, link: Link | None) -> str:
     kind = {True: "pinned", False: "pageable", None: "host memory of unknown kind"}[row.pinned]
     side = f", {kind}" if row.direction in ("h2d", "d2h") else ""
     rate = f", {row.gbs:.3g} GB/s" if row.gbs else ""
     size = "" if row.bytes is None else f" of {row.bytes / 1e6:.4g} MB"
-    limit = rules().limits.slow_link_gbs
-    slow = (
-        "" if not row.gbs or row.gbs >= limit or not side else " (PCIe 4.0 x16 moves about 25 GB/s from pinned memory)"
-    )
+    large = row.bytes is not None and row.bytes >= rules().limits.large_copy_bytes * row.copies
+    slow = ""
+    if link and row.gbs and side and large and row.gbs < rules().limits.slow_link * link.gbs:
+        slow = f" (the link, {link}, carries up to {link.gbs:g})"
     return f"{100 * row.ns / wall:.1f} % in {row.copies} copies {row.direction}{side}{size}{rate}{slow}"
 
 

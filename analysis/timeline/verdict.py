@@ -15,6 +15,7 @@ HeightName = Literal["gpu", "launch", "host", "copies", "synchronisation", "allo
 HEIGHTS: tuple[HeightName, ...] = (
     "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication"
 )  # fmt: skip
+_OF_THE_HOST: tuple[HeightName, ...] = ("launch", "host", "synchronisation", "allocation")
 _CLEAR = 2.0
 """A share that many times the next one leaves as little doubt as there can be."""
 _MOST = 0.95
@@ -88,13 +89,25 @@ def judge(
     for name in sorted(HEIGHTS, key=lambda name: (name != first, -weight[name])):
         if share[name] < limits.told_pct and name != first:
             continue
-        spare = noise if name in ("launch", "host", "synchronisation", "allocation") else 0.0
-        findings.append(_finding(name, share[name], gone[name] + spare, evidence.get(name, [])))
+        findings.append(_finding(name, share[name], gone[name] + _spare(name, share, noise), evidence.get(name, [])))
     if unknown > weight[first] or not weight[first]:
         return Verdict("unknown", 0.0, None, None), findings
     gap = weight[first] / weight[second] if weight[second] else _CLEAR
     confidence = min(_MOST, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100) * (1 - ends / 100)
     return Verdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
+
+
+def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) -> float:
+    """The share of the wall time in % that can go with a height of the host: gaps between queued operations, lesser
+    heights of the host, since it then runs ahead, what recording adds to launches, and with launches, for which a graph
+    stands, what the host does between them."""
+    if name not in _OF_THE_HOST:
+        return 0.0
+    limits = rules().limits
+    lesser = sum(share[other] for other in _OF_THE_HOST if other != name and share[other] < limits.told_pct)
+    with_it: HeightName = "host" if name == "launch" else "launch"
+    part = 1.0 if name == "launch" else limits.recorded_launch
+    return noise + lesser + (part * share[with_it] if share[with_it] >= limits.told_pct else 0.0)
 
 
 def _finding(name: HeightName, share: float, gone: float, evidence: list[str]) -> Finding:

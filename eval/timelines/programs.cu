@@ -1,6 +1,6 @@
 // CUDA programs whose bottleneck lies outside of their kernels, each with the fix that removes it.
 //
-//     programs time STEPS              times every program as it is and with its fix; lines of JSON
+//     programs time STEPS [NAME ...]   times programs as they are and with their fix; lines of JSON
 //     programs NAME base|fixed STEPS   runs one of them
 //
 // A line is {"program", "variant", "steps", "step_us"}: the wall time of a step, over STEPS steps behind WARM ones, from one wait
@@ -277,13 +277,20 @@ void run(const char* name, Step (*made)(bool), bool fixed, int steps) {
 
 int main(int argc, char** argv) {
     setenv("CUDA_CACHE_DISABLE", "1", 1);
-    if (argc == 3 && !std::strcmp(argv[1], "time")) {
-        for (auto& [name, made] : PROGRAMS)
-            for (bool fixed : {false, true}) run(name, made, fixed, std::atoi(argv[2]));
+    if (argc > 2 && !std::strcmp(argv[1], "time")) {
+        for (auto& [name, made] : PROGRAMS) {
+            bool wanted = argc == 3;
+            for (int i = 3; i < argc; ++i) wanted = wanted || !std::strcmp(name, argv[i]);
+            for (bool fixed : {false, true}) {
+                if (!wanted) continue;
+                CHECK(cudaDeviceReset());  // nothing of the programs before is in the way of allocations
+                run(name, made, fixed, std::atoi(argv[2]));
+            }
+        }
         return 0;
     }
     for (auto& [name, made] : PROGRAMS)
         if (argc == 4 && !std::strcmp(argv[1], name)) return run(name, made, !std::strcmp(argv[2], "fixed"), std::atoi(argv[3])), 0;
-    std::fprintf(stderr, "usage: programs time STEPS | programs NAME base|fixed STEPS\n");
+    std::fprintf(stderr, "usage: programs time STEPS [NAME ...] | programs NAME base|fixed STEPS\n");
     return 2;
 }

@@ -1,6 +1,6 @@
 """PyTorch programs whose bottleneck lies outside of their kernels, each with the fix that removes it.
 
-    python programs.py time STEPS              times every program as it is and with its fix; lines of JSON
+    python programs.py time STEPS [NAME ...]   times programs as they are and with their fix; lines of JSON
     python programs.py NAME base|fixed STEPS   runs one of them
 
 A line is {"program", "variant", "steps", "step_us"}: the wall time of a step, over STEPS steps behind WARM ones, from
@@ -40,30 +40,30 @@ class Samples(torch.utils.data.Dataset[torch.Tensor]):
 
 
 def slow_loader(fixed: bool) -> Step:
-    """A data loader without workers; fixed: the same batches made before, as a loader that keeps up has them."""
+    """A data loader without workers; fixed: batches made before, as a loader that keeps up has them."""
     model = network(4096, 4)
     loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=64))
-    ready = [next(loader).to(GPU, torch.bfloat16) for _ in range(4)] if fixed else []
+    ready = [next(loader) for _ in range(4)] if fixed else []
 
     def step(number: int) -> None:
         torch.cuda.nvtx.range_push(f"step {number}")
-        batch = ready[number % 4] if fixed else next(loader).to(GPU, torch.bfloat16)
+        batch = ready[number % 4] if fixed else next(loader)
         with torch.no_grad():
-            model(batch)
+            model(batch.to(GPU, torch.bfloat16))
         torch.cuda.nvtx.range_pop()
 
     return step
 
 
-def item_each(fixed: bool) -> Step:
-    """A figure read back after every small operation; fixed: they stay on the device until the end of the step."""
+def reading_back(rows: int, times: int, fixed: bool) -> Step:
+    """A figure read back after every operation; fixed: they stay on the device until the end of the step."""
     weight = torch.randn(2048, 2048, device=GPU, dtype=torch.bfloat16)
-    start = torch.randn(256, 2048, device=GPU, dtype=torch.bfloat16)
+    start = torch.randn(rows, 2048, device=GPU, dtype=torch.bfloat16)
 
     def step(number: int) -> None:
         torch.cuda.nvtx.range_push(f"step {number}")
         x, losses = start, []
-        for _ in range(50):
+        for _ in range(times):
             x = torch.tanh(x @ weight)
             loss = x[0, 0]
             losses.append(loss if fixed else loss.item())
@@ -72,6 +72,16 @@ def item_each(fixed: bool) -> Step:
         torch.cuda.nvtx.range_pop()
 
     return step
+
+
+def item_each(fixed: bool) -> Step:
+    """Operations that take longer than the host needs to ask for the next."""
+    return reading_back(2048, 30, fixed)
+
+
+def item_small(fixed: bool) -> Step:
+    """Operations that take less: without the waits it is the launches that hold it up."""
+    return reading_back(256, 50, fixed)
 
 
 def pageable_input(fixed: bool) -> Step:
@@ -158,6 +168,7 @@ def single_precision(fixed: bool) -> Step:
 PROGRAMS: dict[str, Callable[[bool], Step]] = {
     "slow_loader": slow_loader,
     "item_each": item_each,
+    "item_small": item_small,
     "pageable_input": pageable_input,
     "tiny_layers": tiny_layers,
     "single_precision": single_precision,
@@ -182,9 +193,9 @@ def run(name: str, fixed: bool, steps: int) -> None:
 
 def main(argv: list[str]) -> int:
     """What the arguments ask for."""
-    if len(argv) == 2 and argv[0] == "time":
+    if len(argv) > 1 and argv[0] == "time":
         for name in PROGRAMS:
-            for fixed in (False, True):
+            for fixed in (False, True) if name in argv[2:] or not argv[2:] else ():
                 run(name, fixed, int(argv[1]))
         return 0
     if len(argv) == 3 and argv[0] in PROGRAMS and argv[1] in ("base", "fixed"):

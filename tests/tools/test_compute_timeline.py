@@ -76,8 +76,8 @@ def test_profiling_is_said_to_stretch_programs_of_short_kernels(shared: Path, tm
     store = Store(tmp_path)
     publish(store, chrome(shared / "traces" / "launch_bound.json.gz"), "launch_bound")
     found = compute_timeline(store, "launch_bound")
-    assert any("Profiling stretches" in note for note in found.notes)
-    assert not any("Profiling stretches" in note for note in compute_timeline_of_long_kernels(tmp_path).notes)
+    assert any("Recording stretches" in note for note in found.notes)
+    assert not any("Recording stretches" in note for note in compute_timeline_of_long_kernels(tmp_path).notes)
 
 
 def compute_timeline_of_long_kernels(tmp_path: Path) -> TimelineResult:

@@ -101,6 +101,7 @@ def _device(roots: Roots, index: int, number: int, values: dict[str, int], drive
         driver=driver,
         pci=where,
         numa_node=pci.numa_node(roots, where),
+        link=pci.link_of(roots, where),
     )
 
 

@@ -9,6 +9,8 @@ from typing import Literal
 
 import pydantic
 
+from ...analysis.link import Link
+
 Vendor = Literal["amd", "nvidia", "cpu"]
 
 
@@ -53,6 +55,8 @@ class Device(pydantic.BaseModel):
     driver: str | None = None
     pci: str | None = None
     numa_node: int | None = None
+    link: Link | None = None
+    """Its PCIe link."""
 
 
 class Check(pydantic.BaseModel):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pydantic
 
+from ...analysis.link import link
 from . import pci
 from .files import clean, listing, read, there
 from .model import Device, Roots
@@ -56,6 +57,8 @@ class _Gpu(pydantic.BaseModel):
     memory_bytes: int | None = None
     mig: bool | None = None
     pci: str | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
 
 
 class _Nvml(pydantic.BaseModel):
@@ -134,6 +137,7 @@ def _device(roots: Roots, gpu: _Gpu, driver: str | None = None, sms: int | None 
         driver=clean(driver or "") or None,
         pci=where,
         numa_node=pci.numa_node(roots, where),
+        link=link(gpu.pcie_generation, gpu.pcie_width) or pci.link_of(roots, where),
     )
 
 

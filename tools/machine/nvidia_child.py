@@ -52,6 +52,8 @@ def _gpu(pynvml: Any, index: int) -> dict[str, Any] | None:
         "clock_max_mhz": known(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
         "memory_bytes": memory and memory.total,
         "mig": mig and bool(mig[0]),
+        "pcie_generation": known(pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
+        "pcie_width": known(pynvml.nvmlDeviceGetCurrPcieLinkWidth),
         "pci": place and (place.busId.decode() if isinstance(place.busId, bytes) else place.busId),
     }
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ...analysis.link import Link, generation_of, link
 from .files import listing, read, there, whole
 from .model import Roots
 
+_ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_PORTS = 16
 VENDORS = {"amd": "0x1002", "nvidia": "0x10de"}
 _ACCELERATORS = ("0x0302", "0x0380", "0x1200")
 """3D controller, other display controller, processing accelerator: datacentre GPUs; plain graphics cards are 0x0300."""
@@ -34,6 +37,25 @@ def normalized(bus_id: str) -> str | None:
 def attribute(roots: Roots, where: str | None, name: str) -> str | None:
     """One sysfs file of the device at a PCI address."""
     return read(_folder(roots, where) / name) if where else None
+
+
+def link_of(roots: Roots, where: str | None) -> Link | None:
+    """The link to the host: of all ports on the way the lowest greatest rate, and the fewest lanes that are in use.
+
+    A GPU may sit behind a switch of its own card, whose link inside says nothing of the slot's.
+    """
+    if not where:
+        return None
+    folder = _folder(roots, where).resolve()
+    ports = [p for p in (folder, *list(folder.parents)[:_PORTS]) if re.fullmatch(_ADDRESS, p.name)]
+    rates, widths = [], []
+    for port in ports:
+        rate = re.match(r"(\d+(?:\.\d+)?) GT/s", read(port / "max_link_speed") or "")
+        if rate and (known := generation_of(float(rate[1]))):
+            rates.append(known)
+        if lanes := whole(read(port / "current_link_width")):
+            widths.append(lanes)
+    return link(min(rates, default=None), min(widths, default=None))
 
 
 def numa_node(roots: Roots, where: str | None) -> int | None:

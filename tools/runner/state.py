@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
+from ...analysis.link import Link
 from ...analysis.manifest import Binary
 from ...analysis.problems import (
     BadArgument,
@@ -99,6 +100,8 @@ class ProfileRun(_Run):
     target: str = ""
     device_uuid: str | None = None
     """Where one device is the only one that the program could use."""
+    link: Link | None = None
+    """Of the device that was chosen."""
     host: str = ""
     kernel: str | None = None
     launches: tuple[int, int] | None = None

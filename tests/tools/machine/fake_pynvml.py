@@ -84,5 +84,13 @@ def nvmlDeviceGetMigMode(handle: Any) -> Any:
     return [_or_raise(handle["mig"]), 0]
 
 
+def nvmlDeviceGetMaxPcieLinkGeneration(handle: Any) -> Any:
+    return _or_raise(handle["link"][0])
+
+
+def nvmlDeviceGetCurrPcieLinkWidth(handle: Any) -> Any:
+    return _or_raise(handle["link"][1])
+
+
 def nvmlDeviceGetPciInfo(handle: Any) -> Any:
     return SimpleNamespace(busId=_or_raise(handle["pci"]))

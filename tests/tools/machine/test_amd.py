@@ -125,6 +125,35 @@ def test_an_unreadable_partition_mode_and_an_unknown_numa_node_are_null(machine:
     assert (device.partition, device.numa_node) == (None, None)
 
 
+def test_the_link_is_that_of_the_slot_not_of_the_switch_on_the_card(machine: Any) -> None:
+    machine.gpu(1, location_id=0xC100)
+    slot = "sys/devices/pci0000:00/0000:00:01.1"
+    card = f"{slot}/0000:c0:00.0/0000:c1:00.0"
+    for port, rate, lanes in (
+        (slot, "32.0 GT/s PCIe", 16),
+        (f"{slot}/0000:c0:00.0", "16.0 GT/s PCIe", 8),
+        (card, "32.0 GT/s PCIe", 16),
+    ):
+        machine.write(f"{port}/max_link_speed", f"{rate}\n")
+        machine.write(f"{port}/current_link_width", f"{lanes}\n")
+    listing = machine.base / "sys/bus/pci/devices"
+    listing.mkdir(parents=True)
+    (listing / "0000:c1:00.0").symlink_to(machine.base / card)
+    (device,) = listed(machine)[0]
+    assert (str(device.link), device.link.gbs) == ("PCIe 4.0 x8", 15.8)
+
+
+@pytest.mark.parametrize(
+    "rate, lanes", [("Unknown", "16"), ("16.0 GT/s PCIe", "0"), ("17 GT/s", "16"), ("32.0 GT/s", "9999")]
+)
+def test_a_link_that_cannot_be_is_not_known(machine: Any, rate: str, lanes: str) -> None:
+    machine.gpu(1)
+    machine.write("sys/bus/pci/devices/0000:03:00.0/max_link_speed", f"{rate}\n")
+    machine.write("sys/bus/pci/devices/0000:03:00.0/current_link_width", f"{lanes}\n")
+    (device,) = listed(machine)[0]
+    assert device.link is None
+
+
 @pytest.mark.parametrize("partition_bits", ["high", "function"])
 def test_each_partition_is_a_device_of_its_own_on_the_same_card(machine: Any, partition_bits: str) -> None:
     machine.write("sys/bus/pci/devices/0000:c1:00.0/current_compute_partition", "CPX\n")

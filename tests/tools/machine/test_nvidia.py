@@ -21,7 +21,7 @@ from rooflens.tools.machine.programs import Answer
 UUIDS = [f"GPU-0000000{i}-1111-2222-3333-444444444444" for i in range(8)]
 H200 = {
     "name": "NVIDIA H200", "capability": [9, 0], "clock": 1980, "memory": 143771 << 20, "mig": 0,
-    "pci": "00000000:41:00.0",
+    "link": [5, 16], "pci": "00000000:41:00.0",
 }  # fmt: skip
 NOT_SUPPORTED = "NVMLError_NotSupported: Not Supported"
 Nvml = Callable[..., None]
@@ -62,6 +62,7 @@ def test_a_gpu_with_every_field(machine: Any, nvml: Nvml) -> None:
         "vendor": "nvidia", "index": 0, "name": "NVIDIA H200", "arch": "sm_90", "supported": False, "uuid": UUIDS[0],
         "clock_max_mhz": 1980, "memory_bytes": 143771 * 1024 * 1024, "partition": "MIG disabled",
         "driver": "580.159.04", "pci": "0000:41:00.0", "numa_node": 1,
+        "link": {"generation": 5, "width": 16, "gbs": 63.0},
     }  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def test_several_gpus_and_mig(machine: Any, nvml: Nvml) -> None:
 
 @pytest.mark.parametrize("blank", [NOT_SUPPORTED, "NVMLError_Unknown: Unknown Error", 0])
 def test_fields_without_a_figure_are_null(machine: Any, nvml: Nvml, blank: Any) -> None:
-    named = {"capability": NOT_SUPPORTED, "mig": NOT_SUPPORTED, "pci": NOT_SUPPORTED}
+    named = {"capability": NOT_SUPPORTED, "mig": NOT_SUPPORTED, "pci": NOT_SUPPORTED, "link": [NOT_SUPPORTED, 16]}
     nvml(gpu(**named, memory=blank, clock=blank))
     (device,) = nvidia.devices(machine.roots).devices
     known = device.model_dump(exclude_none=True)

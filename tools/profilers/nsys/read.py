@@ -14,9 +14,9 @@ from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
 from ... import progress
-from ..rocprofv3.database import MAGIC, Database, open_database
 from ..tables import limits
 from ..tables.contract import LAUNCH, PassTable, parquet
+from ..tables.database import MAGIC, Database, open_database
 from ..tables.directions import cuda_copy
 from ..tables.files import WORK, files_below, head
 from ..tables.merge import Merged, as_replays, without_launches, write_tables
@@ -29,12 +29,21 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _STRINGS, _ACTIVITY, _RANGES = "StringIds", "CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS"
-_PROCESS, _THREAD = "{0} / 16777216 % 16777216", "{0} % 16777216"
-"""SQL: a global id is a machine, 24 bits of the process and 24 bits of the thread."""
+_MPI = ("MPI_COLLECTIVES_EVENTS", "MPI_P2P_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
+_NOT_READ = {
+    "OSRT_API": "calls of the operating system", "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "page faults of unified memory",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": "memory in use", "GPU_METRICS": "sampled metrics",
+    "CUBLAS_EVENTS": "calls of cuBLAS", "CUDNN_EVENTS": "calls of cuDNN", "SCHED_EVENTS": "scheduling of threads",
+    "COMPOSITE_EVENTS": "samples of the CPU",
+}  # fmt: skip
+_PROCESS, _THREAD = "{0} >> 24 & 16777215", "{0} & 16777215"
+"""SQL: a global id is 16 bits of the machine, 24 of the process and 24 of the thread. It is unsigned, SQLite's integers
+are not: those of some machines are negative."""
 _TIMES = {"start_ns": '"start"', "end_ns": '"end"'}
 _ON_DEVICE = _TIMES | {
     "device": "deviceId", "stream": "streamId", "correlation": "correlationId", "pid": _PROCESS.format("globalPid"),
 }  # fmt: skip
+_CALLED = _TIMES | {"pid": _PROCESS.format("globalTid"), "thread": _THREAD.format("globalTid")}
 _TABLES = {  # what -> its table, and SQL by column; a column whose name is missing is NULL
     "kernel": (f"{_ACTIVITY}KERNEL", _ON_DEVICE | {
         "name": "demangledName", "short": "shortName", "vgpr": "registersPerThread",
@@ -45,15 +54,12 @@ _TABLES = {  # what -> its table, and SQL by column; a column whose name is miss
         "bytes": "bytes", "way": "copyKind", "source": "srcKind", "target": "dstKind",
     }),
     "fill": (f"{_ACTIVITY}MEMSET", _ON_DEVICE | {"bytes": "bytes"}),
-    "call": (f"{_ACTIVITY}RUNTIME", _TIMES | {
-        "name": "nameId", "correlation": "correlationId", "pid": _PROCESS.format("globalTid"),
-        "thread": _THREAD.format("globalTid"),
-    }),
+    "graph": (f"{_ACTIVITY}GRAPH_TRACE", _ON_DEVICE | {"graph": "graphId"}),
+    "call": (f"{_ACTIVITY}RUNTIME", _CALLED | {"name": "nameId", "correlation": "correlationId"}),
+    "overhead": ("PROFILER_OVERHEAD", _CALLED | {"name": "nameId"}),
+    **{table: (table, _CALLED | {"name": "textId"}) for table in _MPI},
     "wait": (f"{_ACTIVITY}SYNCHRONIZATION", _ON_DEVICE),
-    "range": (_RANGES, _TIMES | {
-        "name": "textId", "event": "eventType", "pid": _PROCESS.format("globalTid"),
-        "thread": _THREAD.format("globalTid"), "end_thread": _THREAD.format("endGlobalTid"),
-    }),
+    "range": (_RANGES, _CALLED | {"name": "textId", "event": "eventType"}),
 }  # fmt: skip
 _TEXT = {"range": {"text": "text"}}
 """Columns of text, where a table has some."""
@@ -101,8 +107,14 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         merged.events = written.events
         merged.warnings += written.warnings
         merged.notes += written.notes
-        if db.parts("OSRT_API"):
-            merged.notes.append(Note("not_read", "Calls of the operating system (OSRT_API) were not read."))
+        if unread := [f"{what} ({table})" for table, what in _NOT_READ.items() if db.parts(table)]:
+            merged.notes.append(Note("not_read", f"Not read: {', '.join(unread)}."))
+        if graphs := export.graphs():
+            text = (
+                f"{graphs} launches of CUDA graphs are recorded as a whole, by their number: their kernels are not "
+                "known. nsys profile --cuda-graph-trace=node records every kernel."
+            )
+            merged.notes.append(Note("graphs", text))
         return export.manifest(path), merged
 
 
@@ -160,10 +172,17 @@ class _Export:
         if "fill" in self.staged:
             known = device | {"kind": "'fill'", "name": "'fill'", "bytes": "bytes"}
             parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['fill']}")
-        if "call" in self.staged:
-            known = {c: c for c in ("pid", "thread", "start_ns", "end_ns", "correlation")}
+        if "graph" in self.staged:
+            known = device | {"kind": "'kernel'", "name": "concat('CUDA graph ', graph)"}
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['graph']}")
+        for what in (w for w in ("call", "overhead", *_MPI) if w in self.staged):
+            known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")}
             known["name"] = f"regexp_replace(coalesce(text, ''), '{_VERSION}', '')"
-            calls = f"{self.staged['call']} c LEFT JOIN {self.names} n ON n.id = c.name"
+            if what == "call":
+                known["correlation"] = "correlation"
+            elif what == "overhead":
+                known |= {"kind": "'api'", "category": "'profiler'"}
+            calls = f"{self.staged[what]} c LEFT JOIN {self.names} n ON n.id = c.name"
             parts.append(f"SELECT {row_of(EVENT, known)} FROM {calls}")
         if "wait" in self.staged:  # the host's side is among the calls
             lone = self.staged["wait"] + " w"
@@ -172,6 +191,13 @@ class _Export:
             known = device | {"kind": "'sync'", "name": "'synchronize'", "category": "'runtime'", "device_id": "NULL"}
             parts.append(f"SELECT {row_of(EVENT, known)} FROM {lone}")
         return " UNION ALL ".join(parts) or f"SELECT {row_of(EVENT, {})} WHERE false"
+
+    def graphs(self) -> int:
+        """How many launches of whole graphs there are."""
+        if "graph" not in self.staged:
+            return 0
+        (count,) = self.con.execute(f"SELECT count(*) FROM {self.staged['graph']}").fetchone() or (0,)
+        return int(count)
 
     def ranges(self) -> str:
         """SQL for the ranges (NVTX), in the columns RANGE; empty without any."""

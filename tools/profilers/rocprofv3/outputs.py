@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ....analysis.notes import Note
 from ....analysis.problems import Problem
+from ..tables.database import MAGIC, open_database
 from ..tables.files import LINES, head, is_inside
-from .database import MAGIC, is_rocpd
 
 _CSV = re.compile(
     r"(?:(?P<stem>.*)_)?(?P<kind>counter_collection|kernel_trace|agent_info|kernel_stats|"
@@ -164,7 +164,8 @@ def rank_of(output: Output, host: str | None, pid: int | None) -> int | None:
 def _may_be_rocpd(file: Path) -> bool:
     """Also of a database that cannot be opened now: reading it will say why."""
     try:
-        return is_rocpd(file)
+        with open_database(file) as db:
+            return bool(db.parts("rocpd_kernel_dispatch") or db.parts("kernels"))
     except Problem:
         return True
 

@@ -15,10 +15,10 @@ from ....analysis.store import write_table
 from ... import progress
 from ..tables import limits
 from ..tables.contract import parquet
+from ..tables.database import Database, open_database
 from ..tables.names import bounded_name, plain_text
 from ..tables.spool import Spool
 from .agents import FIELDS, Agent, agent_of
-from .database import Database, open_database
 from .outputs import Output, rank_of
 from .pc_samples import DatabaseSamples, database_samples
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 from rooflens.analysis.problems import BadInput
-from rooflens.tests.tools.profilers.nsys.made import PID, TABLES, THREAD, export
+from rooflens.tests.tools.profilers.nsys.made import PID, TABLES, THREAD, export, further
 
 _EVENTS = (
     "kind, name, device_id, stream, pid, thread, start_ns, end_ns, bytes, direction, pinned, correlation, range_id"
@@ -50,6 +50,20 @@ def test_columns_of_other_versions_may_be_missing_and_odd_values_are_null(bench)
     done = bench.load(file)
     assert bench.rows(done, "events", "pid, correlation, range_id", "kind = 'kernel'") == [(PID, 11, 2)]
     assert [w.partition(":")[0] for w in done.warnings] == ["1 events have no start", "1 events end before they start"]
+
+
+@pytest.mark.parametrize("machine", [1, 0xFFFF])
+def test_whole_graphs_mpi_and_the_profilers_own_work_are_read_whatever_the_machines_number(bench, machine):
+    done = bench.load(further(bench.folder / "report.sqlite", machine))
+    later = bench.rows(done, "events", "kind, name, category, pid, thread, device_id, correlation", "start_ns > 5150")
+    assert sorted(later) == sorted([
+        ("api", "Buffer flush", "profiler", PID, THREAD, None, None),
+        ("api", "MPI_Allreduce", "mpi", PID, THREAD, None, None),
+        ("api", "cudaGraphLaunch", "launch", PID, THREAD, None, 21),
+        ("kernel", "CUDA graph 3", None, PID, None, 0, 21),
+    ])  # fmt: skip
+    said = " ".join(done.notes)
+    assert "1 launches of CUDA graphs are recorded as a whole" in said and "calls of the operating system" in said
 
 
 def test_a_wait_without_its_call_is_still_a_wait(bench):

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, repeated, run
 from rooflens.tests.tools.profilers.rocprofv3.made_rocpd import write_rocpd
-from rooflens.tools.profilers.rocprofv3 import database as rocpd
 from rooflens.tools.profilers.rocprofv3 import json as json_records
 from rooflens.tools.profilers.tables import contract, spool
+from rooflens.tools.profilers.tables import database as rocpd
 
 COPY = Launch('copy<double, 2>(double*, "x", int)', grid=(64, 32, 2), group=(16, 16, 1), scratch=16)
 LDS = Launch("reduce(float*)", grid=(4096, 1, 1), group=(512, 1, 1), static_lds=1024, dynamic_lds=512, queue=2)

@@ -9,8 +9,8 @@ import pytest
 from rooflens.analysis.problems import BadInput, LimitExceeded
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, repeated, run
 from rooflens.tests.tools.profilers.rocprofv3.made_rocpd import write_rocpd
-from rooflens.tools.profilers.rocprofv3 import database as rocpd
 from rooflens.tools.profilers.rocprofv3.read import detect
+from rooflens.tools.profilers.tables import database as rocpd
 
 RUN = run(*repeated(2, Launch("k(int)"), SQ_INSTS_VALU=[1.0, 2.0]))
 CANARY = "TOKEN=canary-7f3a91c4"

@@ -1,4 +1,4 @@
-"""rocpd databases (SQLite) opened so that they can do no harm: read only, no environment, no endless query."""
+"""SQLite files of profilers opened so that they can do no harm: read only, no environment, no endless query."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ....analysis.problems import BadInput, LimitExceeded
-from ..tables import limits
-from ..tables.files import open_regular
-from ..tables.names import plain_text
+from . import limits
+from .files import open_regular
+from .names import plain_text
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,7 +36,7 @@ _WAIT = "Wait until the profiler has ended, or profile again"
 
 
 class Database:
-    """One open rocpd database; every query names its columns."""
+    """One open database; every query names its columns."""
 
     def __init__(self, con: sqlite3.Connection, path: Path) -> None:
         self.con, self.path, self.size = con, path, path.stat().st_size
@@ -110,15 +110,9 @@ class Database:
         return int(time.thread_time() > self._deadline)
 
 
-def is_rocpd(path: Path) -> bool:
-    """Whether a SQLite file has the tables of rocpd; BadInput where it cannot be read."""
-    with open_database(path) as db:
-        return bool(db.parts("rocpd_kernel_dispatch") or db.parts("kernels"))
-
-
 @contextmanager
 def open_database(path: Path) -> Iterator[Database]:
-    """Open a rocpd database that nobody is writing; BadInput in words for everything else."""
+    """Open a database that nobody is writing; BadInput in words for everything else."""
     import sqlite3
 
     _check_whole(path)
