@@ -22,7 +22,7 @@ from .recording import ENTRY, OBJECT, SAMPLED, Sampled
 if TYPE_CHECKING:
     import duckdb
 
-    from .database import Database
+    from ..tables.database import Database
 
 REASON, ISSUED = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_", "ISSUED"
 """What the profiler's names of stall reasons begin with; what stands for one of a wave that issued, which means
