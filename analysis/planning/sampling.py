@@ -10,9 +10,9 @@ ENOUGH_PCT = 95.0
 USUAL = 5
 """Launches of each configuration that are counted where nobody says otherwise."""
 _FIRST = 3
-"""Kernels with the longest total time, which are counted whatever they cost."""
-_FIRST = 3
-"""Kernels with the longest total time, which are counted whatever they cost."""
+"""Kernels with the longest total time, which come first whatever they cost."""
+_MOST_SHARE = 2 / 3
+"""Share of the launches that can be afforded which the longest kernel may take for itself."""
 _CHEAP_S, _CHEAP_SHARE = 1.0, 0.1
 """Every launch is counted where that adds no more than this, in seconds or as a share of the program's own time."""
 
@@ -63,8 +63,9 @@ def choose(known: Sequence[Configuration], launches: int | None, cost: Cost, bud
 
     Without ``launches`` all are counted where that is cheap, else USUAL of each. All kernels are counted where that
     fits into the budget, else those that make up ENOUGH_PCT of the time; where that does not fit either, fewer launches
-    of each, down to one; then fewer kernels, down to one. The first launch of a configuration
-    is passed over, as it warms up, where all of them have launches enough.
+    of each, down to one; then fewer kernels, down to one: the longest, unless it would take most of the budget with its
+    many configurations, and those that tell most for each counted launch. The first launch of a configuration is passed
+    over, as it warms up, where all of them have launches enough.
     """
     every = sorted({c.kernel for c in known})
     if launches is None:
@@ -74,33 +75,59 @@ def choose(known: Sequence[Configuration], launches: int | None, cost: Cost, bud
     each = USUAL if launches is None else launches
     if (all_kernels := _chosen(known, every, each, cost)).estimate_s <= budget_s:
         return all_kernels
-    kernels = _worth(known)
-    while True:
+    by_kernel = _by_kernel(known)
+    for kernels in (_worth(by_kernel), _fitting(by_kernel, (budget_s - cost.run_s) / cost.launch_s)):
         tries = [_chosen(known, kernels, n, cost) for n in (each, 3, 2, 1) if n <= each]
         if fitting := next((one for one in tries if one.estimate_s <= budget_s), None):
             return fitting
-        if len(kernels) == 1:
-            return tries[-1]
-        kernels.pop()
+    return tries[-1]
 
 
-def _worth(known: Sequence[Configuration]) -> list[str]:
-    """The kernels that make up enough of the time: the longest, then those that tell most for each counted launch."""
-    times: dict[str, float] = {}
-    configurations: dict[str, int] = {}
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel, the time of its launches, and how many configurations it has."""
+
+    name: str
+    total_ns: float
+    configurations: int
+
+    @property
+    def told(self) -> float:
+        """The time that one counted launch stands for."""
+        return self.total_ns / self.configurations
+
+
+def _by_kernel(known: Sequence[Configuration]) -> list[_Kernel]:
+    """Every kernel, the longest first."""
+    of: dict[str, list[float]] = {}
     for one in known:
-        times[one.kernel] = times.get(one.kernel, 0.0) + one.total_ns
-        configurations[one.kernel] = configurations.get(one.kernel, 0) + 1
-    by_time = sorted(times, key=lambda kernel: -times[kernel])
-    others = sorted(by_time[_FIRST:], key=lambda kernel: -times[kernel] / configurations[kernel])
-    enough = sum(times.values()) * ENOUGH_PCT / 100
+        of.setdefault(one.kernel, []).append(one.total_ns)
+    return sorted((_Kernel(name, sum(ns), len(ns)) for name, ns in of.items()), key=lambda k: -k.total_ns)
+
+
+def _worth(by_time: Sequence[_Kernel]) -> list[str]:
+    """The kernels that make up enough of the time: the longest, then those that tell most for each counted launch."""
+    enough = sum(k.total_ns for k in by_time) * ENOUGH_PCT / 100
     covered, kernels = 0.0, list[str]()
-    for kernel in [*by_time[:_FIRST], *others]:
+    for kernel in [*by_time[:_FIRST], *sorted(by_time[_FIRST:], key=lambda k: -k.told)]:
         if kernels and covered >= enough:
             break
-        covered += times[kernel]
-        kernels.append(kernel)
+        covered += kernel.total_ns
+        kernels.append(kernel.name)
     return kernels
+
+
+def _fitting(by_time: Sequence[_Kernel], launches: float) -> list[str]:
+    """The kernels to count with so many launches, one of each configuration; one kernel at least."""
+    order = sorted(by_time, key=lambda k: -k.told)
+    if by_time[0].configurations <= launches * _MOST_SHARE:
+        order = [by_time[0], *(k for k in order if k is not by_time[0])]
+    left, kernels = launches, list[str]()
+    for kernel in order:
+        if kernel.configurations <= left:
+            left -= kernel.configurations
+            kernels.append(kernel.name)
+    return kernels or [order[0].name]
 
 
 def _chosen(known: Sequence[Configuration], kernels: Iterable[str], each: int, cost: Cost) -> Chosen:

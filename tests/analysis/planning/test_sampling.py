@@ -52,12 +52,21 @@ def test_then_fewer_launches_of_each_are_counted(launches_s: float, each: int) -
 
 
 def test_then_kernels_that_tell_little_for_what_they_cost_are_left_out() -> None:
-    """Ten configurations of ``copy`` tell less each than the one of ``softmax``, but it is among the three longest."""
     many = [*STEP, *(Configuration(f"small{i}", 10, 1e5) for i in range(30))]
     chosen = choose(many, None, Cost(RUN_S, 1.0), RUN_S + 15)
     assert {"gemm", "copy", "norm"} <= set(chosen.kernels)
     assert chosen.counted <= 15
-    assert choose(many, None, Cost(RUN_S, 1.0), RUN_S + 4).kernels == ("gemm",)
+    assert choose(many, None, Cost(RUN_S, 1.0), RUN_S + 4).kernels == ("gemm", "norm", "softmax")
+
+
+def test_the_longest_kernel_does_not_take_the_whole_of_a_small_budget_for_its_many_configurations() -> None:
+    many = [
+        *(Configuration("norm", 50, 1e6) for _ in range(9)),
+        *(Configuration(f"conv{i}", 8, 2e6) for i in range(20)),
+    ]
+    chosen = choose(many, None, Cost(RUN_S, 0.5), RUN_S + 0.5 * 10)
+    assert "norm" not in chosen.kernels and chosen.configurations == 10
+    assert "norm" in choose(many, None, Cost(RUN_S, 0.5), RUN_S + 0.5 * 14).kernels
 
 
 def test_a_budget_that_nothing_fits_into_still_counts_the_longest_kernel() -> None:
