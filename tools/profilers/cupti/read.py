@@ -142,8 +142,11 @@ def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> Reco
         said = next((failure for r in recordings for failure in r.failures), "")
         if not said and not all(r.ended for r in recordings):
             said = "the program was ended, without its exit handlers, before anything was handed over"
-        said = said or "no kernel ran in it"
-        raise BadInput(f"{source.name} holds no launches", said, "Did the program use the GPU?")
+        said = said or (
+            "no kernel ran, or the program profiles itself (torch.profiler, JAX's profiler): CUPTI then hands it the records"
+        )
+        fix = "Let it use the GPU, leave its own profiler out, or import what that writes (prof.export_chrome_trace)"
+        raise BadInput(f"{source.name} holds no launches", said, fix)
     used = [r for r in recordings if r.counts["KERN"]]
     ranks = [r.rank for r in used]
     by_rank = None not in ranks and len(set(ranks)) == len(ranks)
