@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -253,7 +254,7 @@ def test_as_an_app_it_reads_the_report_through_its_host(browser: Browser, store:
         CAPABILITIES={"serverResources": {}},
         ARGUMENTS={"kind": "compare", "workload": "before", "candidate": "after"},
         RESULT={"content": [{"type": "text", "text": "a picture"}]},
-        DATA=packed(collect(store, FUNCTIONS, ["before", "after"])),
+        DATA=base64.b64encode(packed(collect(store, FUNCTIONS, ["before", "after"])).encode()).decode(),
     )
     browser.open(host, ready=READY.replace("document", INSIDE))
     assert "rooflens://report/before/after" in browser.evaluate("said")
