@@ -211,7 +211,7 @@ function metersOf(table, before) {
     }
     body.append(el("tr", {}, el("td", { title: row.name }, row.title), el("td", {}, meter), el("td", { class: "n" }, percent(row.pct_of_peak)), el("td", { class: "n" }, `${figure(row.avg)} ${row.unit || ""}`), el("td", {}, trust(row.status, row.reason))));
   }
-  const head = el("tr", {}, ...["Figure", "of its peak", "%", "Value", "Status"].map((name) => el("th", { scope: "col" }, name)));
+  const head = el("tr", {}, ...["Figure", "of its peak", "%", "Value", "Status"].map((name, at) => el("th", { scope: "col", class: at === 2 || at === 3 ? "n" : null }, name)));
   return el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Speed of light" }, el("table", {}, el("thead", {}, head), body));
 }
 
