@@ -137,9 +137,9 @@ function comparisonSection(report) {
 }
 
 function timelineSection(report, workload) {
-  if (!workload.events) return null;
   const answer = answerOf(workload, "timeline");
-  const made = el("div", {}, timelineView(workload.events, answer?.gaps || null));
+  if (!workload.events && !answer) return null;
+  const made = el("div", {}, workload.events ? timelineView(workload.events, answer?.gaps || null) : el("p", { class: "soft" }, "The profile holds launches without the events around them."));
   const problem = workload.sections.timeline?.problem;
   if (problem) made.append(problemOf(problem));
   if (!answer) return made;
