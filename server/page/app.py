@@ -52,7 +52,8 @@ def add_app(mcp: MCPServer[Any], store: Store, forks: ForkServer) -> None:
     """Serve what the page asks for on ``mcp``, and tell of it only those clients that announce the extension."""
     calls = Calls(forks, compose)
 
-    async def document(words: list[str]) -> str:
+    async def document(words: list[str]) -> bytes:
+        """JSON as bytes: it goes to the page as it is, and a model that comes across it reads no names in it."""
         reply = await calls.reply(
             Call(str(store.root), store.read_only, False, "report", {"workloads": words}), _silent
         )
@@ -63,14 +64,14 @@ def add_app(mcp: MCPServer[Any], store: Store, forks: ForkServer) -> None:
             raise ResourceNotFoundError(text)
         if reply.outcome != OK:
             raise ResourceError(text)
-        return text
+        return text.encode()
 
     @mcp.resource(_TEMPLATES[0], title="Report", mime_type="application/json")
-    async def report(workload: str) -> str:
+    async def report(workload: str) -> bytes:
         return await document([workload])
 
     @mcp.resource(_TEMPLATES[1], title="Report of two workloads", mime_type="application/json")
-    async def report_of_two(baseline: str, candidate: str) -> str:
+    async def report_of_two(baseline: str, candidate: str) -> bytes:
         return await document([baseline, candidate])
 
     mcp.middleware.append(_told_to_those_who_can)

@@ -248,7 +248,7 @@ function notesOf(notes) {
 }
 
 function problemOf(problem) {
-  return el("p", { class: "soft" }, [problem.what, problem.why, problem.fix].filter(Boolean).map((part) => part.replace(/\.?$/, ".")).join(" "));
+  return el("p", { class: "soft" }, [problem.what, problem.why, problem.fix].filter(Boolean).map((part) => part[0].toUpperCase() + part.slice(1).replace(/\.?$/, ".")).join(" "));
 }
 
 // One bar of parts that add up; parts: [name, share in %, palette index].

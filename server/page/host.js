@@ -43,7 +43,8 @@ function openAsApp() {
       try {
         const pair = asked?.candidate ? `/${encodeURIComponent(asked.candidate)}` : "";
         const read = await request("resources/read", { uri: `rooflens://report/${encodeURIComponent(whose)}${pair}` });
-        show(JSON.parse(read.contents[0].text), focus);
+        const bytes = Uint8Array.from(atob(read.contents[0].blob), (letter) => letter.charCodeAt(0));
+        show(JSON.parse(new TextDecoder().decode(bytes)), focus);
         shown = true;
         return;
       } catch (error) {

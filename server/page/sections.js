@@ -137,9 +137,9 @@ function comparisonSection(report) {
 }
 
 function timelineSection(report, workload) {
-  if (!workload.events) return null;
   const answer = answerOf(workload, "timeline");
-  const made = el("div", {}, timelineView(workload.events, answer?.gaps || null));
+  if (!workload.events && !answer) return null;
+  const made = el("div", {}, workload.events ? timelineView(workload.events, answer?.gaps || null) : el("p", { class: "soft" }, "The profile holds launches without the events around them."));
   const problem = workload.sections.timeline?.problem;
   if (problem) made.append(problemOf(problem));
   if (!answer) return made;
@@ -211,7 +211,7 @@ function metersOf(table, before) {
     }
     body.append(el("tr", {}, el("td", { title: row.name }, row.title), el("td", {}, meter), el("td", { class: "n" }, percent(row.pct_of_peak)), el("td", { class: "n" }, `${figure(row.avg)} ${row.unit || ""}`), el("td", {}, trust(row.status, row.reason))));
   }
-  const head = el("tr", {}, ...["Figure", "of its peak", "%", "Value", "Status"].map((name) => el("th", { scope: "col" }, name)));
+  const head = el("tr", {}, ...["Figure", "of its peak", "%", "Value", "Status"].map((name, at) => el("th", { scope: "col", class: at === 2 || at === 3 ? "n" : null }, name)));
   return el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Speed of light" }, el("table", {}, el("thead", {}, head), body));
 }
 

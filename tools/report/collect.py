@@ -126,7 +126,7 @@ def _sections(manifest: Manifest, limits: Limits) -> Iterator[_Section]:
     yield _Section("kernels", "list_workloads", most)
     if manifest.dispatches:
         yield _Section("launches", "list_workloads", {"by": "launch", **most})
-    if manifest.events:
+    if manifest.events or (manifest.dispatches and not manifest.counters):
         yield _Section("timeline", "compute_timeline", {"top_n": _TIMELINE_ROWS}, frozenset({"kernels"}))
     yield _Section("speed_of_light", "compute_metrics", panel)
     if manifest.counters and manifest.kernels > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -67,6 +68,6 @@ async def test_page_and_data_can_be_read(samples: Store) -> None:
             await client.read_resource("rooflens://report/yax_befor")
     assert (html.mime_type, html.text) == (APP_MIME_TYPE, page(None))
     assert html.meta == {"ui": {"csp": {}, "prefersBorder": False}}, "no domain is asked for"
-    report = json.loads(data.text)
+    report = json.loads(base64.b64decode(data.blob))
     assert [w["name"] for w in report["workloads"]] == ["yax_before", "yax_after"]
     assert len(report["comparisons"]) == 1
