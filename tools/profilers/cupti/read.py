@@ -143,7 +143,7 @@ def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> Reco
         if not said and not all(r.ended for r in recordings):
             said = "the program was ended, without its exit handlers, before anything was handed over"
         said = said or (
-            "no kernel ran, or the program profiles itself (torch.profiler, JAX's profiler): CUPTI then hands it the records"
+            "no kernel ran, or the program profiles itself (torch.profiler, JAX): CUPTI then hands it the records"
         )
         fix = "Let it use the GPU, leave its own profiler out, or import what that writes (prof.export_chrome_trace)"
         raise BadInput(f"{source.name} holds no launches", said, fix)
