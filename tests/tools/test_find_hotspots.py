@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.hotspots.kernels import sampled
 from rooflens.analysis.hotspots.quotes import quotes
-from rooflens.analysis.problems import BadInput, NotFound
+from rooflens.analysis.problems import BadInput, NotFound, Problem
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.server import render, toolbox
@@ -16,6 +16,7 @@ from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.tools.profilers.ncu.test_code import block, imported, page
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.find_hotspots import HotspotsResult, find_hotspots
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.results import Table
 
 EXPECTED = {  # of labelled.cu: kernel -> line that holds its bottleneck by construction, main reason, main instruction
@@ -137,3 +138,27 @@ def test_few_samples_are_not_quoted(tmp_path: Path) -> None:
     store, _ = imported(tmp_path, page(("k", block(12))))
     with Workload.open(store, "latest") as opened:
         assert quotes(opened, sampled(opened)[0], "hbm") == []
+
+
+@pytest.mark.parametrize("tool", ["compute_metrics", "compute_roofline", "diagnose_bottleneck", "list_workloads"])
+def test_tools_that_need_launches_say_that_there_are_samples_alone(tmp_path: Path, tool: str) -> None:
+    file = tmp_path / "page.csv"
+    file.write_text(page(("k", block(500))))
+    store = Store(tmp_path / "store")
+    import_profile(store, str(file), gpu="sm_90")
+    answer = toolbox.answer(store, tool, {"workload": "latest"})
+    if isinstance(answer, Problem):
+        assert "find_hotspots" in answer.text
+    else:
+        assert tool == "list_workloads"
+
+
+def test_waits_at_a_barrier_count_at_the_barrier_and_not_at_the_instruction_behind_it(tmp_path: Path) -> None:
+    header = ["Address", "Source", "# Samples", "Instructions Executed", "stall_barrier", "stall_long_sb"]
+    code = ["LDG.E R5, desc[UR8][R4.64]", "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS R4, [R6+UR4]", "FADD R4, R4, R5"]
+    counts = [(0, 0), (5, 0), (800, 40), (0, 0)]
+    lines = [[hex(16 * i), text, a + b, 9, a, b] for i, (text, (a, b)) in enumerate(zip(code, counts, strict=True))]
+    store, _ = imported(tmp_path, page(("k", lines), header=header))
+    barrier, load = rows(find_hotspots(store).hotspots)
+    assert "BAR.SYNC" in barrier["instruction"] and barrier["pct"] == pytest.approx(95.3, abs=0.1)
+    assert "LDS" in load["instruction"] and load["found_here_pct"] == pytest.approx(99.4, abs=0.1)

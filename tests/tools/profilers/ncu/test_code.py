@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from rooflens.analysis.problems import BadInput, Problem
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.import_profile import ImportResult, import_profile
 from rooflens.tools.profilers.ncu import code
 
@@ -78,14 +80,36 @@ def test_samples_without_reasons_are_kept_without_one(tmp_path: Path) -> None:
     assert rows(store, "samples", "stall_reason, stall_raw, issued, count") == [(None, None, None, 7)]
 
 
+def mixed(samples: int) -> str:
+    """The view cuda,sass of one launch: a block for each file, instructions below their line."""
+    header = ["Line No", "Source", "Address", "Source", "# Samples", "stall_long_sb"]
+    files: list[tuple[str, list[list[Any]]]] = [
+        ("/src/a.cu", [[7, "y = f(x);", *[""] * 4], ["", "", "0x1000", LOAD, 0, 0], ["", "", "0x1020", "EXIT", 0, 0]]),
+        ("/src/b.h", [[3, "return 2 * x;", *[""] * 4], ["", "", "0x1010", ADD, samples, samples]]),
+    ]
+    lines = [line for path, of in files for line in (["File Path", path], ["Function Name", "k(int)"], header, *of)]
+    return "".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in lines)
+
+
+def test_a_view_of_source_and_instructions_has_lines_and_joins_the_files_of_a_launch(tmp_path: Path) -> None:
+    store, found = imported(tmp_path, mixed(50) + mixed(50) + mixed(60))
+    assert found.samples == 110
+    assert rows(store, "instructions", '"offset", source_file, source_line, waits_for, launches') == [
+        (0, "/src/a.cu", 7, None, 2),
+        (16, "/src/b.h", 3, "0", 2),
+        (32, "/src/a.cu", 7, None, 2),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (page(("k", [["0x10", ADD, 7]])), "3 of 8 columns"),
         (page(("k", []), header=["#", "Source", "# Samples"]) + '"1","int x;","5"\n', "no view of instructions"),
+        ('"File Name","/src/a.cu"\n"Line No","Source"\n"1","int x;"\n', "no view of instructions"),
         (gzip.compress(page(("k", block() * 8_000)).encode())[:-30], "damaged"),
     ],
-    ids=["short row", "source view", "cut gzip"],
+    ids=["short row", "source view", "source view of 2025", "cut gzip"],
 )
 def test_a_page_that_is_not_whole_or_of_another_view_is_refused(tmp_path: Path, text: str | bytes, said: str) -> None:
     name = "page.csv.gz" if isinstance(text, bytes) else "page.csv"
@@ -130,3 +154,20 @@ def test_report_and_page_of_the_same_run_agree(shared: Path, labelled: Store, tm
     assert report_samples == page_samples and len(report_samples) > 1_000
     assert len(report_code) > 400
     assert [(a, b) for a, b in zip(report_code, page_code, strict=True) if a != b] == []
+
+
+def test_a_source_page_beside_a_raw_page_is_of_its_launches(tmp_path: Path, raw_page: Callable[..., Path]) -> None:
+    folder = tmp_path / "run"
+    names, grids = ["a(int)", "b(int)", "a(int)", "a(int)"], ["(8, 1, 1)", "(8, 1, 1)", "(8, 1, 1)", "(64, 1, 1)"]
+    times = {"gpu__time_duration.sum": ("nsecond", [100, 200, 110, 900])}
+    raw_page(times, name="run/raw.csv", Kernel_Name=names, Grid_Size=grids)
+    (folder / "source.csv").write_text(page(*((name, block(40 + i)) for i, name in enumerate(names))))
+    store = Store(tmp_path / "store")
+    found = import_profile(store, str(folder))
+    assert (found.dispatches, found.samples) == (4, 40 + 41 + 42 + 43)
+    counted = {row[:2] for row in rows(store, "samples", "kernel, dispatch_id")}
+    assert {kernel for kernel, _ in counted} == {"a(int)", "b(int)"}
+    # Sizes are not on a source page: of b there is one configuration, of a there are two.
+    assert {dispatch for kernel, dispatch in counted if kernel == "b(int)"} == {1}
+    others = find_hotspots(store).kernels
+    assert [row[others.columns.index("number")] for row in others.rows] == ["#2"]
