@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -92,6 +93,11 @@ def launches(target: str, facts: Mapping[str, float], *, functional: bool = Fals
     """What is launched on a device with these facts: at least cu_per_gpu and wave_size."""
     given = {**facts, "cus": facts["cu_per_gpu"], "wave": facts["wave_size"]}
     return [_launch(kernel, given, functional) for kernel in kernels(target)]
+
+
+def planned(text: str) -> list[Launch]:
+    """The launches of a plan that was written down as JSON."""
+    return [Launch.model_validate(one) for one in json.loads(text)]
 
 
 def _launch(kernel: Kernel, device: Mapping[str, float], functional: bool) -> Launch:

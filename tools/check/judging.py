@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import __version__
 from ...analysis.checking import confirmed
-from ...analysis.checking.known import Launch
+from ...analysis.checking.known import Launch, planned
 from ...analysis.checking.meanings import meanings
 from ...analysis.checking.questions import Answer, answered, questions
 from ...analysis.checking.verdicts import Judgement, Measured, judged
@@ -42,7 +42,7 @@ def concluded(store: Store, run_folder: Path, imported: str) -> dict[str, Any]:
     """What the workload of a run says; the reports go into the run's folder, the verdicts into the store."""
     folder, run = run_folder / FOLDER, read_record(run_folder)
     assert isinstance(run, ProfileRun)
-    launches = read_plan(folder / PLAN)
+    launches = planned((folder / PLAN).read_text(encoding="utf-8"))
     results = folder / RESULTS
     said = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
     with Workload.open(store, imported) as workload:
@@ -206,8 +206,3 @@ def row(one: Judgement) -> dict[str, Any]:
         "cause": one.cause,
         "points": [[p.kernel, p.expected, p.measured, p.holds] for p in one.points],
     }
-
-
-def read_plan(path: Path) -> list[Launch]:
-    """The launches of a plan file."""
-    return [Launch.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]

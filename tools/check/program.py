@@ -2,8 +2,9 @@
 
     python -m rooflens.tools.check.program DEVICE PLAN OUT
 
-DEVICE is as the benchmarks name GPUs; PLAN a JSON list of launches (analysis/checking/known.py). Into the folder OUT go
-the code objects and results.json, written anew by every run of the program.
+DEVICE is as the benchmarks name GPUs; PLAN a JSON list of launches (analysis/checking/known.py), or the word functional
+for small launches that an emulator carries out too. Into the folder OUT go the code objects and results.json, written
+anew by every run of the program.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ...analysis.checking.known import Launch
+from ...analysis.catalogue import targets
+from ...analysis.checking.known import Launch, planned
+from ...analysis.checking.known import launches as launches_of
 from ...analysis.problems import Problem
 from ..benchmarks.run import open_device
 from ..benchmarks.runtime import Runtime, settle
 from .sources import define, text
+from .verify import FORMATS, wrong
 
-_FORMATS: dict[str, tuple[str, Any]] = {"f16": ("e", np.float16), "f32": ("f", np.float32), "f64": ("d", np.float64),
-                                        "i32": ("I", np.uint32)}  # fmt: skip
+FUNCTIONAL = "functional"
 _ONES = 32768
-Array = npt.NDArray[Any]
+"""Bytes of operands."""
 
 
 def run(runtime: Runtime, launches: list[Launch], out: Path) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def _fill(runtime: Runtime, fill: Any, address: int, size: int, factor: int) -> 
 
 
 def _one(data: str) -> bytes:
-    code, _ = _FORMATS[data]
+    code, _ = FORMATS[data]
     # FP16 operands are pairs.
     return struct.pack(f"<{code}", 1) * (2 if data == "f16" else 1)
 
@@ -85,48 +87,9 @@ def _arguments(launch: Launch, a: int, out: int) -> tuple[int, ...]:
 
 
 def _verified(runtime: Runtime, launch: Launch, results: int) -> dict[str, Any]:
-    """Whether the first and the last group left what they must."""
-    kind = launch.source.removesuffix(".cu")
-    if launch.result is not None and launch.data:
-        number = _FORMATS[launch.data][1]
-        width = np.dtype(number).itemsize * (2 if launch.data == "f16" else 1)
-        size = launch.threads * 16 * width
-        got = _ends(runtime, results, size, launch.groups, number)
-        # Of a pair of FP16 numbers, AMD's scalar instructions leave the upper one alone.
-        wrong = got[:: 2 if launch.data == "f16" else 1] != number(launch.result)
-    elif launch.result is not None and kind == "states":
-        got = _ends(runtime, results, launch.threads * 16, launch.groups, np.uint64)
-        wrong = got[::2] != launch.result
-    elif launch.result is not None:
-        got = _ends(runtime, results, launch.threads * 4, launch.groups, np.uint32)
-        wrong = got != launch.result
-    elif "apart" in launch.quantities and launch.name.startswith("known_read_"):
-        got = _ends(runtime, results, launch.threads * 4, launch.groups, np.uint32)
-        wrong = got != _read(launch)
-    else:
-        return {"right": None, **_clock(runtime, launch, results)}
-    count = int(wrong.sum())
-    said = f"{count} of {wrong.size} results are wrong" if count else ""
-    return {"right": not said, "wrong": said, **_clock(runtime, launch, results)}
-
-
-def _ends(runtime: Runtime, address: int, size: int, groups: int, number: Any) -> Array:
-    first = runtime.download(address, size)
-    last = runtime.download(address + (groups - 1) * size, size)
-    return np.frombuffer(first + last, number)
-
-
-def _read(launch: Launch) -> Array:
-    """What lanes of the first and last group leave of the words that they read, one after the other."""
-    size, apart = int(launch.quantities["size"]), int(launch.quantities["apart"])
-    lanes = launch.groups * launch.threads
-    at = np.concatenate([np.arange(launch.threads), np.arange(lanes - launch.threads, lanes)]).astype(np.uint64)
-    total = np.zeros(at.size, np.uint32)
-    for number in range(4 * launch.rounds):
-        first = (at + np.uint64(number * lanes)) * np.uint64(apart // 4)
-        for word in range(size // 4):
-            total += (first + np.uint64(word)).astype(np.uint32)
-    return total
+    """Whether a launch left what it must."""
+    said = wrong(launch, lambda offset, size: runtime.download(results + offset, size))
+    return {"right": None if said is None else not said, "wrong": said or "", **_clock(runtime, launch, results)}
 
 
 def _clock(runtime: Runtime, launch: Launch, results: int) -> dict[str, float]:
@@ -138,17 +101,34 @@ def _clock(runtime: Runtime, launch: Launch, results: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Read the plan, launch, write the results; 1 where something could not be done."""
+    """Read the plan, launch, write the results; 1 where something could not be done, or came out wrong by itself."""
     device, plan, folder = sys.argv[1:4]
     out = Path(folder)
-    launches = [Launch.model_validate(one) for one in json.loads(Path(plan).read_text(encoding="utf-8"))]
     try:
-        found = run(open_device(device), launches, out)
+        runtime = open_device(device)
+        found = run(
+            runtime,
+            _functional(runtime) if plan == FUNCTIONAL else planned(Path(plan).read_text(encoding="utf-8")),
+            out,
+        )
     except Problem as problem:
         print(problem.text, file=sys.stderr)
         return 1
     (out / "results.json").write_text(json.dumps(found), encoding="utf-8")
-    return 0
+    if plan != FUNCTIONAL:
+        return 0
+    bad = {name: one["wrong"] for name, one in found["kernels"].items() if one["right"] is False}
+    right = sum(one["right"] is True for one in found["kernels"].values())
+    print(f"{right} of {len(found['kernels'])} kernels gave the right result, {len(bad)} a wrong one.", *bad.items())
+    return 1 if bad else 0
+
+
+def _functional(runtime: Runtime) -> list[Launch]:
+    """Small launches for a device, by what it says of itself."""
+    arch = runtime.device.arch
+    stated = {name: float(fact.value) for name, fact in targets.gpu(arch).facts.items()}
+    stated |= {"cu_per_gpu": float(runtime.device.compute_units), "wave_size": float(runtime.device.wave_size)}
+    return launches_of(arch, stated, functional=True)
 
 
 if __name__ == "__main__":

@@ -247,7 +247,8 @@ def _whole(one: Counted, cycles: float, busy: int, resident: int, states: dict[s
         "l1tex__cycles_elapsed.sum": cycles * SMS, "sm__warps_active.sum": resident_cycles,
         "smsp__warps_active.sum": resident_cycles, "launch__occupancy_limit_warps": 64 // warps,
         "launch__occupancy_limit_blocks": 32, "launch__occupancy_limit_barriers": 32,
-        "launch__occupancy_limit_registers": 8, "launch__occupancy_limit_shared_mem": 32,
+        "launch__occupancy_limit_registers": 8,
+        "launch__occupancy_limit_shared_mem": 228 // 33 if "lds" in one.launch.name else 32,
         "launch__waves_per_multiprocessor": one.launch.groups / (SMS * 8),
         "launch__registers_per_thread": 32,
     }  # fmt: skip

@@ -8,8 +8,6 @@ import pytest
 
 from .conftest import Plant, Played
 
-TARGETS = ("gfx90a", "gfx942", "gfx950", "sm_90")
-
 
 @pytest.mark.parametrize(("target", "least"), [("gfx90a", 145), ("gfx942", 150), ("gfx950", 155), ("sm_90", 145)])
 def test_the_catalogue_as_it_is_holds_on_a_device_that_counts_as_documented(

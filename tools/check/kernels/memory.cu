@@ -144,8 +144,13 @@ KERNEL(THREADS) known_add_fetch(ARGUMENTS) {
 }
 
 KERNEL(THREADS) known_scratch(ARGUMENTS) {
-  volatile u32 x[32];
-  u32 sum = 0;
+  u32 own[32], sum = 0;
+#if AMD
+  // Through a pointer of no address space these would be flat accesses.
+  auto x = (__attribute__((address_space(5))) volatile u32*)own;
+#else
+  volatile u32* x = own;
+#endif
   LOOP {
     UNROLLED for (int i = 0; i < 8; ++i) x[i * 4] = r + i;
     UNROLLED for (int i = 0; i < 8; ++i) sum += x[i * 4];
