@@ -36,7 +36,7 @@ _PLACE = r"^(.{1,1000}):(\d{1,9})$"
 _CODE = [
     ("object", "BIGINT"), ("place", "BIGINT"), ("function", "VARCHAR"), ("instruction", "VARCHAR"),
     ("kind", "VARCHAR"), ("source_file", "VARCHAR"), ("source_line", "BIGINT"), ("inlined", "VARCHAR"),
-    ("target", "BIGINT"), ("waits_for", "VARCHAR"),
+    ("target", "BIGINT"), ("waits_for", "VARCHAR"), ("spill", "BIGINT"),
 ]  # fmt: skip
 _NO_KERNEL = (
     "The samples do not tell their kernels, as launches were not traced beside them: profile again with "
@@ -235,6 +235,7 @@ def _row(one: _Object, code: Decoded) -> tuple[Any, ...]:
     return (
         one.number, code.offset, code.function, code.text or None, code.kind, code.place.file, code.place.line,
         " > ".join(chain) or None, code.target, ",".join(map(str, code.waits_for)) or None,
+        None if code.spill is None else int(code.spill),
     )  # fmt: skip
 
 
@@ -251,7 +252,7 @@ def _around(rows: str, decoded: str, dispatches: Path) -> str:
     once = f"SELECT DISTINCT ON ({alike}) * FROM ({where}) ORDER BY ALL"
     known = {
         "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": "place",
-        "class": "kind", "inlined": "inlined", "target": "target", "waits_for": "waits_for",
+        "class": "kind", "inlined": "inlined", "target": "target", "waits_for": "waits_for", "spill": "spill",
         "instruction": "instruction", "source_file": "source_file", "source_line": "source_line",
     }  # fmt: skip
     return f"SELECT {row_of(INSTRUCTION, known)} FROM ({once}) JOIN {decoded} USING (object, function)"
