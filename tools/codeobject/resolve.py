@@ -29,8 +29,8 @@ from .symbols import At, Function, functions
 
 MOST_INSTRUCTIONS, MOST_FUNCTIONS = 300_000, 300
 """Read of one code object: those of the functions that are asked for first."""
-_LIMITS = Limits(memory_bytes=2_000_000_000, cpu_s=90, file_bytes=1 << 30, nice=5)
-_WALL_S = 150.0
+_LIMITS = Limits(memory_bytes=2_000_000_000, cpu_s=60, file_bytes=1 << 30, nice=5)
+_WALL_S = 120.0
 _BATCH = 2_000
 _PIECE = 16 << 20
 _SUFFIX = ".kd"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,6 +31,8 @@ _PROFILER = "rocprofv3"
 _MOST_OBJECTS, _MOST_FILES, _MOST_PLACES = 12, 40, 50_000
 """Code objects that are looked into, those with most samples first; files of the profile's folder that may be one;
 addresses that are asked for."""
+_PATIENCE_S = 180.0
+"""After which no further file is looked into."""
 _SUFFIXES = (".out", ".hsaco", ".co", ".o", ".so", ".elf", ".ccob")
 _ARROW = " -> "
 _PLACE = r"^(.{1,1000}):(\d{1,9})$"
@@ -186,6 +189,7 @@ def _decoded(
     spool = Spool(con, work / "pc_code", _CODE)
     missing: list[str] = []
     files = [*spots.code, *_files(spots.folder)]
+    until = time.monotonic() + _PATIENCE_S
     for one in objects[:_MOST_OBJECTS]:
         item = sampled[one.process].sampled
         candidates = sorted(files, key=lambda f: not f.stem.endswith(f"code_object_id_{one.own}"))
@@ -200,6 +204,9 @@ def _decoded(
         ).fetchmany(_MOST_PLACES) if item.entries else []  # fmt: skip
         reasons: list[str] = []
         for file in candidates:
+            if time.monotonic() > until:
+                reasons.append("looking for the code of samples took too long: it was given up")
+                break
             progress.report(f"looked for the code of samples in {file.name}")
             found = resolve(Asked(file, [offset for offset, *_ in rows], spots.gpu, dict(kernels)), work)
             reasons += found.missing
