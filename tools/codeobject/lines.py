@@ -7,7 +7,7 @@ own: this is run in a child with limits (resolve.py).
 from __future__ import annotations
 
 import posixpath
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +95,7 @@ def _of_unit(dwarf: Any, unit: Any, wanted: Sequence[int]) -> dict[int, Place]:
     """The places of those addresses that a compilation unit holds."""
     top = unit.get_top_DIE()
     spans = _spans(dwarf, unit, top)
-    if spans and not any(_within(spans, a) for a in wanted):
+    if spans and not _inside(spans, wanted):
         return {}
     program = dwarf.line_program_for_CU(unit)
     if program is None:
@@ -120,11 +120,9 @@ def _lines(program: Any, wanted: Sequence[int], files: dict[int, str]) -> dict[i
         if state.end_sequence:
             starts = [a for a, _, _ in rows]
             if starts == sorted(starts):
-                low, high = starts[0], starts[-1]
-                for address in wanted:
-                    if low <= address < high:
-                        _, file, line = rows[bisect_right(starts, address) - 1]
-                        found.setdefault(address, (files.get(file), line or None))
+                for address in _inside([(starts[0], starts[-1])], wanted):
+                    _, file, line = rows[bisect_right(starts, address) - 1]
+                    found.setdefault(address, (files.get(file), line or None))
             rows = []
     return found
 
@@ -152,8 +150,7 @@ def _chains(
     found: dict[int, list[Frame]] = {}
     names: dict[int, str] = {}
     for function in _functions(top):
-        spans = _spans(dwarf, unit, function)
-        inside = [a for a in wanted if _within(spans, a)]
+        inside = _inside(_spans(dwarf, unit, function), wanted)
         if not inside:
             continue
         waiting = [(child, 1) for child in function.iter_children()]
@@ -161,8 +158,7 @@ def _chains(
             entry, depth = waiting.pop(0)
             if entry.tag not in _SCOPES or depth > _DEPTH:
                 continue
-            covers = _spans(dwarf, unit, entry)
-            here = [a for a in inside if _within(covers, a)]
+            here = _inside(_spans(dwarf, unit, entry), inside)
             if not here:
                 continue
             if entry.tag == "DW_TAG_inlined_subroutine":
@@ -222,8 +218,12 @@ def _spans(dwarf: Any, unit: Any, entry: Any) -> list[Span]:
     return found
 
 
-def _within(spans: Sequence[Span], address: int) -> bool:
-    return any(low <= address < high for low, high in spans)
+def _inside(spans: Sequence[Span], addresses: Sequence[int]) -> list[int]:
+    """Those of the sorted addresses that lie in any of the spans, sorted."""
+    found: set[int] = set()
+    for low, high in spans:
+        found.update(addresses[bisect_left(addresses, low) : bisect_left(addresses, high)])
+    return sorted(found)
 
 
 def _value(entry: Any, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,13 +31,15 @@ _PROFILER = "rocprofv3"
 _MOST_OBJECTS, _MOST_FILES, _MOST_PLACES = 12, 40, 50_000
 """Code objects that are looked into, those with most samples first; files of the profile's folder that may be one;
 addresses that are asked for."""
+_PATIENCE_S = 180.0
+"""After which no further file is looked into."""
 _SUFFIXES = (".out", ".hsaco", ".co", ".o", ".so", ".elf", ".ccob")
 _ARROW = " -> "
 _PLACE = r"^(.{1,1000}):(\d{1,9})$"
 _CODE = [
     ("object", "BIGINT"), ("place", "BIGINT"), ("function", "VARCHAR"), ("instruction", "VARCHAR"),
     ("kind", "VARCHAR"), ("source_file", "VARCHAR"), ("source_line", "BIGINT"), ("inlined", "VARCHAR"),
-    ("target", "BIGINT"), ("waits_for", "VARCHAR"),
+    ("target", "BIGINT"), ("waits_for", "VARCHAR"), ("spill", "BIGINT"),
 ]  # fmt: skip
 _NO_KERNEL = (
     "The samples do not tell their kernels, as launches were not traced beside them: profile again with "
@@ -186,6 +189,7 @@ def _decoded(
     spool = Spool(con, work / "pc_code", _CODE)
     missing: list[str] = []
     files = [*spots.code, *_files(spots.folder)]
+    until = time.monotonic() + _PATIENCE_S
     for one in objects[:_MOST_OBJECTS]:
         item = sampled[one.process].sampled
         candidates = sorted(files, key=lambda f: not f.stem.endswith(f"code_object_id_{one.own}"))
@@ -200,6 +204,9 @@ def _decoded(
         ).fetchmany(_MOST_PLACES) if item.entries else []  # fmt: skip
         reasons: list[str] = []
         for file in candidates:
+            if time.monotonic() > until:
+                reasons.append("looking for the code of samples took too long: it was given up")
+                break
             progress.report(f"looked for the code of samples in {file.name}")
             found = resolve(Asked(file, [offset for offset, *_ in rows], spots.gpu, dict(kernels)), work)
             reasons += found.missing
@@ -235,6 +242,7 @@ def _row(one: _Object, code: Decoded) -> tuple[Any, ...]:
     return (
         one.number, code.offset, code.function, code.text or None, code.kind, code.place.file, code.place.line,
         " > ".join(chain) or None, code.target, ",".join(map(str, code.waits_for)) or None,
+        None if code.spill is None else int(code.spill),
     )  # fmt: skip
 
 
@@ -251,7 +259,7 @@ def _around(rows: str, decoded: str, dispatches: Path) -> str:
     once = f"SELECT DISTINCT ON ({alike}) * FROM ({where}) ORDER BY ALL"
     known = {
         "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": "place",
-        "class": "kind", "inlined": "inlined", "target": "target", "waits_for": "waits_for",
+        "class": "kind", "inlined": "inlined", "target": "target", "waits_for": "waits_for", "spill": "spill",
         "instruction": "instruction", "source_file": "source_file", "source_line": "source_line",
     }  # fmt: skip
     return f"SELECT {row_of(INSTRUCTION, known)} FROM ({once}) JOIN {decoded} USING (object, function)"
