@@ -66,13 +66,16 @@ def test_levels_that_a_kernel_moves_nothing_through_are_a_note_unless_they_are_a
 
 
 def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> None:
-    columns = ("rank", "kernel", "level", "bytes", "operations", "reason")
-    rows = [[1, "a", "hbm", None, 8.0, "x"], [1, "a", "l2", None, 8.0, "y"], [2, "b", "hbm", 64.0, 8.0, None],
-            [2, "b", "l2", 0.0, 8.0, None], [2, "b", "lds", None, 8.0, "z"]]  # fmt: skip
+    columns = ("rank", "kernel", "level", "bytes", "operations", "status", "reason")
+    lacks = "not_collected"
+    rows = [[1, "a", "hbm", None, 8.0, lacks, "x"], [1, "a", "l2", None, 8.0, lacks, "y"],
+            [2, "b", "hbm", 64.0, 8.0, "ok", None], [2, "b", "l2", 0.0, 8.0, "ok", None],
+            [2, "b", "lds", None, 8.0, lacks, "z"], [3, "c", "hbm", 0.0, 8.0, "ok", None],
+            [3, "c", "lds", None, 8.0, "not_supported", "bulk copies"]]  # fmt: skip
     made = Table(columns=list(columns), units=[None] * len(columns), rows=rows, total_rows=len(rows))
-    numbers = {"a": "#1", "b": "#2"}
+    numbers = {"a": "#1", "b": "#2", "c": "#3"}
     assert [r[:3] for r in brief_roofline.points(made, numbers, unused_levels=False).rows] == [
-        [1, "a", "hbm"], [2, "b", "hbm"],
+        [1, "a", "hbm"], [2, "b", "hbm"], [3, "c", "hbm"], [3, "c", "lds"],
     ]  # fmt: skip
     assert len(brief_roofline.points(made, numbers, unused_levels=True).rows) == len(rows)
     moved, unknown = brief_roofline.unused(made, numbers)
