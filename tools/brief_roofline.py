@@ -28,7 +28,8 @@ def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Ta
 
 def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
     """The points without those of no operations, where a kernel has others, and, unless ``unused_levels``, without
-    those of levels that it moves nothing through, or whose bytes were not collected; each kernel keeps one. Long texts once.
+    those of levels that it moves nothing through, or whose bytes were not collected; each kernel keeps one. Long texts
+    stand once.
     """
     rank, level, operations = (table.columns.index(name) for name in ("kernel", "level", "operations"))
     has_work = {(row[rank], row[level]) for row in table.rows if row[operations]}
