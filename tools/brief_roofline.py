@@ -61,7 +61,7 @@ def unused(table: Table, numbers: dict[str, str]) -> list[str]:
         if _not_collected(table, row) and row[level] not in (at := unknown.setdefault(row[kernel], [])):
             at.append(row[level])
     said = "; ".join(f"{numbers.get(name, name)} {', '.join(at)}" for name, at in unknown.items())
-    return [*notes, f'Bytes not known: {said}. detail="full" says why.'] if said else notes
+    return [*notes, f'Bytes or time not known: {said}. detail="full" says why.'] if said else notes
 
 
 def _moving(table: Table) -> set[Any]:

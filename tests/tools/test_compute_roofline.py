@@ -13,6 +13,7 @@ from rooflens.server import render
 from rooflens.tests.rooflines import MI250X, publish
 from rooflens.tools import brief_roofline
 from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.results import Table
 
@@ -80,7 +81,7 @@ def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> 
     assert len(brief_roofline.points(made, numbers, unused_levels=True).rows) == len(rows)
     moved, unknown = brief_roofline.unused(made, numbers)
     assert moved == "No point where no bytes were moved: #2 l2."
-    assert unknown == 'Bytes not known: #1 hbm, l2; #2 lds. detail="full" says why.'
+    assert unknown == 'Bytes or time not known: #1 hbm, l2; #2 lds. detail="full" says why.'
 
 
 def test_ridges_are_given_per_type_and_level(store: Store) -> None:
@@ -151,3 +152,11 @@ def test_a_default_answer_stays_small(store: Store) -> None:
     for kind in ("flop", "instruction"):
         found = compute_roofline(store, "latest", kind=kind)  # type: ignore[arg-type]
         assert len(render.text(found)) < 8_500 and len(json.dumps(render.structured(found))) < 12_000
+
+
+def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, store: Store) -> None:
+    """They read like sentences, and are no text of a profile that the reader has to be warned of."""
+    import_profile(store, str(shared / "workloads" / "vcopy" / "MI300X_A1"), name="vcopy")
+    found = compute_roofline(store, "vcopy", kind="instruction")
+    assert any("a linear copy" in row["walls"] for row in records(found.walls))
+    assert render.marked(found).notes == found.notes
