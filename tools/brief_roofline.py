@@ -28,16 +28,22 @@ def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Ta
 
 def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
     """The points without those of no operations, where a kernel has others, and, unless ``unused_levels``, without
-    those of levels that it moves nothing through, or whose bytes are not known; each kernel keeps one. Long texts once.
+    those of levels that it moves nothing through, or whose bytes were not collected; each kernel keeps one. Long texts
+    stand once.
     """
     rank, level, operations = (table.columns.index(name) for name in ("kernel", "level", "operations"))
     has_work = {(row[rank], row[level]) for row in table.rows if row[operations]}
     rows = [row for row in table.rows if row[operations] != 0 or (row[rank], row[level]) not in has_work]
-    bytes_at = table.columns.index("bytes")
-    moved = {row[rank] for row in rows if row[bytes_at]}
     if not unused_levels:
         first = {row[rank]: row for row in reversed(rows)}
-        rows = [row for row in rows if row[bytes_at] or (row[rank] not in moved and row is first[row[rank]])]
+        known = [row for row in rows if not _not_collected(table, row)]
+        with_bytes, with_points = _moving(table), {row[rank] for row in known}
+        rows = [
+            row
+            for row in rows
+            if (row in known and (row[table.columns.index("bytes")] != 0 or row[rank] not in with_bytes))
+            or (row[rank] not in with_points and row is first[row[rank]])
+        ]
     total = table.total_rows if table.total_rows is None else len(rows)
     table = table.model_copy(update={"rows": rows, "total_rows": total})
     return rounded(_once(table, numbers), ("dispatch", "reason", "bandwidth", "pct_of_bandwidth"))
@@ -46,16 +52,27 @@ def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Tab
 def unused(table: Table, numbers: dict[str, str]) -> list[str]:
     """Notes on the levels of which a short table has no points."""
     kernel, level, moved = (table.columns.index(name) for name in ("kernel", "level", "bytes"))
-    with_others = {row[kernel] for row in table.rows if row[moved]}
+    with_others = _moving(table)
     none = dict.fromkeys((row[kernel], row[level]) for row in table.rows if row[moved] == 0)
     told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in with_others]
     notes = [f"No point where no bytes were moved: {', '.join(told)}."] if told else []
     unknown: dict[str, list[str]] = {}
     for row in table.rows:
-        if row[moved] is None and row[level] not in (at := unknown.setdefault(row[kernel], [])):
+        if _not_collected(table, row) and row[level] not in (at := unknown.setdefault(row[kernel], [])):
             at.append(row[level])
     said = "; ".join(f"{numbers.get(name, name)} {', '.join(at)}" for name, at in unknown.items())
-    return [*notes, f'Bytes not known: {said}. detail="full" says why.'] if said else notes
+    return [*notes, f'Bytes or time not known: {said}. detail="full" says why.'] if said else notes
+
+
+def _moving(table: Table) -> set[Any]:
+    """The kernels that move bytes at some level."""
+    kernel, moved = (table.columns.index(name) for name in ("kernel", "bytes"))
+    return {row[kernel] for row in table.rows if row[moved]}
+
+
+def _not_collected(table: Table, row: list[Any]) -> bool:
+    """Whether a point lacks the counters of its level's bytes."""
+    return row[table.columns.index("bytes")] is None and row[table.columns.index("status")] == "not_collected"
 
 
 def pipes(table: Table) -> Table:

@@ -214,9 +214,9 @@ def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapp
     if any(one.bound == "unknown" for one in roofline.limits):
         word = "roofline" if flops else "roofline.instruction"
         arguments = {"gpu": inputs.target, "metrics": [word]}
-        suggested.append(
-            NextCall(tool="plan_profile", arguments=arguments, why="the passes that collect what is missing")
-        )
+        contradict = any(point.status == "impossible" for point in roofline.points)
+        why = "the passes that collect anew what cannot be" if contradict else "the passes that collect what is missing"
+        suggested.append(NextCall(tool="plan_profile", arguments=arguments, why=why))
     if flops and datatype is None and not suggested:
         suggested.append(
             NextCall(tool="compute_roofline", arguments={**here, "datatype": "all"}, why="points per data type")

@@ -239,9 +239,9 @@ def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: b
         f"{_SQL if sql else ''}"
     ]
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < score.CONFIDENT]:
-        notes.append(
-            f"Not certain for {', '.join(unsure)}: counters that would decide are missing; do not act on it yet."
-        )
+        can = any(d.next_counters for d in diagnoses if d.verdict.confidence < score.CONFIDENT)
+        why = "counters that would decide are missing" if can else "no counter tells what would decide"
+        notes.append(f"Not certain for {', '.join(unsure)}: {why}; do not act on it yet.")
     for doubt in dict.fromkeys(d.verdict.doubt for d in diagnoses if d.verdict.doubt):
         doubted = ", ".join(f"#{d.rank}" for d in diagnoses if d.verdict.doubt == doubt)
         notes.append(f"Suspect for {doubted}, figures that decide are doubted: {doubt.text}.")

@@ -3,7 +3,8 @@
 How counters are written in formulas and in plans:
 
 - ``X_sum`` (also ``_avr``, ``_min``, ``_max``): one figure over all instances of a block; ``X[*]``: one figure for each
-  instance, ``X[max]`` the largest of these. To the hardware all are the event X, counted once.
+  instance, ``X[max]`` the largest of these, ``X[xcd]`` the largest total of an XCD. To the hardware all are the event
+  X, counted once.
 - ``L_ACCUM``: the time integral of the level counter L. The hardware accumulates the counter selected directly before
   the accumulator, so L is always counted with it: two registers, and only one such pair in a pass.
 """
@@ -22,7 +23,7 @@ _REGISTERS_OF = {"SQC": "SQ"}
 _INSTANCED = ("TA", "TD", "TCP", "TCC", "GL1A", "GL1C", "GL2A", "GL2C", "GCEA")
 _TOTAL = re.compile(r"_(sum|avr|min|max)$")
 _INTEGRAL = "_ACCUM"
-_NAME = re.compile(r"[A-Z0-9_]+[A-Z0-9](_(sum|avr|min|max)|\[(\d+|\*|max)\])?")
+_NAME = re.compile(r"[A-Z0-9_]+[A-Z0-9](_(sum|avr|min|max)|\[(\d+|\*|max|xcd)\])?")
 
 
 def block_of(counter: str) -> str | None:

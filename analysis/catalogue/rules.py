@@ -48,7 +48,8 @@ class Rule(Strict):
     ``most`` is what kernels reach of it at best, so that limits of units are comparable.
     ``supports`` and ``against`` move the confidence. ``lifts`` names the pipes and levels of the mixed-pipe view whose
     load a perfect fix would remove, ``dense`` says that it leaves of the others only what threads asked for,
-    ``bound`` is a further limit of the speed-up.
+    ``bound`` is a further limit of the speed-up. ``optional`` rules leave no verdict open where their counters are
+    missing, as no profiler is asked for these.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Rule(Strict):
     against: list[str] = []
     lifts: list[str] = []
     dense: bool = False
+    optional: bool = False
     bound: str | None = None
     advice: list[Advice]
     falsify: str

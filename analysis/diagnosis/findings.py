@@ -212,8 +212,8 @@ def own_traffic(view: limits.KernelLimits | None) -> str | None:
         return None
     carried, asked = view.traffic.carried, view.traffic.asked
     text = f"{amount(carried)} of device memory a launch"
-    if asked is None:
-        return text
+    if not asked:
+        return text  # nothing is loaded or stored: what memory carried belongs to the launch
     return f"{text}; threads ask for {amount(asked)}{', the least without reuse' if asked < carried else ''}"
 
 

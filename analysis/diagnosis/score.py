@@ -84,7 +84,8 @@ def best(weighed: list[Weighed]) -> Weighed | None:
 def doubts(weighed: list[Weighed], chosen: Weighed | None) -> list[Weighed]:
     """The rules whose counters are missing and that could have gone before the chosen one."""
     last = chosen.tier if chosen else LAST
-    return [w for w in weighed if w.state == "unknown" and w.rule.kind != "sign" and w.tier <= last]
+    rules = [w for w in weighed if w.state == "unknown" and not w.rule.optional and w.rule.kind != "sign"]
+    return [w for w in rules if w.tier <= last]
 
 
 def confidence(weighed: list[Weighed], chosen: Weighed | None, doubted: bool = False) -> float:

@@ -17,6 +17,10 @@ from ..workload import Selection, Workload
 from . import launched_by, multiplexed
 
 _OVER_CHANNELS = {"[*]": "sum(value)", "[max]": "max(value)"}
+_OF_AN_XCD = "[xcd]"
+_INSTANCED = (*_OVER_CHANNELS, _OF_AN_XCD)
+_MOST_XCDS = 64
+"""More than any device has: a profile may state anything."""
 """How formulas write a figure over all L2 channels, and what it is."""
 
 
@@ -125,9 +129,10 @@ class Scope:
         """The SQL expression that yields counter ``name``, or None where the workload has no such column.
 
         ``C@PASS`` means C as measured in that pass, or C itself in a profile taken in one piece.
-        ``C[*]`` means the sum over all L2 channels, ``C[max]`` the largest of them.
+        ``C[*]`` means the sum over all L2 channels, ``C[max]`` the largest of them, ``C[xcd]`` the largest sum of one
+        XCD.
         """
-        if name.endswith(tuple(_OVER_CHANNELS)):
+        if name.endswith(_INSTANCED):
             return f"x.{sql_name(self.spelling(name))}" if self.has_instances else None
         if self.channel and is_channelled(name):
             return f"i.{sql_name(name)}"
@@ -379,12 +384,13 @@ def _source(workload: Workload, scope: Scope) -> str:
     relation = f"{workload.relation('counters')} w"
     if scope.launch:
         relation += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
-    if summed := sorted(c for c in scope.counters if c.endswith(tuple(_OVER_CHANNELS))):
+    if summed := sorted(c for c in scope.counters if c.endswith(_INSTANCED)):
         channels = int(scope.facts.get("total_l2_chan", 0))
         plain = {c: names(scope.target, _of_a_channel(c)) for c in summed}
+        xcds = min(int(scope.facts.get("num_xcd", 1)), _MOST_XCDS)
         sums = ", ".join(
             f"CASE WHEN {_of_any('count(value)', known, zero=True)} = {channels} "
-            f"THEN {_of_any(_OVER_CHANNELS[c[c.index('[') :]], known)} END AS {sql_name(scope.spelling(c))}"
+            f"THEN {_over(c[c.index('[') :], known, xcds)} END AS {sql_name(scope.spelling(c))}"
             for c, known in plain.items()
         )
         relation += (
@@ -396,13 +402,20 @@ def _source(workload: Workload, scope: Scope) -> str:
 
 
 def _of_a_channel(counter: str) -> str:
-    """The counter of a single channel that ``C[*]`` and ``C[max]`` are made of."""
-    return next((counter.removesuffix(end) for end in _OVER_CHANNELS if counter.endswith(end)), counter)
+    """The counter of a single channel that ``C[*]``, ``C[max]`` and ``C[xcd]`` are made of."""
+    return next((counter.removesuffix(end) for end in _INSTANCED if counter.endswith(end)), counter)
 
 
-def _of_any(aggregate: str, known: Iterable[str], *, zero: bool = False) -> str:
+def _over(end: str, known: tuple[str, ...], xcds: int) -> str:
+    """SQL for one figure over all channels of a dispatch."""
+    if end != _OF_AN_XCD:
+        return _of_any(_OVER_CHANNELS[end], known)
+    return f"greatest({', '.join(_of_any('sum(value)', known, where=f' AND xcd = {k}') for k in range(xcds))})"
+
+
+def _of_any(aggregate: str, known: Iterable[str], *, zero: bool = False, where: str = "") -> str:
     """SQL for an aggregate of the rows of a counter under the first of its names that has any."""
-    found = [f"{aggregate} FILTER (counter = {sql_literal(name)})" for name in known]
+    found = [f"{aggregate} FILTER (counter = {sql_literal(name)}{where})" for name in known]
     return f"coalesce({', '.join(f'nullif({one}, 0)' if zero else one for one in found)})"
 
 

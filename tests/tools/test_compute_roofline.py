@@ -13,6 +13,7 @@ from rooflens.server import render
 from rooflens.tests.rooflines import MI250X, publish
 from rooflens.tools import brief_roofline
 from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.results import Table
 
@@ -66,18 +67,21 @@ def test_levels_that_a_kernel_moves_nothing_through_are_a_note_unless_they_are_a
 
 
 def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> None:
-    columns = ("rank", "kernel", "level", "bytes", "operations", "reason")
-    rows = [[1, "a", "hbm", None, 8.0, "x"], [1, "a", "l2", None, 8.0, "y"], [2, "b", "hbm", 64.0, 8.0, None],
-            [2, "b", "l2", 0.0, 8.0, None], [2, "b", "lds", None, 8.0, "z"]]  # fmt: skip
+    columns = ("rank", "kernel", "level", "bytes", "operations", "status", "reason")
+    lacks = "not_collected"
+    rows = [[1, "a", "hbm", None, 8.0, lacks, "x"], [1, "a", "l2", None, 8.0, lacks, "y"],
+            [2, "b", "hbm", 64.0, 8.0, "ok", None], [2, "b", "l2", 0.0, 8.0, "ok", None],
+            [2, "b", "lds", None, 8.0, lacks, "z"], [3, "c", "hbm", 0.0, 8.0, "ok", None],
+            [3, "c", "lds", None, 8.0, "not_supported", "bulk copies"]]  # fmt: skip
     made = Table(columns=list(columns), units=[None] * len(columns), rows=rows, total_rows=len(rows))
-    numbers = {"a": "#1", "b": "#2"}
+    numbers = {"a": "#1", "b": "#2", "c": "#3"}
     assert [r[:3] for r in brief_roofline.points(made, numbers, unused_levels=False).rows] == [
-        [1, "a", "hbm"], [2, "b", "hbm"],
+        [1, "a", "hbm"], [2, "b", "hbm"], [3, "c", "hbm"], [3, "c", "lds"],
     ]  # fmt: skip
     assert len(brief_roofline.points(made, numbers, unused_levels=True).rows) == len(rows)
     moved, unknown = brief_roofline.unused(made, numbers)
     assert moved == "No point where no bytes were moved: #2 l2."
-    assert unknown == 'Bytes not known: #1 hbm, l2; #2 lds. detail="full" says why.'
+    assert unknown == 'Bytes or time not known: #1 hbm, l2; #2 lds. detail="full" says why.'
 
 
 def test_ridges_are_given_per_type_and_level(store: Store) -> None:
@@ -148,3 +152,11 @@ def test_a_default_answer_stays_small(store: Store) -> None:
     for kind in ("flop", "instruction"):
         found = compute_roofline(store, "latest", kind=kind)  # type: ignore[arg-type]
         assert len(render.text(found)) < 8_500 and len(json.dumps(render.structured(found))) < 12_000
+
+
+def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, store: Store) -> None:
+    """They read like sentences, and are no text of a profile that the reader has to be warned of."""
+    import_profile(store, str(shared / "workloads" / "vcopy" / "MI300X_A1"), name="vcopy")
+    found = compute_roofline(store, "vcopy", kind="instruction")
+    assert any("a linear copy" in row["walls"] for row in records(found.walls))
+    assert render.marked(found).notes == found.notes

@@ -166,6 +166,30 @@ def test_requests_that_fall_on_few_channels_of_l2_are_told_from_those_spread_ove
     assert not [claim for claim in claims if "channels" in claim]
 
 
+def test_work_that_falls_on_few_xcds_is_a_verdict_where_the_profile_tells_them_apart(
+    shared: Path, tmp_path: Path
+) -> None:
+    """Requests of invented kernels differ between the eight XCDs, those of a copy do not."""
+    store, shares = Store(tmp_path), {}
+    for case in ("vcopy", "synth_a"):
+        import_profile(store, str(shared / "workloads" / case / "MI300X_A1"), name=case)
+        view = View(by_kernel=True, quartiles=False)
+        found = figures(Workload.open(store, case), ["dispatch.xcd_imbalance_pct"], view)
+        shares[case] = {f.kernel: f.value for f in found}
+    assert all(value is not None and 0 <= value < 1 for value in shares["vcopy"].values())
+    with Workload.open(store, "synth_a") as workload:
+        sums = workload.cursor.execute(
+            f"SELECT kernel, sum(most), sum(mean) FROM (SELECT dispatch_id, max(s) AS most, avg(s) AS mean FROM "
+            f"(SELECT dispatch_id, xcd, sum(value) AS s FROM {workload.relation('counter_instances')} "
+            f"WHERE counter = 'TCC_REQ' GROUP BY ALL) GROUP BY dispatch_id) "
+            f"JOIN {workload.relation('dispatches')} USING (dispatch_id) GROUP BY kernel"
+        ).fetchall()
+    assert shares["synth_a"] == {kernel: pytest.approx(100 * (1 - mean / most)) for kernel, most, mean in sums}
+    rule = next(r for r in rules.rules("gfx942") if r.id == "dispatch.xcds")
+    claims = {d.kernel: " ".join(f.claim for f in d.findings) for d in diagnose(Workload.open(store, "vcopy"))[0]}
+    assert rule.optional and not [c for c in claims.values() if "XCDs" in c]
+
+
 def test_few_threads_are_the_verdict_where_arithmetic_is_half_idle_and_more_groups_help(
     found: dict[str, Diagnosis],
 ) -> None:
