@@ -150,7 +150,9 @@ class Workload:
         """SQL that reads one table from its file; BadInput where the workload has no such table."""
         path = self.store.file(self.manifest, table)
         if path is None:
-            lacking_why = _HOST_ONLY if self.manifest.events and table == "dispatches" else _LACKING.get(table)
+            lacking_why = _LACKING.get(table)
+            if table == "dispatches":
+                lacking_why = _HOST_ONLY if self.manifest.events else _CODE_ONLY if self.has("samples") else lacking_why
             raise BadInput(f"Workload {self.name!r} has no {table}", *(lacking_why or ("", _AGAIN)))
         source = f"read_parquet({sql_path(path)})"
         lacking = self._lacking(table, path)
@@ -332,3 +334,7 @@ _LACKING = {
 }
 """Why a profile may lack a table, and what to do."""
 _HOST_ONLY = ("it is a timeline of the host: no kernel was recorded", "Trace kernels too (rocprofv3 --kernel-trace)")
+_CODE_ONLY = (
+    "it holds samples of the program counter and no launches",
+    "find_hotspots shows their lines; times and counters need a profile with them",
+)

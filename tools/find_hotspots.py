@@ -202,9 +202,9 @@ class _Answer:
         """The other kernels asked for, each with its hottest place."""
         rows = []
         for one in [one for one in chosen if one.kernel != self.one.kernel][:_SHOWN_KERNELS]:
-            ranking = rank(read(self.opened, one.kernel, one.launch), self.ranking.by)
             hottest = None
-            if ranking.spots:
+            ranking = rank(read(self.opened, one.kernel, one.launch), self.ranking.by) if one.small else None
+            if ranking and ranking.spots:
                 first = ranking.spots[0]
                 self.files |= {first.line.file} if first.line.file else set()
                 place = self._place(first.line) or self._instruction(first.main)

@@ -55,6 +55,7 @@ def import_profile(
     name: Annotated[Reference | None, Field(description="default: as the profile is called")] = None,
     tags: Tags | None = None,
     gpu: Annotated[Reference | None, Field(description="target (gfx90a) or product, if the profile lacks it")] = None,
+    code: Annotated[FilePath | None, Field(description="AMD program or code object of PC samples")] = None,
 ) -> ImportResult:
     """Read a profile or trace taken elsewhere (rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf) into the store."""
     gpu = products.resolved(gpu)[0] if gpu is not None else None
@@ -65,7 +66,7 @@ def import_profile(
         manifest.name, manifest.tags = name or _apart(store, manifest, merged, source), tags
 
     source = _existing(path)
-    done, merged = imported(store, source, format, labelled)
+    done, merged = imported(store, source, format, labelled, code=[_existing(code)] if code is not None else [])
     incomplete = sum(1 for p in merged.passes if p.unmatched or p.matched < merged.dispatches)
     return ImportResult(
         workload=done.id,
@@ -93,11 +94,12 @@ def imported(
     format: str,
     amend: Callable[[Manifest, Merged], None],
     samples: Sequence[Mapping[str, Any]] = (),
+    code: Sequence[Path] = (),
 ) -> tuple[Manifest, Merged]:
     """Read the profile at ``source`` into a new workload.
 
     ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged;
-    ``samples`` of the device's sensors are kept beside them.
+    ``samples`` of the device's sensors are kept beside them; ``code`` may hold the code of sampled kernels.
     """
     with readable(source):
         reader = reader_for(source, format)
@@ -105,7 +107,7 @@ def imported(
         work = folder / WORK
         work.mkdir()
         with readable(source), database(source, work) as con:
-            manifest, merged = reader.read(con, source, folder)
+            manifest, merged = reader.read(con, source, folder, code)
             manifest.sampled = merged.sampled
             amend(manifest, merged)
             found = faults(con, folder, manifest, merged)

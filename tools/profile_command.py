@@ -54,7 +54,7 @@ from .profilers.tables.merge import Merged
 from .profilers.tables.names import noted, plain_text
 from .profilers.tracing import Wanted, wanted
 from .runner import start as launch
-from .runner.binary import identified
+from .runner.binary import identified, native
 from .runner.job import CallStep, Job, Step
 from .runner.program import inherited, redacted, secrets
 from .runner.state import CLOCKS, OUT, ProfileRun, read_record, read_state
@@ -396,7 +396,7 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
         merged.warnings += clocks.remarks(samples)
 
-    manifest, merged = imported(store, folder / run.out, "auto", amend, samples)
+    manifest, merged = imported(store, folder / run.out, "auto", amend, samples, native(run.binary))
     costs.learn(store, run, state, merged)
     if run.hypothesis or run.change:
         about = Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)

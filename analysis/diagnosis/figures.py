@@ -90,7 +90,12 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
         raise BadInput(
             f"Workload {manifest.name!r} has no counters",
             "times and launch sizes alone do not tell what limits a kernel",
-            "plan_profile names the counters to collect; list_workloads shows the kernels by time",
+            "plan_profile names the counters to collect; "
+            + (
+                "find_hotspots shows the lines"
+                if workload.has("samples")
+                else "list_workloads shows the kernels by time"
+            ),
         )
     chosen = workload.select(kernel).kernels
     wanted = chosen[:limit]

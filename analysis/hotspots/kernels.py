@@ -10,6 +10,7 @@ from ..problems import BadInput, NotFound, near
 from ..text import called
 from ..workload import Workload
 
+_SMALL = 20_000
 _RANK = re.compile(r"\s*#(\d{1,9})(?:\.(\d{1,9}))?\s*", re.ASCII)
 
 
@@ -27,6 +28,11 @@ class Sampled:
     launches: int | None
     """Launches that the profile has of it; None where it has no launches."""
     launch: int | None = None
+
+    @property
+    def small(self) -> bool:
+        """Whether its hottest line may be looked up on the way to another answer: a matter of milliseconds."""
+        return self.instructions <= _SMALL
 
 
 def has_code(workload: Workload) -> bool:

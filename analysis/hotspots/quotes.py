@@ -28,7 +28,7 @@ def quotes(workload: Workload, one: Sampled, subsystem: str, limit: int = 3) -> 
     A place counts by its samples for reasons that the subsystem explains, and of a subsystem that some class of
     instructions uses, such as scratch, by these instructions alone where they have any.
     """
-    if not has_code(workload):
+    if not has_code(workload) or not one.small:
         return []
     ranking = rank(read(workload, one.kernel, one.launch), "line")
     if ranking.unit != "samples" or ranking.total < FEW:

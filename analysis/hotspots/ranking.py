@@ -9,9 +9,12 @@ for, as far as that is counted: a scattered load keeps its readers waiting longe
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from .code import Code, Instruction, Key, Line, Loop, innermost, loops
@@ -27,6 +30,8 @@ _DATA = {  # reason -> classes of the instructions that may be what it waits for
     "matrix": {"matrix"},
 }
 SECTOR_BYTES = 32
+MOST_LOOPS = 500
+"""Loops of a kernel that are told apart; those with few samples matter to nobody."""
 
 
 class Interval(NamedTuple):
@@ -108,14 +113,21 @@ class Spot:
 
 @dataclass(frozen=True)
 class HotLoop:
-    """A loop, its instructions, the samples in it (found there, not charged), and the lines that it spans."""
+    """A loop, its instructions, and the samples in it: found there, not charged."""
 
     loop: Loop
     instructions: int
     samples: int
     back: int | None
     """Times its branch was executed."""
-    lines: tuple[Line, Line] | None
+    around: Sequence[Instruction] = ()
+    """The instructions of its code object in order, and where in them it begins."""
+    first: int = 0
+
+    @property
+    def lines(self) -> tuple[Line, Line] | None:
+        """First and last line of the file that most of its instructions are of."""
+        return _span(self.around[self.first : self.first + self.instructions])
 
 
 @dataclass(frozen=True)
@@ -129,11 +141,11 @@ class Ranking:
     unit: Literal["samples", "cycles"] = "samples"
     """What cost is counted in: cycles for a thread trace without samples."""
 
-    @property
+    @cached_property
     def total(self) -> float:
         return sum(spot.cost for spot in self.spots)
 
-    @property
+    @cached_property
     def lined(self) -> float:
         """Cost at places with a source line."""
         return sum(spot.cost for spot in self.spots if spot.line.number is not None)
@@ -224,18 +236,27 @@ def _weight(one: Instruction) -> float:
 
 
 def _loops(code: Code) -> list[HotLoop]:
-    found = []
-    branches = {(one.key.code_object, one.key.offset): one for one in code.instructions}
+    """The loops with the most samples, at most MOST_LOOPS, those inside others first."""
+    found: list[HotLoop] = []
+    by_object: dict[str, list[Instruction]] = defaultdict(list)
+    for one in code.instructions:
+        if one.key.offset is not None:
+            by_object[one.key.code_object].append(one)
+    offsets = {name: [one.key.offset or 0 for one in inside] for name, inside in by_object.items()}
+    sums = {name: [0, *accumulate(one.sampled for one in inside)] for name, inside in by_object.items()}
     for loop in loops(code):
-        inside = [one for one in code.instructions if loop.holds(one.key)]
-        back = branches[loop.code_object, loop.last].counts.get("executed")
-        samples = sum(one.sampled for one in inside)
-        found.append(HotLoop(loop, len(inside), samples, back, _span(inside)))
+        name = loop.code_object
+        first, end = bisect_left(offsets[name], loop.first), bisect_right(offsets[name], loop.last)
+        back = by_object[name][end - 1].counts.get("executed")
+        samples = sums[name][end] - sums[name][first]
+        found.append(HotLoop(loop, end - first, samples, back, by_object[name], first))
+    if len(found) > MOST_LOOPS:
+        least = sorted((one.samples for one in found), reverse=True)[MOST_LOOPS - 1]
+        found = [one for one in found if one.samples >= least][:MOST_LOOPS]
     return found
 
 
 def _span(inside: Sequence[Instruction]) -> tuple[Line, Line] | None:
-    """First and last line of the file that most instructions of a loop are of."""
     files: dict[str, list[int]] = defaultdict(list)
     for one in inside:
         if one.line.file is not None and one.line.number is not None:

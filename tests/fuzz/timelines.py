@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import strategies as st
-from rooflens.tests.fuzz import profiles
+from rooflens.tests.fuzz import profiles, samples
 from rooflens.tests.fuzz.mutations import Draw, few, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt
 from rooflens.tests.tools.profilers.chrome.made import step, trace
@@ -101,5 +101,5 @@ def rocprofv3_traces(draw: Draw) -> Spoilt:
 
 READERS: dict[str, Callable[[], st.SearchStrategy[Spoilt]]] = {
     **profiles.READERS, "Chrome trace": chrome, "Perfetto": perfetto, "Nsight Systems": nsys,
-    "rocprofv3 traces": rocprofv3_traces,
+    "rocprofv3 traces": rocprofv3_traces, **samples.READERS,
 }  # fmt: skip

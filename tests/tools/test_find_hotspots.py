@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.hotspots.kernels import sampled
 from rooflens.analysis.hotspots.quotes import quotes
-from rooflens.analysis.problems import BadInput, NotFound
+from rooflens.analysis.problems import BadInput, NotFound, Problem
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.server import render, toolbox
@@ -16,6 +16,7 @@ from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.tools.profilers.ncu.test_code import block, imported, page
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.find_hotspots import HotspotsResult, find_hotspots
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.results import Table
 
 EXPECTED = {  # of labelled.cu: kernel -> line that holds its bottleneck by construction, main reason, main instruction
@@ -137,3 +138,16 @@ def test_few_samples_are_not_quoted(tmp_path: Path) -> None:
     store, _ = imported(tmp_path, page(("k", block(12))))
     with Workload.open(store, "latest") as opened:
         assert quotes(opened, sampled(opened)[0], "hbm") == []
+
+
+@pytest.mark.parametrize("tool", ["compute_metrics", "compute_roofline", "diagnose_bottleneck", "list_workloads"])
+def test_tools_that_need_launches_say_that_there_are_samples_alone(tmp_path: Path, tool: str) -> None:
+    file = tmp_path / "page.csv"
+    file.write_text(page(("k", block(500))))
+    store = Store(tmp_path / "store")
+    import_profile(store, str(file), gpu="sm_90")
+    answer = toolbox.answer(store, tool, {"workload": "latest"})
+    if isinstance(answer, Problem):
+        assert "find_hotspots" in answer.text
+    else:
+        assert tool == "list_workloads"

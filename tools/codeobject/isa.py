@@ -20,6 +20,9 @@ _WAIT = re.compile(r"(\w+cnt)\((\d{1,3})\)")
 _NUMBER = re.compile(r"\b(0x[0-9a-f]{1,4}|\d{1,5})\b")
 _LEAVES = ("s_branch", "s_endpgm", "s_setpc")
 """What is never followed by the next instruction."""
+_FIXED = re.compile(
+    r"(?:scratch|buffer)_(?P<way>load|store)_\w+ (?:off, v\S+|v(?:\d+|\[\d+:\d+\]), off), (?:s\[\d+:\d+\], |off\b|s\d+)"
+)
 _TARGET_FAR = 1 << 15
 _WORD = 4
 _STEPS, _STEPS_OF_ALL = 20_000, 1_000_000
@@ -100,6 +103,13 @@ def class_sql(text: str) -> str:
         held = " OR ".join(f"contains({text}, {sql_literal(part)})" for part in one.holds) or "true"
         cases.append(f"WHEN ({fits}) AND ({held}) THEN {sql_literal(one.name)}")
     return f"CASE {' '.join(cases)} END"
+
+
+def at_fixed_place(text: str) -> str | None:
+    """The class of an access to scratch at an address that is the same for all lanes, as that of a spilled register
+    is: also through a buffer, as before gfx940. None of everything else."""
+    match = _FIXED.match(text)
+    return f"scratch_{match['way']}" if match else None
 
 
 def target_of(offset: int, text: str) -> int | None:

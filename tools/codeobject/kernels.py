@@ -72,14 +72,14 @@ def read(path: Path) -> list[CodeKernel]:
         for elf in code_objects(Window(file, 0, file.seek(0, SEEK_END)), budget):
             objects += 1
             progress.report(f"read {objects:,} code objects of {path.name}")
-            found += _kernels(elf, budget)
+            found += kernels_of(elf, budget)
     if not found:
         why = f"{objects} code objects without kernels" if objects else "no code for an AMD GPU"
         raise BadInput(f"{plain_text(path.name)} holds no kernel", f"it has {why}")
     return found
 
 
-def _kernels(elf: Elf, budget: Budget) -> list[CodeKernel]:
+def kernels_of(elf: Elf, budget: Budget) -> list[CodeKernel]:
     """The kernels of one code object; it has a note for every part that the linker put into it."""
     notes = list(elf.notes(budget))
     if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):

@@ -22,7 +22,8 @@ from ..profilers.tables.names import plain_text
 from .bundle import code_objects
 from .disassembly import disassemblers, instructions
 from .elf import Budget, Elf, Window
-from .isa import class_of, producers, target_of
+from .isa import at_fixed_place, class_of, producers, target_of
+from .kernels import CodeKernel, kernels_of
 from .lines import Frame, Place, locate
 from .symbols import At, Function, functions
 
@@ -48,6 +49,8 @@ class Decoded:
     waits_for: tuple[int, ...]
     """Addresses of the operations whose end a wait awaits."""
     function: str
+    spill: bool | None = None
+    """Whether it saves or restores a register; None where the code object does not tell, or it is another access."""
     place: Place = field(default_factory=Place)
 
 
@@ -101,8 +104,8 @@ def resolve(asked: Asked, work: Path, programs: Sequence[Path] | None = None) ->
 
 def _take(found: Resolved, message: Mapping[str, Any]) -> None:
     """Add what the child tells."""
-    for offset, text, target, waits, function in message.get("code", ()):
-        found.code[offset] = Decoded(offset, text, class_of(text), target, tuple(waits), function)
+    for offset, text, kind, target, waits, function, spill in message.get("code", ()):
+        found.code[offset] = Decoded(offset, text, kind, target, tuple(waits), function, spill)
     for offset, file, line, chain in message.get("places", ()):
         place = Place(file, line, tuple(Frame(*frame) for frame in chain))
         known = found.code.get(offset) or Decoded(offset, "", None, None, (), "")
@@ -137,12 +140,18 @@ def _tell(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, parts: 
     wanted = _wanted(parts, addresses)
     offsets: set[int] = set(addresses)
     read = 0
+    known = {one.name: one for one in kernels_of(elf, Budget())}
     copy = _copied(elf.window, Path(job["work"]))
     for program in map(Path, job["programs"]):
         for part in wanted:
             code = list(instructions(program, copy, part.span, MOST_INSTRUCTIONS - read))
             awaited = producers(code, job["gpu"] or "")
-            rows = [(i.offset, i.text, target_of(i.offset, i.text), awaited.get(i.offset, ()), part.name) for i in code]
+            own = known.get(part.name)
+            rows = [
+                (i.offset, i.text, kind, target_of(i.offset, i.text), awaited.get(i.offset, ()), part.name, spill)
+                for i in code
+                for kind, spill in [_kind(i.text, own)]
+            ]
             for start in range(0, len(rows), _BATCH):
                 channel.send({"code": rows[start : start + _BATCH]})
             offsets |= {i.offset for i in code}
@@ -166,6 +175,15 @@ def _tell(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, parts: 
     ]
     for start in range(0, len(places), _BATCH):
         channel.send({"places": places[start : start + _BATCH]})
+
+
+def _kind(text: str, kernel: CodeKernel | None) -> tuple[str | None, bool | None]:
+    """The class of an instruction, and whether it is a spill, with what the notes say of its kernel."""
+    fixed = at_fixed_place(text) if kernel and kernel.scratch_bytes else None
+    kind = fixed or class_of(text)
+    if kernel is None or kind not in ("scratch_load", "scratch_store"):
+        return kind, None
+    return kind, bool(kernel.vgpr_spills and fixed)
 
 
 def _chosen(elves: Iterable[Elf], job: Mapping[str, Any]) -> tuple[Elf | None, list[Function], str]:

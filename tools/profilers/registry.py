@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +36,8 @@ class Profiler:
     """What it writes, in words; empty where another one reads its files."""
     reader: str = ""
     runner: str = ""
+    takes_code: bool = False
+    """Whether its reader takes files with the code of sampled kernels."""
     program: bool = True
     """Whether it is a program of its own, which may be installed here (machine/profilers.py)."""
 
@@ -44,9 +46,15 @@ class Profiler:
         module, _, name = self.reader.partition(":")
         return bool(getattr(self._module(module), name or "detect")(path))
 
-    def read(self, con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
-        """Write the tables of the profile at ``path`` into ``out``; BadInput names the file at fault."""
-        manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out)
+    def read(
+        self, con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
+    ) -> tuple[Manifest, Merged]:
+        """Write the tables of the profile at ``path`` into ``out``; BadInput names the file at fault.
+
+        ``code`` are files that may hold the code of sampled kernels, for readers that take some.
+        """
+        given = {"code": code} if self.takes_code else {}
+        manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out, **given)
         return manifest, merged
 
     @property
@@ -63,6 +71,7 @@ PROFILERS = (  # in the order in which format="auto" tries them
     Profiler(
         "rocprof-compute", "amd",
         "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)", "rocprof_compute.read",
+        takes_code=True,
     ),
     Profiler(
         "torch", "nvidia", "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)",
@@ -79,8 +88,9 @@ PROFILERS = (  # in the order in which format="auto" tries them
     Profiler("rocprofv2", "amd", runner="rocprof.run:V2"),
     Profiler(
         "rocprofv3", "amd",
-        "output of rocprofv3: rocpd database, JSON or CSV (*_results.db, *_counter_collection.csv)",
-        "rocprofv3.read", "rocprofv3.run",
+        "output of rocprofv3: rocpd database, JSON or CSV, PC samples, decoded thread traces (*_results.db, "
+        "*_counter_collection.csv, *_pc_sampling_*.csv, ui_output_*/code.json)",
+        "rocprofv3.read", "rocprofv3.run", takes_code=True,
     ),
     Profiler(
         "rocprof-stats", "amd",

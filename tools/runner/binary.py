@@ -13,6 +13,7 @@ from ...analysis.manifest import Binary
 
 _MOST_HASHED = 1 << 30
 _CHUNK = 1 << 20
+_ELF = b"\x7fELF"
 _INTERPRETERS = (
     "python",
     "bash",
@@ -39,6 +40,15 @@ def identified(command: Sequence[str], folder: str, path: str) -> Binary | None:
         given = [place for word in command[1:] if not word.startswith("-") and _is_file(place := Path(folder, word))]
         program = given[0] if given else program
     return _read(program) if program and _is_file(program) else None
+
+
+def native(binary: Binary | None) -> list[Path]:
+    """The file, where it is one of machine code, which may hold that of kernels too; not a script."""
+    place = Path(binary.path) if binary else None
+    if place is None or not _is_file(place):
+        return []
+    with place.open("rb") as file:
+        return [place] if file.read(len(_ELF)) == _ELF else []
 
 
 def _place(word: str, folder: str, path: str) -> Path | None:

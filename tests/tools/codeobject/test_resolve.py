@@ -67,10 +67,21 @@ def test_the_loop_of_a_kernel_and_the_loads_it_waits_for(tmp_path: Path) -> None
     assert found.missing == []
     assert {one.function for one in found.code.values()} == {"dots"}
     wait = found.code[WAIT]
-    assert wait == Decoded(WAIT, "s_waitcnt vmcnt(0) lgkmcnt(0)", "wait", None, LOADS, "dots", wait.place)
+    assert wait == Decoded(WAIT, "s_waitcnt vmcnt(0) lgkmcnt(0)", "wait", None, LOADS, "dots", None, wait.place)
     assert {found.code[load].place.line for load in LOADS} == {wait.place.line} == {16}
     assert [(o, one.target) for o, one in found.code.items() if one.target and one.target < o] == [(0x1D70, LOADS[0])]
     assert not list(tmp_path.iterdir())
+
+
+@needs_objdump
+def test_spills_are_told_by_the_notes_of_the_kernel_and_a_fixed_place_in_scratch(tmp_path: Path) -> None:
+    # gfx90a reaches scratch through a buffer.
+    found = resolve(Asked(DATA / "kernels_gfx90a.hsaco", [0x2108, 0x1900], "gfx90a"), tmp_path)
+    spills = [one for one in found.code.values() if one.spill]
+    assert {one.kind for one in spills} == {"scratch_load", "scratch_store"}
+    assert {one.function for one in spills} == {"spilling"} and len(spills) > 30
+    others = [one for one in found.code.values() if one.function == "spilling" and one.kind == "global_load"]
+    assert len(others) == 64
 
 
 @needs_llvm
@@ -109,7 +120,7 @@ def test_without_g_the_instructions_are_there_and_the_reason_for_no_lines(tmp_pa
 
 def test_without_llvm_the_lines_are_still_told(tmp_path: Path) -> None:
     found = resolve(Asked(HSACO, [WAIT], "gfx942", {DOTS: None}), tmp_path, programs=[])
-    assert found.code[WAIT] == Decoded(WAIT, "", None, None, (), "", Place("/src/lines.hip", 16))
+    assert found.code[WAIT] == Decoded(WAIT, "", None, None, (), "", None, Place("/src/lines.hip", 16))
     assert len(found.missing) == 1 and "llvm-objdump" in found.missing[0]
 
 

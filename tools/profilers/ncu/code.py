@@ -32,14 +32,20 @@ if TYPE_CHECKING:
 KERNEL, GRID, BLOCK, ADDRESS, TEXT, FILE, LINE = (
     "Kernel Name", "Grid Size", "Block Size", "Address", "Source", "File", "Line",
 )  # fmt: skip
-_START = re.compile(rb'^"?Kernel Name"?,.*\r?\n(?:[^\n]*\r?\n){0,3}?"?(?:Address|#|Line|Line No)"?,', re.MULTILINE)
+_FUNCTION, _PATHS, _NUMBER = "Function Name", ("File Path", "File Name"), "Line No"
+"""What heads the blocks of the view cuda,sass: one for each file of a launch, lines before their instructions."""
+_START = re.compile(
+    rb'^"?(?:Kernel Name|Function Name|File Path|File Name)"?,.*\r?\n(?:[^\n]*\r?\n){0,3}?"?(?:Address|#|Line No)"?,',
+    re.MULTILINE,
+)
 _STALL = re.compile(r"stall_(\w+?)( \(Not Issued\))?|smsp__pcsamp_warps_issue_stalled_(\w+?)(_not_issued)?")
 _LOOKED_AT = 1 << 20
 MOST_INSTRUCTIONS = 300_000
 """Of one kernel; the largest known have some tens of thousands."""
 _MOST_LINES = 20_000_000
 """Rows of a page: more would take many minutes, and no run of ncu writes them."""
-_KNOWN_CODES = 64
+_KNOWN = 100_000
+"""Instructions that are remembered for the next launch of the same code."""
 _LARGEST = 1 << 52
 
 
@@ -64,6 +70,8 @@ class Listing:
     size: tuple[int, int] | None
     """Work-items of the grid, and of a work-group."""
     rows: list[Row] = field(default_factory=list)
+    alone: bool = True
+    """Whether its block has the whole launch, and not what is of one file."""
 
 
 def is_source_page(path: Path) -> bool:
@@ -90,21 +98,51 @@ def _bounded(source: Path, text: Iterable[str]) -> Iterator[str]:
 
 
 def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[Listing]:
+    """The blocks of a page; those of several files of one launch, which share no address, are one listing."""
+    whole: Listing | None = None
+    last: Listing | None = None
+    for block in _blocks(source, cells):
+        if block == last and any(row.stalls for row in block.rows):
+            continue
+        last = block
+        if whole and whole.kernel == block.kernel and not block.alone and _apart(whole, block):
+            whole.rows += block.rows
+            if len(whole.rows) > MOST_INSTRUCTIONS:
+                raise _damaged(source, f"a kernel has more than {MOST_INSTRUCTIONS:,} instructions")
+            continue
+        if whole:
+            yield whole
+        whole = Listing(block.kernel, block.size, list(block.rows), block.alone)
+    if whole:
+        yield whole
+
+
+def _apart(one: Listing, other: Listing) -> bool:
+    known = {row.address for row in one.rows}
+    return not any(row.address in known for row in other.rows)
+
+
+def _blocks(source: Path, cells: Iterator[list[str]]) -> Iterator[Listing]:
     current: Listing | None = None
     columns: _Columns | None = None
-    width, seen = 0, False
+    width, seen, listed, path = 0, False, False, None
     for row in cells:
         if not any(row):
             continue
-        if row[0] == KERNEL:
+        if row[0] in (KERNEL, _FUNCTION, *_PATHS):
             if current and current.rows:
                 yield current
-            current, columns, seen = Listing(row[1] if len(row) > 1 else "", _size(row)), None, True
+            given = row[1] if len(row) > 1 else ""
+            seen, columns = True, None
+            if row[0] in _PATHS:
+                path, current = given, None
+            else:
+                current = Listing(given, _size(row), alone=row[0] == KERNEL)
         elif current is None:
             continue
         elif columns is None:
             if ADDRESS in row and TEXT in row:
-                columns, width = _Columns(row), len(row)
+                columns, width, listed = _Columns(row, None if current.alone else path), len(row), True
         elif len(row) < width:
             raise _damaged(source, f"a row of {plain_text(current.kernel, 60)} has {len(row)} of {width} columns")
         elif found := columns.row(row):
@@ -113,7 +151,7 @@ def _listings(source: Path, cells: Iterator[list[str]]) -> Iterator[Listing]:
                 raise _damaged(source, f"a kernel has more than {MOST_INSTRUCTIONS:,} instructions")
     if current and current.rows:
         yield current
-    if seen and columns is None:
+    if seen and not listed:
         raise BadInput(
             f"{source.name} is no view of instructions",
             "it has no columns Address and Source: it may show the source text or PTX alone",
@@ -131,8 +169,10 @@ def _size(row: list[str]) -> tuple[int, int] | None:
 class _Columns:
     """Which column of a block holds what."""
 
-    def __init__(self, headers: list[str]) -> None:
-        at = {header: i for i, header in enumerate(headers)}
+    def __init__(self, headers: list[str], path: str | None) -> None:
+        at = {header: i for i, header in enumerate(headers)}  # of two columns Source the second has the instructions
+        self.number, self.path = at.get(_NUMBER), path
+        self.above: int | None = None
         self.address, self.text = at[ADDRESS], at[TEXT]
         self.file, self.line = at.get(FILE), at.get(LINE)
         names = _data()
@@ -146,6 +186,8 @@ class _Columns:
 
     def row(self, cells: list[str]) -> Row | None:
         """An instruction; None for a row without an address, such as a line of source between them."""
+        if self.number is not None and cells[self.number]:
+            self.above = _whole(cells[self.number])
         address = _address(cells[self.address])
         if address is None:
             return None
@@ -161,8 +203,8 @@ class _Columns:
         if self.all is not None:
             stalls[None, None] = (_whole(cells[self.all]) or 0) - sum(stalls.values())
         told = {key: n for key, n in stalls.items() if n > 0}
-        line = _whole(cells[self.line]) if self.line is not None else None
-        file = cells[self.file] or None if self.file is not None else None
+        line = _whole(cells[self.line]) if self.line is not None else self.above
+        file = cells[self.file] or None if self.file is not None else self.path
         return Row(address, cells[self.text], file, line, counts, told)
 
 
@@ -243,7 +285,7 @@ def spool(con: duckdb.DuckDBPyConnection, work: Path, found: Iterable[Listing], 
         name = _named(rows)
         if name not in known:
             known[name] = analysed([(row.address, row.text) for row in rows])
-            if len(known) > _KNOWN_CODES:
+            while len(known) > 1 and sum(map(len, known.values())) > _KNOWN:
                 known.popitem(last=False)
         row, dispatch = places.of(listing)
         place = (row, dispatch, listing.kernel, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,8 +178,8 @@ def detect(path: Path) -> bool:
     return (folder := workload_folder(path)) is not None and bool(replays(folder) or recordings(folder))
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
-    """Read the workload folder at ``path`` into tables under ``out``.
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()) -> tuple[Manifest, Merged]:
+    """Read the workload folder at ``path`` into tables under ``out``; ``code`` are files that may hold its code.
 
     Raises BadInput naming the file at fault. Files that are links out of the folder are left out with a warning.
     """
@@ -196,7 +197,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
         merged.notes += write_ranges(con, folder, passes[0], out)
     else:
-        merged, left_out = _recorded(con, folder, out, facts), []
+        merged, left_out = _recorded(con, folder, out, facts, code), []
     no_ceilings = write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out)
     merged.warnings[:0] = [*no_device, *no_clock, *left_out, *no_ceilings]
     merged.notes += told(options)
@@ -220,11 +221,13 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     return manifest, merged
 
 
-def _recorded(con: duckdb.DuckDBPyConnection, folder: Path, out: Path, facts: dict[str, float]) -> Merged:
+def _recorded(
+    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, facts: dict[str, float], code: Sequence[Path]
+) -> Merged:
     """What rocprofv3 itself left in the folder: databases that were kept, or the record of PC sampling."""
     files = recordings(folder)
     source = folder if len(files) > 1 else files[0]
-    found, merged = rocprofv3.read(con, source, out)
+    found, merged = rocprofv3.read(con, source, out, code)
     for fact, value in found.facts.items():
         facts.setdefault(fact, value)
     return merged

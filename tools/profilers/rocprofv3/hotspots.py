@@ -36,7 +36,7 @@ _PLACE = r"^(.{1,1000}):(\d{1,9})$"
 _CODE = [
     ("object", "BIGINT"), ("place", "BIGINT"), ("function", "VARCHAR"), ("instruction", "VARCHAR"),
     ("kind", "VARCHAR"), ("source_file", "VARCHAR"), ("source_line", "BIGINT"), ("inlined", "VARCHAR"),
-    ("target", "BIGINT"), ("waits_for", "VARCHAR"),
+    ("target", "BIGINT"), ("waits_for", "VARCHAR"), ("spill", "BIGINT"),
 ]  # fmt: skip
 _NO_KERNEL = (
     "The samples do not tell their kernels, as launches were not traced beside them: profile again with "
@@ -50,7 +50,8 @@ class Spots:
 
     folder: Path
     main: Sequence[Recording]
-    others: Sequence[Recording]
+    others: Sequence[tuple[Recording, int | None]]
+    """Each with the number of the process in the main pass that it repeats."""
     gpu: str | None
     code: Sequence[Path] = ()
     """Files with the code, which the user named."""
@@ -69,12 +70,17 @@ class _Object:
 
 def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merged: Merged) -> None:
     """Write the tables of samples, where there are any; what is to be said of them goes to ``merged``."""
-    sampled = [r for r in (*spots.main, *spots.others) if r.sampled]
-    if not sampled:
+    every = [*((r, n, False) for n, r in enumerate(spots.main)), *((r, n, True) for r, n in spots.others)]
+    if not (found_in := [(r, n, repeats) for r, n, repeats in every if r.sampled]):
         return
+    sampled = [r for r, *_ in found_in]
     work = out / WORK
     staged = work / "pc_samples.parquet"
-    write_table(con, " UNION ALL ".join(_of(spots, sampled, number) for number in range(len(sampled))), staged)
+    parts = [
+        _of(number, item, _repeated(spots.main, item, n) if repeats else _own(spots.main, n), bool(spots.main))
+        for number, (item, n, repeats) in enumerate(found_in)
+    ]
+    write_table(con, " UNION ALL ".join(parts), staged)
     objects = _objects(con, sampled, staged)
     decoded, missing = _decoded(con, spots, sampled, objects, staged, work)
     places = ", ".join(f"({o.process}, {o.own}, {o.number}, {sql_literal(_named(o))})" for o in objects)
@@ -102,25 +108,42 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merge
         merged.notes.append(Note("samples_without_kernel", _NO_KERNEL))
 
 
-def _of(spots: Spots, sampled: Sequence[Recording], number: int) -> str:
-    """SQL for the samples of a process, with the place of their launch among those of the main pass, and its kernel.
+def _own(main: Sequence[Recording], process: int | None) -> str:
+    """SQL: row, dispatch_id and kernel of the launches of a process of the main pass."""
+    return f"SELECT row, dispatch_id, kernel FROM ({launches(main)}) WHERE process = {process}"
+
+
+def _repeated(main: Sequence[Recording], item: Recording, process: int | None) -> str:
+    """SQL: the same for a process of another run of the program: its launches by those of the main pass that they
+    repeat, the n-th of a kernel and size by the n-th, further ones by the first."""
+    alike = "kernel, grid, workgroup_size"
+    if not item.rows:
+        return "SELECT NULL::BIGINT AS row, -1::BIGINT AS dispatch_id, NULL::VARCHAR AS kernel"
+    if not main or process is None or process >= len(main):
+        return f"SELECT NULL::BIGINT AS row, dispatch_id, kernel FROM ({item.select()})"
+    nth = f"row_number() OVER (PARTITION BY {alike} ORDER BY {{}}) AS nth"
+    known = f"SELECT row, {alike}, {nth.format('row')} FROM ({launches(main)}) WHERE process = {process}"
+    first = f"SELECT min(row) AS first, {alike} FROM ({known}) GROUP BY {alike}"
+    again = f"SELECT dispatch_id, {alike}, {nth.format('key')} FROM ({item.select()})"
+    same = " AND ".join(f"{{0}}.{c} IS NOT DISTINCT FROM a.{c}" for c in alike.split(", "))
+    return (
+        f"SELECT coalesce(k.row, f.first) AS row, a.dispatch_id, a.kernel FROM ({again}) a "
+        f"LEFT JOIN ({known}) k ON k.nth = a.nth AND {same.format('k')} LEFT JOIN ({first}) f ON {same.format('f')}"
+    )
+
+
+def _of(number: int, item: Recording, known: str, launched: bool) -> str:
+    """SQL for the samples of a process with the row of their launch and its kernel, which ``known`` tells.
 
     Where the launch is not known, the code object tells the kernel: the last one that begins before the sample.
     """
-    item = sampled[number]
     assert item.sampled is not None
     columns = ", ".join(f's."{c}"' for c in SAMPLED if c != "dispatch_id")
-    process = next((n for n, r in enumerate(spots.main) if r is item), None)
-    if process is None:
-        known = f"SELECT NULL::BIGINT AS row, dispatch_id, kernel FROM ({item.select()})" if item.rows else ""
-    else:
-        known = f"SELECT row, dispatch_id, kernel FROM ({launches(spots.main)}) WHERE process = {process}"
-    known = known or "SELECT NULL::BIGINT AS row, -1::BIGINT AS dispatch_id, NULL AS kernel"
     entries = item.sampled.entries or (
         "SELECT -1::BIGINT AS code_object, -1::BIGINT AS start, NULL AS kernel, NULL AS symbol"
     )
     # A profile without launches names them by its own numbers.
-    own = "s.dispatch_id" if not spots.main else "NULL"
+    own = "NULL" if launched else "s.dispatch_id"
     return (
         f"SELECT {number} AS process, k.row, {own} AS known_id, coalesce(k.kernel, e.kernel) AS kernel, {columns} "
         f"FROM ({item.sampled.samples}) s LEFT JOIN (SELECT DISTINCT ON (dispatch_id) * FROM ({known})) k "
@@ -212,6 +235,7 @@ def _row(one: _Object, code: Decoded) -> tuple[Any, ...]:
     return (
         one.number, code.offset, code.function, code.text or None, code.kind, code.place.file, code.place.line,
         " > ".join(chain) or None, code.target, ",".join(map(str, code.waits_for)) or None,
+        None if code.spill is None else int(code.spill),
     )  # fmt: skip
 
 
@@ -228,7 +252,7 @@ def _around(rows: str, decoded: str, dispatches: Path) -> str:
     once = f"SELECT DISTINCT ON ({alike}) * FROM ({where}) ORDER BY ALL"
     known = {
         "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": "place",
-        "class": "kind", "inlined": "inlined", "target": "target", "waits_for": "waits_for",
+        "class": "kind", "inlined": "inlined", "target": "target", "waits_for": "waits_for", "spill": "spill",
         "instruction": "instruction", "source_file": "source_file", "source_line": "source_line",
     }  # fmt: skip
     return f"SELECT {row_of(INSTRUCTION, known)} FROM ({once}) JOIN {decoded} USING (object, function)"

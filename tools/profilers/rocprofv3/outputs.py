@@ -37,6 +37,10 @@ _KINDS = {
 _SAMPLES = {"pc_sampling_host_trap": "host_trap", "pc_sampling_stochastic": "stochastic"}
 """How the kinds of files with samples of the program counter begin."""
 _SAMPLES_MARK = b'"Sample_Timestamp","Exec_Mask"'
+_TRACE_START = (
+    re.compile(rb'\s*\{\s*"code"\s*:\s*(?:null|\[\s*\[)'), re.compile(rb'"?CodeObj"?,"?Vaddr"?,"?Instruction"?,')
+)  # fmt: skip
+"""How the code of a decoded thread trace begins, in JSON and in CSV."""
 _STALLS_MARK = b'"Stall_Reason"'
 _JSON_MARK = b'"rocprofiler-sdk-tool"'
 _TRACE_MARK = b'"traceEvents"'
@@ -46,6 +50,8 @@ LAUNCHES = ("rocpd", "json", "counters", "trace")
 """Kinds of files that hold single launches."""
 ACTIVE = ("calls", "hsa", "rccl", "copies", "allocations", "scratch", "ranges")
 """Kinds of files that hold what a process did beside its launches."""
+TRACE = "thread_trace"
+"""Kind of files with the code of a decoded thread trace."""
 SAMPLED = ("host_trap", "stochastic")
 """Kinds of files that hold samples of the program counter."""
 CSV = ("counters", "trace", *ACTIVE, *SAMPLED)
@@ -78,6 +84,12 @@ def holds_output(path: Path) -> bool:
     return path.is_dir() and any(kind_of(f) is not None for f in _walk(path))
 
 
+def trace_files(path: Path) -> list[Path]:
+    """The files of decoded thread traces at ``path``."""
+    files = list(_walk(path)) if path.is_dir() else [path]
+    return [f for f in files if kind_of(f) == TRACE]
+
+
 def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
     """The outputs at ``path``, sorted by place; of a single file, that file and the description of its agents."""
     folder = path if path.is_dir() else path.parent
@@ -86,7 +98,7 @@ def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
     warnings = []
     for file in files:
         kind = kind_of(file)
-        if kind is None:
+        if kind in (None, TRACE):
             continue
         if not is_inside(file, folder):
             text = f"{file.name} is a link out of the profile's folder and was left out."
@@ -116,6 +128,8 @@ def kind_of(file: Path) -> str | None:
         start = head(file, 4096)
     except Problem:
         return None
+    if _TRACE_START[file.suffix == ".csv"].match(start):
+        return TRACE
     if file.suffix == ".csv":
         kind = "stochastic" if _STALLS_MARK in start.partition(b"\n")[0] else "host_trap"
         return kind if start.startswith(_SAMPLES_MARK) else None

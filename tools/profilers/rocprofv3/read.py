@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +25,12 @@ from ..tables.turns import held, taken, turns
 from ..tables.xcd import channels_per_xcd
 from .activity import is_active, write_activity
 from .agents import Agent, profiled, read_agents
+from .att import Trace, find_traces, write_traces
 from .csv import cut_ends, read_csv
 from .hotspots import Spots, write_samples
 from .json import read_json
-from .launching import write_launching
-from .outputs import ACTIVE, CSV, LAUNCHES, SAMPLED, Output, find_outputs, holds_output
+from .launching import launches, write_launching
+from .outputs import ACTIVE, CSV, LAUNCHES, SAMPLED, Output, find_outputs, holds_output, trace_files
 from .recording import Recording
 from .rocpd import read_rocpd
 
@@ -365,8 +367,8 @@ def detect(path: Path) -> bool:
     return holds_output(path)
 
 
-def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
-    """Read the profile at ``path`` into tables under ``out``.
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()) -> tuple[Manifest, Merged]:
+    """Read the profile at ``path`` into tables under ``out``; ``code`` are files that may hold the code of samples.
 
     What several files say of one process is read once: from its database, else JSON, else CSV. The pass without
     counters, else the one with most launches, is the main one. A damaged file is named in the warnings;
@@ -376,7 +378,8 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     collected = collect(con, outputs, out / WORK)
     warnings += collected.warnings
     idle = [r for r in collected.recordings if not r.rows and (r.activity or r.ranges or r.sampled)]
-    if not any(r.rows for r in collected.recordings) and not idle:
+    traces = find_traces(trace_files(path), path)
+    if not any(r.rows for r in collected.recordings) and not idle and not traces:
         statistics = [o.files["stats"] for o in outputs if "stats" in o.files]
         if not statistics:
             raise nothing(path, outputs, warnings)
@@ -396,33 +399,52 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         merged = write_tables(con, as_replays(tables), out, instances_per_xcd=per_xcd)
         write_launching(con, out, main)
     else:
-        merged = without_launches(con, idle[0].source, out)
+        merged = without_launches(con, idle[0].source if idle else traces[0].source, out)
     merged.warnings[:0] = warnings
     merged.notes[:0] = collected.notes
     merged.notes += remarks(main, used, merged, facts)
     if is_active([*main, *idle]):
         write_activity(con, out, main, idle, merged)
-    others = {id(r): r for r in (*used, *idle) if not any(r is m for m in main)}
-    write_samples(con, out, Spots(path if path.is_dir() else path.parent, main, list(others.values()), arch), merged)
+    others: list[tuple[Recording, int | None]] = [(r, None) for r in idle]
+    others += [(r, n) for name in names[1:] for r, n in zip(groups[name], numbers[name], strict=True)]
+    write_samples(con, out, Spots(path if path.is_dir() else path.parent, main, others, arch, code), merged)
+    if traces:
+        _add_traces(con, out, main, traces, merged)
     in_turns = bool(tables) and taken(con, out)
     if in_turns:
         merged.warnings += turns(con, out)
         merged.notes += held(con, out)
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
     manifest = Manifest(
-        name=_name(path, outputs),
+        name=_name(path, outputs) if outputs else path.name if path.is_dir() else path.parent.name,
         format="rocprofv3",
         vendor="amd",
         arch=arch,
         device=agent.device if agent else None,
         command=next((r.command for r in used if r.command), None),
-        tool=used[0].tool,
+        tool=used[0].tool if used else "rocprofv3",
         host=hosts.pop() if len(hosts) == 1 else None,
         rank=ranks.pop() if len(ranks) == 1 else None,
         multiplexed=_IN_TURNS if in_turns else None,
         facts=facts,
     )
     return manifest, merged
+
+
+def _add_traces(
+    con: duckdb.DuckDBPyConnection, out: Path, main: list[Recording], traces: list[Trace], merged: Merged
+) -> None:
+    """Write decoded thread traces; BadInput where there is nothing else and none can be read."""
+    if (out / "samples.parquet").exists():
+        merged.notes.append(Note("thread_trace", "Thread traces beside samples were left out: import them alone."))
+        return
+    launched: dict[int, int] = {}
+    if len(main) == 1:
+        rows = con.execute(f"SELECT dispatch_id, row FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL")
+        launched = dict(rows.fetchmany(limits.EMPTY_CELLS))
+    write_traces(con, out, traces, merged, launched)
+    if not main and not (out / "instructions.parquet").exists():
+        raise BadInput("No thread trace could be read", " ".join(w.text for w in merged.warnings[:4]))
 
 
 def _main_first(groups: dict[str, list[Recording]]) -> list[str]:

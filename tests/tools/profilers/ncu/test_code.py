@@ -78,14 +78,36 @@ def test_samples_without_reasons_are_kept_without_one(tmp_path: Path) -> None:
     assert rows(store, "samples", "stall_reason, stall_raw, issued, count") == [(None, None, None, 7)]
 
 
+def mixed(samples: int) -> str:
+    """The view cuda,sass of one launch: a block for each file, instructions below their line."""
+    header = ["Line No", "Source", "Address", "Source", "# Samples", "stall_long_sb"]
+    files: list[tuple[str, list[list[Any]]]] = [
+        ("/src/a.cu", [[7, "y = f(x);", *[""] * 4], ["", "", "0x1000", LOAD, 0, 0], ["", "", "0x1020", "EXIT", 0, 0]]),
+        ("/src/b.h", [[3, "return 2 * x;", *[""] * 4], ["", "", "0x1010", ADD, samples, samples]]),
+    ]
+    lines = [line for path, of in files for line in (["File Path", path], ["Function Name", "k(int)"], header, *of)]
+    return "".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in lines)
+
+
+def test_a_view_of_source_and_instructions_has_lines_and_joins_the_files_of_a_launch(tmp_path: Path) -> None:
+    store, found = imported(tmp_path, mixed(50) + mixed(50) + mixed(60))
+    assert found.samples == 110
+    assert rows(store, "instructions", '"offset", source_file, source_line, waits_for, launches') == [
+        (0, "/src/a.cu", 7, None, 2),
+        (16, "/src/b.h", 3, "0", 2),
+        (32, "/src/a.cu", 7, None, 2),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (page(("k", [["0x10", ADD, 7]])), "3 of 8 columns"),
         (page(("k", []), header=["#", "Source", "# Samples"]) + '"1","int x;","5"\n', "no view of instructions"),
+        ('"File Name","/src/a.cu"\n"Line No","Source"\n"1","int x;"\n', "no view of instructions"),
         (gzip.compress(page(("k", block() * 8_000)).encode())[:-30], "damaged"),
     ],
-    ids=["short row", "source view", "cut gzip"],
+    ids=["short row", "source view", "source view of 2025", "cut gzip"],
 )
 def test_a_page_that_is_not_whole_or_of_another_view_is_refused(tmp_path: Path, text: str | bytes, said: str) -> None:
     name = "page.csv.gz" if isinstance(text, bytes) else "page.csv"

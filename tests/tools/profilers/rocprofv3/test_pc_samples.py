@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import Problem
+from rooflens.analysis.problems import NotFound, Problem
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Run, Writer, run
 from rooflens.tests.tools.profilers.rocprofv3.made_rocpd import GUID, write_rocpd
 from rooflens.tools.codeobject.disassembly import disassemblers
@@ -198,6 +199,32 @@ def test_only_the_folder_is_looked_into_whatever_the_profile_names(bench: Any) -
     outside = bench.folder / "in" / "link.hsaco"
     outside.symlink_to(HSACO)
     assert len(bench.rows(bench.load(bench.folder / "in"), "instructions")) == 4
+
+
+@needs_objdump
+def test_the_program_that_the_caller_names_holds_the_code(bench: Any) -> None:
+    file = as_json(bench.folder / "in" / "4711_results.json")
+    done = bench.load(file, code=str(HSACO))
+    assert len(bench.rows(done, "instructions")) == 2 * 28
+    script = bench.folder / "run.py"
+    script.write_text("import torch")
+    done = bench.load(file, code=str(script))
+    assert any("run.py: This is no GPU code object" in note for note in done.notes)
+    with pytest.raises(NotFound):
+        bench.load(file, code=str(bench.folder / "none"))
+
+
+def test_samples_of_another_run_belong_to_the_launches_that_it_repeats(bench: Any) -> None:
+    Writer(bench.folder / "in" / "timing").trace("1", LAUNCHES)
+    repeated = run(*reversed(LAUNCHES.launches), Launch("dots", grid=(64, 1, 1)), start=10**18)
+    third = At(3, FMAC, SAMPLES[2].text, "", "NONE", 5)
+    as_json(bench.folder / "in" / "pass_1" / "2_results.json", repeated, (*SAMPLES, third))
+    done = bench.load(bench.folder / "in")
+    # The order of the two launches is the other way round there; a second of one size counts with the first.
+    found: Counter[tuple[int, int, int]] = Counter()
+    for *place, count in bench.rows(done, "samples", 'dispatch_id, launch, "offset", count'):
+        found[tuple(place)] += count
+    assert found == {(1, 1, WAIT): 200, (1, 1, FMAC): 65, (1, 1, 0x1D84): 40, (2, 2, WAIT): 700}
 
 
 @needs_objdump

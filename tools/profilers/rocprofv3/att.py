@@ -1,0 +1,359 @@
+"""Thread traces that rocprofv3 --att decoded: cycles, executions and stalls of every instruction of one launch.
+
+Formats: the output of rocprofiler-sdk's att-tool, as ROCprof Compute Viewer reads it: ui_output_agent_A_dispatch_D/
+code.json with filenames.json, snapshots.json and a file for each wave, and stats_ui_output_agent_A_dispatch_D.csv.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.notes import Note
+from ....analysis.problems import BadInput, LimitExceeded
+from ... import progress
+from ...codeobject.isa import Instruction, class_of, producers, target_of
+from ..tables.contract import parquet
+from ..tables.csvfile import stage_columns
+from ..tables.files import WORK, head, is_inside, open_regular
+from ..tables.hotspots import INSTRUCTION, SAMPLE, SOURCE_LINE, Hotspots, row_of, write_hotspots
+from ..tables.jsonstream import JsonCut, elements
+from ..tables.merge import Merged
+from ..tables.names import plain_text
+from ..tables.spool import Spool
+from .pc_samples import ISSUED
+
+if TYPE_CHECKING:
+    import duckdb
+
+_NAME = re.compile(r"(?:stats_)?ui_output_agent_(\d{1,18})_dispatch_(\d{1,18})(?:\.csv)?")
+_MOST_TRACES, _MOST_ROWS = 64, 400_000
+_WAVES, _WAVE_BYTES, _SMALL = 16, 32 << 20, 1 << 20
+"""Files of waves that are looked into for what waits waited for, their size, and that of small files."""
+_SOURCE_BYTES, _MOST_SOURCES, _AROUND = 4 << 20, 200, 20
+_ORDER = ("ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle")
+"""What the cells of a row are where code.json does not say."""
+_STATED = {  # field of Row -> its header in code.json, and in the CSV beside
+    "text": ("ISA", "Instruction"), "source": ("Source", "Source"), "object": ("Codeobj", "CodeObj"),
+    "address": ("Vaddr", "Vaddr"), "hits": ("Hit", "Hitcount"), "latency": ("Latency", "Latency"),
+    "stall": ("Stall", "Stall"), "idle": ("Idle", "Idle"), "number": ("LineNumber", ""),
+    "service": ("ServiceType", "ServiceType"), "issued": ("Issued", "Issued"), "stalled": ("Stalled", "Stalled"),
+}  # fmt: skip
+_CYCLES, _MARKER = 0, ";"
+"""ServiceType of a trace; others are samples. What the text of a row begins with that names a kernel."""
+_LARGEST = 2**62
+_CELL = 2000
+_ARROW, _PLACE = " -> ", re.compile(r"(.{1,1000}):(\d{1,9})")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One instruction of a trace."""
+
+    text: str
+    source: str = ""
+    object: int | None = None
+    address: int | None = None
+    hits: int | None = None
+    latency: int | None = None
+    stall: int | None = None
+    idle: int | None = None
+    number: int | None = None
+    """By which the files of waves name it."""
+    service: int | None = None
+    issued: int | None = None
+    stalled: int | None = None
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """File and line, of inlined code the innermost first."""
+        parts = (_PLACE.fullmatch(part.strip()) for part in self.source.split(_ARROW))
+        return [(m[1], int(m[2])) for m in parts if m]
+
+
+@dataclass
+class Trace:
+    """One decoded launch: its files, and what they hold."""
+
+    dispatch: int | None
+    code: Path | None = None
+    stats: Path | None = None
+    kernel: str | None = None
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def source(self) -> Path:
+        """The file that is read: rows of JSON have numbers, by which waves are told what they waited for."""
+        found = self.code or self.stats
+        assert found is not None
+        return found
+
+
+def find_traces(files: Sequence[Path], path: Path) -> list[Trace]:
+    """The traces that ``files`` with the code of one belong to."""
+    found: dict[tuple[Path, str], Trace] = {}
+    folder = path if path.is_dir() else path.parent
+    for file in files:
+        is_code = file.suffix == ".json"
+        if not is_inside(file, folder):
+            continue
+        named = file.parent.name if is_code else file.stem.removeprefix("stats_")
+        match = _NAME.fullmatch(named)
+        above = file.parent.parent if is_code else file.parent
+        trace = found.setdefault((above, named), Trace(int(match[2]) if match else None))
+        if is_code:
+            trace.code = file
+        else:
+            trace.stats = file
+    return list(found.values())[:_MOST_TRACES]
+
+
+def write_traces(
+    con: duckdb.DuckDBPyConnection, out: Path, traces: Sequence[Trace], merged: Merged, launched: Mapping[int, int]
+) -> None:
+    """Write the tables of instructions; ``launched`` is the row of each launch in the main pass, by its number."""
+    work = out / WORK
+    spools = {
+        name: Spool(con, work / f"att_{name}", [(_spooled(c), _type(kind)) for c, kind in columns.items()])
+        for name, columns in (("code", INSTRUCTION), ("samples", SAMPLE), ("lines", SOURCE_LINE))
+    }
+    read = 0
+    for trace in traces:
+        try:
+            _read(con, trace, work)
+        except (BadInput, LimitExceeded) as problem:
+            merged.warnings.append(Note("damaged", f"{problem.text} It was left out."))
+            continue
+        progress.report(f"read {len(trace.rows):,} instructions of {trace.source.parent.name}")
+        row = launched.get(trace.dispatch) if trace.dispatch is not None else None
+        spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, row)])
+        spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, row)])
+        spools["lines"].add(_sources(trace))
+        read += 1
+    if not read:
+        return
+    code, samples, lines = (
+        f"SELECT {row_of(columns, {c: _spooled(c) for c in columns})} FROM {parquet(spools[name].close())}"
+        for name, columns in (("code", INSTRUCTION), ("samples", SAMPLE), ("lines", SOURCE_LINE))
+    )
+    found = write_hotspots(con, out, Hotspots("rocprofv3", samples, code, lines))
+    merged.samples += found.samples
+    merged.warnings += found.warnings
+    merged.notes.append(
+        Note(
+            "thread_trace",
+            f"Thread traces of {read} launches: executions and cycles of the waves that were traced, which are "
+            "those of one compute unit on each traced shader engine; not of the whole launch.",
+        )
+    )
+
+
+def _spooled(column: str) -> str:
+    """The name of a column among spooled rows, where SQL does not take all names."""
+    return f"c_{column}"
+
+
+def _type(kind: str) -> str:
+    return "BIGINT" if kind == "BOOLEAN" else kind
+
+
+def _cells(columns: Mapping[str, str], values: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(values.get(column) for column in columns)
+
+
+def _instructions(trace: Trace, row: int | None) -> Iterator[dict[str, Any]]:
+    """The rows of a trace in the columns of instructions, with what each wait waited for."""
+    waited = _waited(trace)
+    for one in trace.rows:
+        if not one.text or one.text.startswith(_MARKER) or one.address is None:
+            continue
+        places = one.places
+        (file, line), outer = (places[0] if places else (None, None)), places[1:]
+        traced = one.service in (None, _CYCLES)
+        yield _place(trace, row, one) | {
+            "source_file": file, "source_line": line or None, "class": class_of(one.text),
+            "inlined": " > ".join(f"at {f}:{n}" for f, n in reversed(outer)) or None,
+            "target": target_of(one.address, one.text), "waits_for": ",".join(map(str, waited.get(one, ()))) or None,
+            "executed": one.hits if traced else None, "latency_cycles": one.latency if traced else None,
+            "stall_cycles": one.stall if traced else None, "idle_cycles": one.idle if traced else None,
+        }  # fmt: skip
+
+
+def _place(trace: Trace, row: int | None, one: Row) -> dict[str, Any]:
+    return {
+        "row": row, "dispatch_id": trace.dispatch, "kernel": None if row is not None else trace.kernel,
+        "code_object": f"code object {one.object}", "offset": one.address, "instruction": one.text,
+    }  # fmt: skip
+
+
+def _samples(trace: Trace, row: int | None) -> Iterator[dict[str, Any]]:
+    """Samples of the program counter, which newer releases write in the same files."""
+    for one in trace.rows:
+        if one.service in (None, _CYCLES) or one.text.startswith(_MARKER):
+            continue
+        for count, issued, raw in ((one.issued, 1, ISSUED), (one.stalled, 0, None)):
+            if count:
+                yield _place(trace, row, one) | {"stall_raw": raw, "issued": issued, "count": count}
+
+
+def _waited(trace: Trace) -> dict[Row, list[int]]:
+    """What waits waited for: as the decoder saw it in the waves, else by the order of instructions."""
+    by_number = {one.number: one for one in trace.rows if one.number is not None and one.address is not None}
+    edges: dict[int, Counter[int]] = defaultdict(Counter)
+    if trace.code is not None:
+        for wait, source, count in _edges(trace.code.parent):
+            edges[wait][source] += count
+    found = {
+        by_number[wait]: [int(by_number[s].address or 0) for s, _ in sources.most_common(8) if s in by_number]
+        for wait, sources in edges.items()
+        if wait in by_number
+    }
+    if found:
+        return found
+    objects: dict[int | None, list[Row]] = defaultdict(list)
+    for one in trace.rows:
+        if one.address is not None and not one.text.startswith(_MARKER):
+            objects[one.object].append(one)
+    for rows in objects.values():
+        rows.sort(key=lambda one: one.address or 0)
+        told = producers([Instruction(one.address or 0, 0, one.text) for one in rows], _generation(trace))
+        found |= {one: told[one.address] for one in rows if one.address in told}
+    return found
+
+
+def _edges(folder: Path) -> Iterator[tuple[int, int, int]]:
+    """Number of a wait, that of an instruction that it waited for, and how often, as the files of waves state them."""
+    for file in islice(sorted(folder.glob("se*_sm*_*.json")), _WAVES):
+        if not is_inside(file, folder) or not file.is_file() or file.stat().st_size > _WAVE_BYTES:
+            continue
+        with open_regular(file) as handle:
+            try:
+                for path, value in elements(handle, lambda path: path in ((), ("wave",))):
+                    if path == ("wave", "waitcnt"):
+                        yield from _edge(value)
+            except JsonCut:
+                continue
+
+
+def _edge(value: Any) -> Iterator[tuple[int, int, int]]:
+    if not (isinstance(value, list) and len(value) == 2 and isinstance(value[1], list)):
+        return
+    wait = _whole(value[0])
+    for pair in value[1][:64]:
+        source, count = (_whole(n) for n in pair) if isinstance(pair, list) and len(pair) == 2 else (None, None)
+        if wait is not None and source is not None and count is not None and count > 0:
+            yield wait, source, count
+
+
+def _generation(trace: Trace) -> str:
+    """The generation of the GPU as far as filenames.json tells it."""
+    number = _whole(_small(trace.source.parent / "filenames.json").get("gfxip"))
+    return "" if number is None else f"gfx{number}"
+
+
+def _small(file: Path) -> dict[str, Any]:
+    """A small JSON object; empty where there is none."""
+    if not file.is_file() or not is_inside(file, file.parent) or file.stat().st_size > _SMALL:
+        return {}
+    try:
+        found = json.loads(head(file, _SMALL))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sources(trace: Trace) -> list[tuple[str, int, str]]:
+    """Lines of the sources that the profiler copied, around those of instructions."""
+    folder = trace.source.parent
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for one in trace.rows:
+        for file, line in one.places:
+            wanted[file].update(range(max(1, line - _AROUND), line + _AROUND + 1))
+    found = []
+    for path, name in islice(_leaves(_small(folder / "snapshots.json")), _MOST_SOURCES):
+        copy = folder / name
+        if path not in wanted or Path(name).name != name or not is_inside(copy, folder) or not copy.is_file():
+            continue
+        if copy.stat().st_size > _SOURCE_BYTES:
+            continue
+        lines = head(copy, _SOURCE_BYTES).decode("utf-8", "replace").split("\n")
+        found += [(path, n, lines[n - 1][:_CELL]) for n in sorted(wanted[path]) if n <= len(lines)]
+    return found
+
+
+def _leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Path and name of the copy, of every file in a tree of folders."""
+    waiting: list[tuple[str, Any]] = [("", tree)]
+    while waiting:
+        above, found = waiting.pop()
+        if isinstance(found, str):
+            yield above, found
+        elif isinstance(found, Mapping) and len(above) < _CELL:
+            for name, below in found.items():
+                part = str(name)
+                waiting.append(("/" if part == "/" else f"{above.rstrip('/')}/{part}" if above else part, below))
+
+
+def _read(con: duckdb.DuckDBPyConnection, trace: Trace, work: Path) -> None:
+    """Fill in the rows of a trace and its kernel. Raises BadInput where its file is damaged."""
+    raw = _of_json(trace.code) if trace.code else _of_csv(con, trace.source, work)
+    trace.rows = [_row(cells) for cells in raw]
+    if not trace.rows:
+        raise BadInput(f"{trace.source.parent.name} holds no instruction", "the trace of this launch is empty")
+    cost: Counter[str] = Counter()
+    kernel = ""
+    for one in trace.rows:
+        if one.text.startswith(_MARKER):
+            kernel = one.source or one.text.lstrip("; ")
+        elif kernel:
+            cost[kernel] += one.latency or 0
+    trace.kernel = next((name for name, _ in cost.most_common(1)), None)
+
+
+def _row(cells: Mapping[str, Any]) -> Row:
+    text, source = (plain_text(str(cells.get(name) or "")[:_CELL], _CELL) for name in ("text", "source"))
+    return Row(text, source, **{name: _whole(cells.get(name)) for name in _STATED if name not in ("text", "source")})
+
+
+def _of_json(file: Path) -> list[dict[str, Any]]:
+    rows: list[list[Any]] = []
+    order = list(_ORDER)
+    with open_regular(file) as handle:
+        try:
+            for path, value in elements(handle, lambda path: path == ()):
+                if path == ("code",) and isinstance(value, list):
+                    rows.append([c[:_CELL] if isinstance(c, str) else c for c in value[: len(_STATED) + 2]])
+                elif path == ("header",) and isinstance(value, str):
+                    order = [name.strip() for name in value[:_CELL].split(",")]
+                if len(rows) > _MOST_ROWS:
+                    raise LimitExceeded(f"{file.name} has more than {_MOST_ROWS:,} instructions")
+        except JsonCut as error:
+            raise BadInput(f"{file.parent.name}/{file.name} is damaged", str(error), "Copy it again") from error
+    places = {name: order.index(header) for name, (header, _) in _STATED.items() if header in order}
+    if not {"text", "address", "latency"} <= places.keys():
+        raise BadInput(f"{file.name} has another layout than its profiler writes", "its header lacks ISA or Vaddr")
+    return [{name: row[at] for name, at in places.items() if at < len(row)} for row in rows]
+
+
+def _of_csv(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[dict[str, Any]]:
+    headers = {name: header for name, (_, header) in _STATED.items() if header}
+    staged = work / "att_stats.parquet"
+    needed = [headers[name] for name in ("object", "address", "text", "hits", "latency", "stall", "idle")]
+    stage_columns(con, file, needed, staged, [h for h in headers.values() if h not in needed])
+    numbers = ("text", "source")
+    picks = ", ".join(h if n in numbers else f"TRY_CAST({h} AS BIGINT)" for n, h in headers.items())
+    rows = con.execute(f"SELECT {picks} FROM {parquet([staged])}").fetchmany(_MOST_ROWS + 1)
+    staged.unlink()
+    if len(rows) > _MOST_ROWS:
+        raise LimitExceeded(f"{file.name} has more than {_MOST_ROWS:,} instructions")
+    return [dict(zip(headers, row, strict=True)) for row in rows]
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST else None
