@@ -112,7 +112,8 @@ class _Answer:
         ranking = self.ranking
         columns: dict[str, tuple[str | None, Callable[[Spot], Any]]] = {
             "line": (None, lambda s: self._place(s.line)),
-            "source": (None, lambda s: texts.get(s.line)),
+            # Of several instructions of one line the first has its text.
+            "source": (None, lambda s: texts.get(s.line) if self.full else texts.pop(s.line, None)),
             "pct": ("%", lambda s: _one(ranking.share_pct(s.cost))),
             "interval": ("%", self._interval),
             "why": (None, self._why),

@@ -28,7 +28,10 @@ _DATA = {  # reason -> classes of the instructions that may be what it waits for
     "lds": {"lds_load", "lds_atomic", "exchange", "sfu", "other", "constant_load"},
     "constant": {"constant_load"},
     "matrix": {"matrix"},
+    "barrier": {"barrier"},
 }
+_STRICT = ("matrix", "constant", "barrier")
+"""Reasons that no other class of instructions can be behind."""
 SECTOR_BYTES = 32
 MOST_LOOPS = 500
 """Loops of a kernel that are told apart; those with few samples matter to nobody."""
@@ -218,9 +221,9 @@ def _charged(
     if reason not in _DATA and not (reason is None and one.kind == "wait"):
         return [(one, 1.0)]
     late = [found for offset in one.waits_for if (found := at.get((one.key.code_object, offset)))]
-    fitting = [found for found in late if found.kind in _DATA.get(reason or "memory", ())] or late
-    if reason in ("matrix", "constant"):
-        fitting = [found for found in late if found.kind in _DATA[reason]]
+    fitting = [found for found in late if found.kind in _DATA.get(reason or "memory", ())]
+    if not fitting and reason not in _STRICT:
+        fitting = [found for found in late if found.kind != "barrier"]
     if not fitting:
         return [(one, 1.0)]
     weights = [_weight(found) for found in fitting]

@@ -151,3 +151,14 @@ def test_tools_that_need_launches_say_that_there_are_samples_alone(tmp_path: Pat
         assert "find_hotspots" in answer.text
     else:
         assert tool == "list_workloads"
+
+
+def test_waits_at_a_barrier_count_at_the_barrier_and_not_at_the_instruction_behind_it(tmp_path: Path) -> None:
+    header = ["Address", "Source", "# Samples", "Instructions Executed", "stall_barrier", "stall_long_sb"]
+    code = ["LDG.E R5, desc[UR8][R4.64]", "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS R4, [R6+UR4]", "FADD R4, R4, R5"]
+    counts = [(0, 0), (5, 0), (800, 40), (0, 0)]
+    lines = [[hex(16 * i), text, a + b, 9, a, b] for i, (text, (a, b)) in enumerate(zip(code, counts, strict=True))]
+    store, _ = imported(tmp_path, page(("k", lines), header=header))
+    barrier, load = rows(find_hotspots(store).hotspots)
+    assert "BAR.SYNC" in barrier["instruction"] and barrier["pct"] == pytest.approx(95.3, abs=0.1)
+    assert "LDS" in load["instruction"] and load["found_here_pct"] == pytest.approx(99.4, abs=0.1)

@@ -19,7 +19,7 @@ from ....analysis.problems import BadInput
 from ....analysis.text import visible
 from ... import progress
 from ..tables.contract import parquet
-from ..tables.files import head, is_gzip, open_regular
+from ..tables.files import check_text, head, is_gzip, open_regular
 from ..tables.hotspots import COUNTS, INSTRUCTION, SAMPLE, SOURCE_LINE, Hotspots
 from ..tables.names import plain_text
 from ..tables.numbers import grouped
@@ -42,7 +42,7 @@ _STALL = re.compile(r"stall_(\w+?)( \(Not Issued\))?|smsp__pcsamp_warps_issue_st
 _LOOKED_AT = 1 << 20
 MOST_INSTRUCTIONS = 300_000
 """Of one kernel; the largest known have some tens of thousands."""
-_MOST_LINES = 20_000_000
+_MOST_LINES = 5_000_000
 """Rows of a page: more would take many minutes, and no run of ncu writes them."""
 _KNOWN = 100_000
 """Instructions that are remembered for the next launch of the same code."""
@@ -81,6 +81,7 @@ def is_source_page(path: Path) -> bool:
 
 def listings(source: Path) -> Iterator[Listing]:
     """The launches of a source page, one after the other; BadInput where it is damaged, or no view of instructions."""
+    check_text(source)
     with open_regular(source) as file:
         raw = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_gzip(source) else file
         text = io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="")

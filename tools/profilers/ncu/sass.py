@@ -22,6 +22,8 @@ _LONG_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 _STACK = re.compile(r"\[R1(?:\+-?0x[0-9a-f]+)?\]")
 _ASYNC = "async"
 """Stands for the register of copies that no register tells, for which a later instruction waits by a counter."""
+_BARRIER = "barrier"
+"""The same for a barrier: waves that wait at one are found at the instruction behind it (seen on an H200)."""
 _ROUNDS = 6
 _MOST_NAMED = 6
 _MOST_STEPS = 20_000_000
@@ -109,6 +111,8 @@ def _registers(opcode: str, modifiers: frozenset[str], operands: list[str]) -> t
         writes.add(_ASYNC)
     if opcode in ("DEPBAR", "SYNCS") or (opcode == "WARPGROUP" and "DEPBAR" in modifiers):
         reads.add(_ASYNC)
+    if opcode == "BAR" and "ARV" not in modifiers:
+        writes.add(_BARRIER)
     for place, operand in enumerate(operands):
         plain = _REGISTER.match(operand)
         if plain and not writes and not store and place < 2 and "[" not in operand:
@@ -181,7 +185,7 @@ def _step(code: list[Instruction], at: int, state: _State, waiting: dict[int, se
     one = code[at]
     looked_at = 1
     needed: set[int] = set()
-    for register in one.reads | one.writes:
+    for register in one.reads | one.writes | {_BARRIER}:
         needed |= state.get(register, frozenset())
     if needed:
         waiting.setdefault(at, set()).update(needed - {at})
@@ -194,7 +198,7 @@ def _step(code: list[Instruction], at: int, state: _State, waiting: dict[int, se
                 del state[register]
     for register in one.writes:
         state.pop(register, None)
-        if one.late or register == _ASYNC:
+        if one.late or register in (_ASYNC, _BARRIER):
             state[register] = frozenset((at,))
     return looked_at
 

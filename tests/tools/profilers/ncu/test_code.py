@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from rooflens.analysis.problems import BadInput, Problem
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.import_profile import ImportResult, import_profile
 from rooflens.tools.profilers.ncu import code
 
@@ -152,3 +154,20 @@ def test_report_and_page_of_the_same_run_agree(shared: Path, labelled: Store, tm
     assert report_samples == page_samples and len(report_samples) > 1_000
     assert len(report_code) > 400
     assert [(a, b) for a, b in zip(report_code, page_code, strict=True) if a != b] == []
+
+
+def test_a_source_page_beside_a_raw_page_is_of_its_launches(tmp_path: Path, raw_page: Callable[..., Path]) -> None:
+    folder = tmp_path / "run"
+    names, grids = ["a(int)", "b(int)", "a(int)", "a(int)"], ["(8, 1, 1)", "(8, 1, 1)", "(8, 1, 1)", "(64, 1, 1)"]
+    times = {"gpu__time_duration.sum": ("nsecond", [100, 200, 110, 900])}
+    raw_page(times, name="run/raw.csv", Kernel_Name=names, Grid_Size=grids)
+    (folder / "source.csv").write_text(page(*((name, block(40 + i)) for i, name in enumerate(names))))
+    store = Store(tmp_path / "store")
+    found = import_profile(store, str(folder))
+    assert (found.dispatches, found.samples) == (4, 40 + 41 + 42 + 43)
+    counted = {row[:2] for row in rows(store, "samples", "kernel, dispatch_id")}
+    assert {kernel for kernel, _ in counted} == {"a(int)", "b(int)"}
+    # Sizes are not on a source page: of b there is one configuration, of a there are two.
+    assert {dispatch for kernel, dispatch in counted if kernel == "b(int)"} == {1}
+    others = find_hotspots(store).kernels
+    assert [row[others.columns.index("number")] for row in others.rows] == ["#2"]

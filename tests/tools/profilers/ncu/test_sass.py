@@ -69,6 +69,12 @@ def test_asynchronous_copies_are_waited_for_by_their_counter():
     assert waits(found) == {2: [0]}
 
 
+def test_the_instruction_behind_a_barrier_waits_for_it():
+    found = code("STS [R3], R6", "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS R4, [R6+UR4]", "FADD R4, R4, R5")
+    assert waits(found) == {2: [1], 3: [2]}
+    assert waits(code("BAR.ARV 0x1, 0x40", "FADD R4, R4, R5")) == {}
+
+
 def test_special_registers_and_functions_are_late_arithmetic_is_not():
     assert waits(code("S2R R2, SR_TID.X", "IMAD R3, R2, 0x4, RZ")) == {1: [0]}
     assert waits(code("MUFU.RCP R2, R3", "FMUL R3, R2, R2")) == {1: [0]}
