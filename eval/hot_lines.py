@@ -13,7 +13,7 @@ from rooflens.tools.find_hotspots import find_hotspots
 
 KERNELS = Path(__file__).resolve().parents[1] / "examples" / "kernels"
 _SOURCES = ("*.cu", "*.h", "*.py")
-_MARK = re.compile(r"^(?P<code>.*?)(?://|#)\s*hot: (?P<kernels>\w+(?:, \w+)*)\s*$")
+_MARK = re.compile(r"^(?P<code>.*?)(?://|#)\s*hot: (?P<kernels>\w+(?:, \w+)*)(?: \((?P<below>\d+) lines below\))?\s*$")
 
 Place = tuple[str, int]
 """Name of a file, and a line in it."""
@@ -21,13 +21,15 @@ Place = tuple[str, int]
 
 def hot_lines(folder: Path = KERNELS) -> dict[str, list[Place]]:
     """Kernel -> its hot lines: those that end in ``// hot: NAME`` (``#`` in Python), or follow such a comment that
-    stands alone."""
+    stands alone. Of code that was written many times ``(8 lines below)`` marks each copy: all are as hot."""
     found: dict[str, list[Place]] = {}
     for path in sorted(path for pattern in _SOURCES for path in folder.glob(pattern)):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if mark := _MARK.match(line):
+                own = number + (not mark["code"].strip())
+                lines = range(number + 1, number + 1 + int(mark["below"])) if mark["below"] else (own,)
                 for kernel in mark["kernels"].split(", "):
-                    found.setdefault(kernel, []).append((path.name, number + (not mark["code"].strip())))
+                    found.setdefault(kernel, []).extend((path.name, line) for line in lines)
     return found
 
 

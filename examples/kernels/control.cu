@@ -13,7 +13,7 @@ template <unsigned PATH> __device__ inline float follow(float x) {
 }
 
 __device__ inline float follow(unsigned path, float x) {
-  switch (path) {
+  switch (path) { // hot: divergence (16 lines below)
   case 0: return follow<0>(x);
   case 1: return follow<1>(x);
   case 2: return follow<2>(x);
@@ -64,7 +64,7 @@ __global__ void icache_heavy(float *out, size_t n, float one) {
   float x = one;
 #pragma unroll 1
   for (unsigned round = 0; round < LAPS * SECTIONS; ++round) {
-    switch ((warp + round) % SECTIONS) {
+    switch ((warp + round) % SECTIONS) { // hot: icache_heavy (8 lines below)
     case 0: x = walk<0>(x, one); break;
     case 1: x = walk<1>(x, one); break;
     case 2: x = walk<2>(x, one); break;

@@ -71,7 +71,7 @@ __device__ inline size_t thread_count() { return static_cast<size_t>(gridDim.x) 
 
 // The fused multiply-add of each type: two operations (per lane of Half2), one instruction.
 __device__ inline float multiply_add(float x, float y, float z) { return fmaf(x, y, z); }
-__device__ inline double multiply_add(double x, double y, double z) { return fma(x, y, z); }
+__device__ inline double multiply_add(double x, double y, double z) { return fma(x, y, z); } // hot: fp64_fma
 __device__ inline Half2 multiply_add(Half2 x, Half2 y, Half2 z) {
 #if ON_AMD
   return x * y + z; // contracted to v_pk_fma_f16

@@ -68,7 +68,7 @@ __device__ inline void barrier_expect(uint64_t *barrier, uint32_t bytes) {
 }
 __device__ inline void barrier_wait(uint64_t *barrier, uint32_t phase) {
   uint32_t done = 0;
-  while (!done)
+  while (!done) // hot: matrix_groups
     asm volatile("{\n\t.reg .pred p;\n\t"
                  "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
                  "selp.u32 %0, 1, 0, p;\n\t}"

@@ -59,8 +59,8 @@ def test_every_way_states_a_source_and_none_is_out_of_reach() -> None:
 def test_kernels_built_alike_share_a_note_and_small_shares_are_left_out() -> None:
     shares = {"a(int)": 5.0, "b(int)": 30.0, "nvjet_x": 50.0, "c(int)": 0.4}
     first, second = (note.text for note in advised("nvidia", shares, "./app"))
-    assert first.startswith("50 % of the samples (nvjet_x)")
-    assert second.startswith("35 % of the samples (b and 1 more kernels)")
+    assert first.startswith("50 % of the samples have no source line: nvjet_x (")
+    assert second.startswith("35 % of the samples have no source line: b and 1 more kernels (")
     assert advised("nvidia", {}, "./app") == [] == advised("cpu", {"a": 100.0}, "./app")
 
 

@@ -1,0 +1,38 @@
+"""A recording of the marked example kernels on an H200: find_hotspots names the lines that are marked as hot."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.store import Store
+from rooflens.tools.import_profile import import_profile
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDING = ROOT / "server" / "samples" / "h200_lines" / "lines.csv.gz"
+sys.path.insert(0, str(ROOT / "eval"))
+import hot_lines  # noqa: E402
+
+NEAR = 3
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, hot_lines.Score]:
+    store = Store(tmp_path_factory.mktemp("lines"))
+    done = import_profile(store, str(RECORDING))
+    return {
+        kernel: hot_lines.score(store, done.workload, kernel, places)
+        for kernel, places in hot_lines.hot_lines().items()
+    }
+
+
+def test_marked_lines_are_among_the_first_three_and_most_first(scores: dict[str, hot_lines.Score]) -> None:
+    late = {name: (s.rank, s.first, s.pct) for name, s in scores.items() if s.rank is None or s.rank > NEAR}
+    assert not late
+    first = [name for name, s in scores.items() if s.rank == 1]
+    assert len(first) >= 0.9 * len(scores), {name: (s.rank, s.first) for name, s in scores.items() if s.rank != 1}
+
+
+def test_every_kernel_has_samples_enough_to_rank_lines(scores: dict[str, hot_lines.Score]) -> None:
+    assert len(scores) >= 14 and all(s.samples > 1000 for s in scores.values())
