@@ -20,6 +20,7 @@ class Limits:
     warm_up: float
     kernels_weigh: float
     recorded_launch: float
+    launches_alone: float
     told_pct: float
     idle_first_pct: float
     start_up_pct: float

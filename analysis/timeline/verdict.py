@@ -9,7 +9,7 @@ from typing import Literal
 from .busy import Busy
 from .idle import Idle
 from .rules import rules
-from .trace import Trace
+from .trace import Trace, has_timeline
 
 HeightName = Literal["gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication", "unknown"]
 HEIGHTS: tuple[HeightName, ...] = (
@@ -94,6 +94,8 @@ def judge(
         return Verdict("unknown", 0.0, None, None), findings
     gap = weight[first] / weight[second] if weight[second] else _CLEAR
     confidence = min(_MOST, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100) * (1 - ends / 100)
+    if not has_timeline(trace.workload):
+        confidence = min(confidence, limits.launches_alone)
     return Verdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
 
 

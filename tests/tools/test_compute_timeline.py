@@ -155,7 +155,8 @@ def test_launches_with_times_are_a_timeline_that_never_blames_the_host(samples: 
     assert split["gpu_busy"] == pytest.approx(float(ns) / 1e6)
     assert split["gpu_busy"] + split["idle"] == pytest.approx((end - start) / 1e6)
     assert {row[0] for row in found.idle.rows} <= {"unknown"}
-    assert found.verdict.height in ("gpu", "unknown") and {f.height for f in found.findings} == {"gpu"}
+    assert found.verdict.height in ("gpu", "unknown") and found.verdict.confidence <= 0.5
+    assert {f.height for f in found.findings} == {"gpu"}
     assert any("launches alone" in note and "Counters were collected" in note for note in found.notes)
 
 

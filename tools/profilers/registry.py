@@ -82,6 +82,10 @@ PROFILERS = (  # in the order in which format="auto" tries them
         "chrome.read:detect_rocprof", program=False,
     ),
     Profiler(
+        "rocprof-texts", "amd", "texts of rocprof v1 -d DIR (hip_api_trace.txt, hcc_ops_trace.txt, roctx_trace.txt)",
+        "rocprof.texts", program=False,
+    ),
+    Profiler(
         "rocprof", "amd", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read",
         "rocprof.run:V1",
     ),

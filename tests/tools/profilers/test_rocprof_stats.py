@@ -50,10 +50,10 @@ def test_a_folder_with_statistics_only(bench):
 
 
 @pytest.mark.parametrize("names", [["hipMemcpy", "hipLaunchKernel", "__hipPushCallConfiguration"], ["hsa_queue_create"],
-                                   ["KERNEL_DISPATCH", "HIP_API"]])  # fmt: skip
+                                   ["KERNEL_DISPATCH", "HIP_API"], ["CopyHostToDevice", "FillBuffer"]])  # fmt: skip
 def test_statistics_of_api_calls_are_refused(bench, names):
     file = bench.csv("run/results.hip_stats.csv", HEADER, [(n, 1, 10, 10, 1) for n in names])
-    with pytest.raises(BadInput, match="API calls, not kernels"):
+    with pytest.raises(BadInput, match="API calls or copies, not kernels"):
         bench.load(file)
     assert bench.is_clean()
 

@@ -25,7 +25,10 @@ _ROLES = {
 }  # fmt: skip
 _NEEDED = {"kernel", "calls", "total_ns"}
 _FILES = ("results.stats.csv", "*.stats.csv")  # of a folder; statistics of rocprofv3 stand beside fuller files
-_API = r"^(hip|hsa|roctx|rccl|nccl)[A-Z_]\w*$|^__hip\w+$|^(HIP|HSA|MARKER|KERNEL|MEMORY|SCRATCH|RCCL)_[A-Z_]+$"
+_API = (
+    r"^(hip|hsa|roctx|rccl|nccl)[A-Z_]\w*$|^__hip\w+$|^Copy(Host|Device|Peer)\w*To\w+$|^FillBuffer\w*$|"
+    r"^(HIP|HSA|MARKER|KERNEL|MEMORY|SCRATCH|RCCL)_[A-Z_]+$"
+)
 
 
 def detect(path: Path) -> bool:
@@ -56,8 +59,8 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
     ).fetchone() or (0, 0, 0)
     if api == kernels:
         raise BadInput(
-            f"{files[0].name} states API calls, not kernels",
-            "its names are functions of the HIP or HSA runtime",
+            f"{files[0].name} states API calls or copies, not kernels",
+            "its names are functions of the HIP or HSA runtime, or ways of copying",
             "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)",
         )
     write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
