@@ -87,7 +87,7 @@ def judged(
 
 def _expected(launch: Launch, known: Mapping[str, Meaning], given: Mapping[str, float]) -> dict[str, float]:
     """Metric -> what it must be for one launch, where that is known."""
-    numbers = {**given, **launch.quantities, "lanes": float(launch.groups * launch.threads)}
+    numbers = {**launch.quantities, **given, "lanes": float(launch.groups * launch.threads)}
     chosen = {}
     for name, meaning in known.items():
         if (meaning.only and launch.name not in meaning.only) or any(numbers.get(n) for n in meaning.without):

@@ -32,6 +32,10 @@ class Code:
         """Instructions of a wave whose loop runs so often."""
         return len(self.once) + rounds * len(self.loop)
 
+    def of(self, word: str, rounds: int) -> int:
+        """Instructions that begin with a word."""
+        return sum(i.startswith(word) for i in self.once) + rounds * sum(i.startswith(word) for i in self.loop)
+
     def branches(self, rounds: int) -> int:
         """Branches and exits among them."""
         return sum(map(_branch, self.once)) + rounds * sum(map(_branch, self.loop))
@@ -93,7 +97,7 @@ def _plain(body: str) -> Code | None:
 
 
 def told(folder: Path, launches: Iterable[Launch]) -> dict[str, dict[str, float]]:
-    """By kernel what its code tells of a launch: instructions and branches of all waves."""
+    """By kernel what its code tells of a launch: instructions of all waves, branches, accesses that compilers join."""
     kernels = list(launches)
     sources = {launch.source: read(folder / f"{launch.source}.bin") for launch in kernels}
     found = {}
@@ -105,9 +109,12 @@ def told(folder: Path, launches: Iterable[Launch]) -> dict[str, dict[str, float]
             found[launch.name] = {
                 "instructions": waves * code.executed(launch.rounds),
                 "branches": waves * code.branches(launch.rounds),
+                **{name: waves * code.of(word, launch.rounds) for name, word in _JOINED.items()},
             }
     return found
 
 
+_JOINED = {"scratch_loads": "LDL", "scratch_stores": "STL"}
+"""What releases of the compiler were seen to make one instruction of two."""
 _STRAIGHT = ("arithmetic.cu", "memory.cu")
 _DIVIDED = ("known_half", "known_diverge")

@@ -143,6 +143,7 @@ KERNEL(THREADS) known_add_fetch(ARGUMENTS) {
   if (sum == 1) store(p, sum);
 }
 
+// Places 16 bytes apart, from one that the compiler does not know: else it puts them side by side and joins accesses.
 KERNEL(THREADS) known_scratch(ARGUMENTS) {
   u32 own[32], sum = 0;
 #if AMD
@@ -151,6 +152,7 @@ KERNEL(THREADS) known_scratch(ARGUMENTS) {
 #else
   volatile u32* x = own;
 #endif
+  x += keep & 3;
   LOOP {
     UNROLLED for (int i = 0; i < 8; ++i) x[i * 4] = r + i;
     UNROLLED for (int i = 0; i < 8; ++i) sum += x[i * 4];
