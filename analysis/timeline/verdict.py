@@ -101,14 +101,14 @@ def judge(
 
 def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) -> float:
     """The share of the wall time in % that can go with a height of the host: gaps between queued operations, lesser
-    heights of the host, since it then runs ahead, what recording adds to launches, and with launches, for which a graph
-    stands, what the host does between them."""
+    heights of the host, since it then runs ahead, what recording adds to launches, and of launches and the host's own
+    work, which one graph or a host that is early would take away together, the other one too."""
     if name not in _OF_THE_HOST:
         return 0.0
     limits = rules().limits
     lesser = sum(share[other] for other in _OF_THE_HOST if other != name and share[other] < limits.told_pct)
     with_it: HeightName = "host" if name == "launch" else "launch"
-    part = 1.0 if name == "launch" else limits.recorded_launch
+    part = 1.0 if name in ("launch", "host") else limits.recorded_launch
     return noise + lesser + (part * share[with_it] if share[with_it] >= limits.told_pct else 0.0)
 
 
