@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-_SUFFIXES = (".ncu-rep", ".csv", ".csv.gz", ".txt", ".log", ".out")
+_SUFFIXES = (".ncu-rep", ".ncu-rep.gz", ".csv", ".csv.gz", ".txt", ".log", ".out")
 _SAME = 0.9
 _REPORT, _RAW, _DETAILS = range(3)
 _EXACT, _PRINTED = 1e-5, 1e-2

@@ -16,7 +16,7 @@ from ...isolation.child import Child, ChildBug, ChildLost
 from ...isolation.limits import Limits
 from ...machine.model import Roots
 from ..tables import limits
-from ..tables.files import open_regular
+from ..tables.files import head, is_gzip, open_regular, open_text
 from ..tables.names import plain_text
 from .pages import Page, read_pages
 
@@ -88,9 +88,8 @@ _EXPORT = "ncu --import {} --csv --page raw --print-units base > page.csv, where
 
 
 def is_report(path: Path) -> bool:
-    """Whether ``path`` is a report file, by its name or its first bytes."""
-    with open_regular(path) as file:
-        return path.name.endswith(SUFFIX) or file.read(4) == MAGIC
+    """Whether ``path`` is a report file, plain or gzip, by its name or its first bytes."""
+    return path.name.endswith((SUFFIX, f"{SUFFIX}.gz")) or head(path, len(MAGIC)) == MAGIC
 
 
 @dataclass(frozen=True)
@@ -111,10 +110,10 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
     from . import package, report_worker
 
     export = _EXPORT.format(source.name)
-    with open_regular(source) as file:
-        if file.read(4) != MAGIC:
-            raise BadInput(f"{source.name} is no report of Nsight Compute", "it does not start like one")
-    if is_cut(source):
+    if head(source, len(MAGIC)) != MAGIC:
+        raise BadInput(f"{source.name} is no report of Nsight Compute", "it does not start like one")
+    plain = _unpacked(source, folder / f"{stem}_unpacked{SUFFIX}") if is_gzip(source) else source
+    if is_cut(plain):
         raise BadInput(
             f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again; or {export}"
         )
@@ -124,7 +123,7 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
             f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
         )
     written, code, text = (folder / f"{stem}_{what}.csv" for what in ("report", "code", "text"))
-    outcome = _outcome(source, (written, code, text), library, mangled=mangled)
+    outcome = _outcome(plain, (written, code, text), library, mangled=mangled)
     problem, said = outcome["problem"], plain_text(outcome["said"], 200)
     if problem == report_worker.NO_PACKAGE:
         raise MissingTool(f"{source.name} needs the package ncu-report", f"it cannot be loaded: {said}", export)
@@ -134,7 +133,7 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
         )
     if problem == _TOO_LONG:
         raise LimitExceeded(
-            f"{source.name} took more than {_limit_s(source):.0f} s to read", "that is long for its size", export
+            f"{source.name} took more than {_limit_s(plain):.0f} s to read", "that is long for its size", export
         )
     if problem:
         raise BadInput(
@@ -148,6 +147,14 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
     return Report(page, code if code.exists() else None, text if text.exists() else None)
 
 
+def _unpacked(source: Path, target: Path) -> Path:
+    """The content of a gzip file at ``target``; BadInput where it is damaged, LimitExceeded where it grows too much."""
+    with open_text(source) as packed, target.open("wb") as plain:
+        while block := packed.read(_BLOCK):
+            plain.write(block)
+    return target
+
+
 def _limit_s(source: Path) -> float:
     """Seconds of CPU time that a report may take."""
     asked = limits.patience_s(source.stat().st_size, limits.REPORT_PATIENCE_S, limits.REPORT_BYTES_PER_S)
@@ -156,7 +163,7 @@ def _limit_s(source: Path) -> float:
 
 def version_of(source: Path) -> str | None:
     """The version of ncu that wrote a report, as the report states it."""
-    with open_regular(source) as file:
+    with open_text(source) as file:
         tail = b""
         while block := file.read(_BLOCK):
             if match := _VERSION.search(tail + block):

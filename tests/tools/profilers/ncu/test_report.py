@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import random
 
@@ -20,6 +21,21 @@ def test_a_report_cut_short_is_refused(bench, recorded, tmp_path, part):
     (tmp_path / "cut.ncu-rep").write_bytes(whole[: int(part * len(whole))])
     with pytest.raises(BadInput, match="cut.ncu-rep is damaged. it ends early"):
         bench.load(tmp_path / "cut.ncu-rep")
+    assert bench.is_clean()
+
+
+@needs_ncu_report
+def test_a_packed_report_is_read_like_the_plain_one(bench, recorded, tmp_path):
+    (tmp_path / "small.ncu-rep.gz").write_bytes(gzip.compress((recorded / "small.ncu-rep").read_bytes()))
+    packed, plain = bench.load(tmp_path / "small.ncu-rep.gz"), bench.load(recorded / "small.ncu-rep")
+    assert (packed.format, packed.dispatches, packed.counters) == ("ncu", plain.dispatches, plain.counters)
+
+
+def test_a_packed_report_whose_end_is_missing_is_refused(bench, recorded, tmp_path):
+    whole = gzip.compress((recorded / "small.ncu-rep").read_bytes())
+    (tmp_path / "cut.ncu-rep.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadInput, match="cut.ncu-rep.gz is damaged"):
+        bench.load(tmp_path / "cut.ncu-rep.gz")
     assert bench.is_clean()
 
 
