@@ -50,7 +50,7 @@ TABLES = (
     "ceilings",
     "clocks",
 )
-_KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived", "costs"}
+_KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived", "costs", "check"}
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DRAFT = re.compile(rf"\..+\.({MARK}|[0-9a-f]{{32}})")

@@ -96,6 +96,7 @@ def test_damaged_files_of_checks_confirm_nothing_and_stop_nothing(
         (store.root / "check" / f"0{number}").mkdir()
         (store.root / "check" / f"0{number}" / "zz.json").write_text(text)
     assert len(confirmed.records(store)) == 1
+    assert store.scan()[1] == [], "what was found is a part of the store"
     assert confirmed.known_of(store, store.resolve("latest"))
 
 
