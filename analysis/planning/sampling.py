@@ -12,7 +12,7 @@ USUAL = 5
 _FIRST = 3
 """Kernels with the longest total time, which come first whatever they cost."""
 _MOST_SHARE = 2 / 3
-"""Share of the launches that can be afforded which the longest kernel may take for itself."""
+"""Share of the launches that can be afforded which the longest kernels may take for themselves."""
 _CHEAP_S, _CHEAP_SHARE = 1.0, 0.1
 """Every launch is counted where that adds no more than this, in seconds or as a share of the program's own time."""
 
@@ -63,9 +63,9 @@ def choose(known: Sequence[Configuration], launches: int | None, cost: Cost, bud
 
     Without ``launches`` all are counted where that is cheap, else USUAL of each. All kernels are counted where that
     fits into the budget, else those that make up ENOUGH_PCT of the time; where that does not fit either, fewer launches
-    of each, down to one; then fewer kernels, down to one: the longest, unless it would take most of the budget with its
-    many configurations, and those that tell most for each counted launch. The first launch of a configuration is passed
-    over, as it warms up, where all of them have launches enough.
+    of each, down to one; then fewer kernels, down to one: the longest, unless they would take most of the budget with
+    their many configurations, and those that tell most for each counted launch. The first launch of a configuration
+    is passed over, as it warms up, where all of them have launches enough.
     """
     every = sorted({c.kernel for c in known})
     if launches is None:
@@ -120,8 +120,11 @@ def _worth(by_time: Sequence[_Kernel]) -> list[str]:
 def _fitting(by_time: Sequence[_Kernel], launches: float) -> list[str]:
     """The kernels to count with so many launches, one of each configuration; one kernel at least."""
     order = sorted(by_time, key=lambda k: -k.told)
-    if by_time[0].configurations <= launches * _MOST_SHARE:
-        order = [by_time[0], *(k for k in order if k is not by_time[0])]
+    for count in range(_FIRST, 0, -1):
+        longest = by_time[:count]
+        if sum(k.configurations for k in longest) <= launches * _MOST_SHARE:
+            order = [*longest, *(k for k in order if k not in longest)]
+            break
     left, kernels = launches, list[str]()
     for kernel in order:
         if kernel.configurations <= left:

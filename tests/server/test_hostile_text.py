@@ -215,6 +215,8 @@ QUOTING: list[tuple[str, dict[str, Any]]] = [
         ("plan_profile", {"gpu": "gfx942", "metrics": [payload], "profiler": payload}),
         ("profile_command", {"command": [payload], "name": payload}),
         ("run_peak_benchmarks", {"device": payload}),
+        ("check_counters", {"device": payload}),
+        ("check_counters", {"profiler": payload, "metrics": [payload]}),
         ("get_run", {"run_id": payload}),
         ("cancel_run", {"run_id": payload}),
         ("search_metrics", {"query": payload}),

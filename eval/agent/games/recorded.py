@@ -21,9 +21,11 @@ OWN = Path(__file__).resolve().parents[1] / "profiles"
 
 
 def recordings() -> dict[str, Path]:
-    """What to import for each workload that a question may be about, by its name."""
+    """What to import for each workload that a question may be about, by its name; samples of lines have no launches."""
     found = {}
     for folder in sorted(path for base in (SAMPLES, OWN) for path in base.iterdir() if path.is_dir()):
+        if (folder / "lines.csv.gz").exists():
+            continue
         found[folder.name] = next(iter(sorted(folder.glob("*.csv.gz"))), folder)
     return found
 

@@ -74,8 +74,8 @@ def test_the_kernels_that_matter_are_counted_within_three_times_the_run_for_time
     launches = timed_launches(run.timing.parent)
     kernels, count = counted(step, launches)
     times = {k: sum(c.total_ns for c in launches.configurations if c.kernel == k) for k in launches.readable}
-    assert set(sorted(times, key=lambda k: -times[k])[:3]) <= kernels
-    assert sum(times[k] for k in kernels) > 0.4 * sum(times.values())
+    assert max(times, key=lambda k: times[k]) in kernels, "the second has ten configurations of 20 that can be counted"
+    assert sum(times[k] for k in kernels) > 0.5 * sum(times.values())
     assert count == step["launches"] < 60
     assert step["estimate_s"] + TOOK_S < 3 * (TOOK_S + 4)
     assert re.search(
