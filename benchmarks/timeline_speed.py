@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.tools.compute_timeline import compute_timeline
+from rooflens.tools.isolation.limits import keep_freed_memory
 
 _HOST = """SELECT 'api' AS kind, CASE WHEN i % 10 = 0 THEN 'hipMemcpyAsync' ELSE 'hipLaunchKernel' END AS name,
   NULL::INTEGER AS device_id, NULL::BIGINT AS stream, 1::BIGINT AS thread, t AS start_ns, t + 3000 AS end_ns,
@@ -30,6 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
     events = parser.parse_args().events
+    keep_freed_memory()  # as the process of a client's call
     with tempfile.TemporaryDirectory() as root:
         store = Store(root)
         with store.draft() as folder, duckdb.connect() as con:

@@ -188,8 +188,10 @@ def _serve(options: argparse.Namespace, store: Store) -> int:
 
 
 def _call(options: argparse.Namespace, store: Store) -> int:
+    from ..tools.isolation.limits import keep_freed_memory
     from . import render
 
+    keep_freed_memory()
     text = sys.stdin.read() if options.arguments == "-" else options.arguments
     try:
         arguments = json.loads(text)

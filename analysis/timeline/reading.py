@@ -31,6 +31,7 @@ from .trace import (
     Work,
     events_of,
     has_timeline,
+    is_same,
     ranges_of,
 )
 
@@ -180,9 +181,16 @@ def _work(workload: Workload, events: str, seen: _Seen) -> Work:
     if order is not None:
         found = {name: column[order] for name, column in found.items()}
     count = len(found["s"])
-    pid = found["pid"] if "pid" in found else np.full(count, seen.only["pid"], dtype=np.int64)
+    pid = found["pid"] if "pid" in found else _same(seen.only["pid"], count)
     asked = _asked(workload, events, seen, (pid, found["correlation"])) if seen.calls else None
-    return Work(found["s"], found["e"], found["cls"], pid, *(asked or [np.full(count, NONE, dtype=np.int64)] * 3))
+    return Work(found["s"], found["e"], found["cls"], pid, *(asked or [_same(NONE, count)] * 3))
+
+
+def _same(value: int, count: int) -> Ints:
+    """A column with one value, which takes no memory and cannot be written to."""
+    import numpy as np
+
+    return np.broadcast_to(np.int64(value), count)
 
 
 def _in_order(times: Ints) -> bool:
@@ -201,22 +209,21 @@ def _asked(workload: Workload, events: str, seen: _Seen, work: tuple[Ints, Ints]
         columns["thread"] = f"coalesce(thread, {NONE})"
     calls = _arrays(workload, columns, f"{events} WHERE {_HOST} AND correlation IS NOT NULL")
     count = len(calls["s"])
-    made = [np.full(len(work[0]), NONE, dtype=np.int64) for _ in range(3)]
     if not count:
-        return made
-    pid = calls["pid"] if "pid" in calls else np.full(count, seen.only["host_pid"], dtype=np.int64)
+        return [_same(NONE, len(work[0]))] * 3
+    pid = calls["pid"] if "pid" in calls else _same(seen.only["host_pid"], count)
     asking, sought = _keys((pid, calls.pop("number")), work)
     found = _first(asking, calls["s"], sought)
     del asking, sought
     hit = (found >= 0) & (work[1] != NONE)
     everywhere = bool(hit.all())
-    for i, name in enumerate(("s", "e", "thread")):
-        if name not in calls:
-            made[i][hit] = seen.only[name]
-        elif everywhere:
-            made[i] = calls[name][found]
+    made = []
+    for name in ("s", "e", "thread"):
+        column = calls[name] if name in calls else _same(seen.only[name], count)
+        if everywhere:
+            made.append(column[found] if name in calls else _same(seen.only[name], len(hit)))
         else:
-            made[i][hit] = calls[name][found[hit]]
+            made.append(np.where(hit, column[found], NONE))
     return made
 
 
@@ -249,11 +256,11 @@ def _keys(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints
     """One number for each pair of process and correlation, the same on both sides."""
     import numpy as np
 
-    if (left[0] == left[0][0]).all() and (right[0] == left[0][0]).all() and len(right[0]):
+    if len(right[0]) and is_same(left[0]) and is_same(right[0]) and left[0][0] == right[0][0]:
         low, high = int(left[1].min()), int(left[1].max())
         if high - low < 2**62:
             return left[1] - low, np.clip(right[1], low - 1, high + 1) - low
-    processes = left[0][:1] if (left[0] == left[0][0]).all() else np.unique(left[0])
+    processes = left[0][:1] if is_same(left[0]) else np.unique(left[0])
     ids = np.concatenate([left[1], right[1]])
     known = ids[ids != NONE]
     low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)

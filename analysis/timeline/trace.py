@@ -147,6 +147,11 @@ class Trace:
         return found
 
 
+def is_same(column: Ints) -> bool:
+    """Whether a column, which must not be empty, has one value."""
+    return column.strides == (0,) or bool((column == column[0]).all())
+
+
 def has_timeline(workload: Workload) -> bool:
     """Whether a workload holds a timeline at all."""
     return workload.has("events")

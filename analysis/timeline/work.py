@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..database import sql_literal
 from .busy import Busy, Within
 from .rules import rules
-from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window
+from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, is_same
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,17 +161,19 @@ def _launching(trace: Trace, within: Within, mean: float | None) -> list[Figure]
         why = "the profile holds no host calls that belong to device work"
         return [Figure(name, None, unit, "not_collected", why) for name, unit in _OF_LAUNCHES.items()]
     # What a call took until the next one on its thread is what it costs the host.
-    a0, thread, pid = (column[asked] for column in (work.a0, work.thread, work.pid))
-    if (thread == thread[0]).all() and (pid == pid[0]).all():
+    mine = slice(None) if len(asked) == len(work.s) else asked  # without a copy where it is everything
+    a0, a1, e = (column[mine] for column in (work.a0, work.a1, work.e))
+    if is_same(work.thread) and is_same(work.pid):
         apart = np.diff(np.sort(a0, kind="stable"))
     else:
+        thread, pid = work.thread[mine], work.pid[mine]
         order = np.lexsort((a0, thread, pid))
         apart = np.diff(a0[order])[(np.diff(thread[order]) == 0) & (np.diff(pid[order]) == 0)]
     apart = apart[apart > 0]
     typical = float(np.median(apart)) if len(apart) else None
-    queued = float((work.e[asked] - np.minimum(work.a0[asked], work.e[asked])).sum())
+    queued = float((e - np.minimum(a0, e)).sum())
     return [
-        _figure("launch_call_us", float((work.a1 - work.a0)[asked].mean()) / 1e3, "us"),
+        _figure("launch_call_us", float((a1 - a0).mean()) / 1e3, "us"),
         _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
         _figure("launch_bound_index", typical / mean if typical and mean else None, "ratio"),
         _figure("queue_depth", queued / within.wall if within.wall else None, "operations"),

@@ -24,7 +24,7 @@ from typing import Any
 
 from .channel import Channel, encoded
 from .child import Home, Work, fork, kill, live, may_fork, name_of, named, start_fresh
-from .limits import Limits
+from .limits import Limits, keep_freed_memory
 
 ENDED = "ended"
 """Key of the last message on every socket: how the copy ended, as subprocess has it."""
@@ -177,6 +177,7 @@ class _Forks:
 
         def life() -> None:
             Limits(**job["limits"]).apply(parent)
+            keep_freed_memory()
             live(end, lambda channel, _: work(channel, channel.receive()), {}, Home())
 
         try:

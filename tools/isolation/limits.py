@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PDEATHSIG = 1
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Of mallopt(3)."""
 _PAGE = resource.getpagesize()
 
 
@@ -60,6 +62,18 @@ def die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(127)
+
+
+def keep_freed_memory() -> None:
+    """Have this process use freed memory again instead of giving it back, for one that ends with its call: ten million
+    events are computed in two thirds of the time without fresh pages for every array. Where the C library can do it."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(AttributeError):  # musl
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_MMAP_THRESHOLD, 1 << 30)
+            mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def no_more_files() -> None:
