@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import dispatch_ids
+from .catalogue.metrics import no_formulas
 from .catalogue.targets import Gpu, gpu
 from .configurations import COLUMNS, label, numbered
 from .database import connect, speed_up, sql_literal, sql_path
@@ -150,10 +151,7 @@ class Workload:
         """SQL that reads one table from its file; BadInput where the workload has no such table."""
         path = self.store.file(self.manifest, table)
         if path is None:
-            lacking_why = _LACKING.get(table)
-            if table == "dispatches":
-                lacking_why = _HOST_ONLY if self.manifest.events else _CODE_ONLY if self.has("samples") else lacking_why
-            raise BadInput(f"Workload {self.name!r} has no {table}", *(lacking_why or ("", _AGAIN)))
+            raise self._without(table)
         source = f"read_parquet({sql_path(path)})"
         lacking = self._lacking(table, path)
         if table == "dispatches" and self.by == "launch":
@@ -162,6 +160,19 @@ class Workload:
             named = f"(SELECT dispatch_id, kernel FROM {self.relation('dispatches')}) named"
             return f"(SELECT c.* REPLACE (named.kernel AS kernel) FROM {source} c JOIN {named} USING (dispatch_id))"
         return self._dispatches(source, lacking) if lacking else source
+
+    def no_formulas(self) -> BadInput:
+        """The error where nothing can be computed: of its target no metric is known, or it holds samples alone."""
+        if self.has("samples") and not self.has("dispatches"):
+            return self._without("dispatches")
+        return no_formulas(self.name, self.manifest.arch)
+
+    def _without(self, table: str) -> BadInput:
+        """The error where it has no such table: why, and what to do."""
+        why = _LACKING.get(table)
+        if table == "dispatches":
+            why = _HOST_ONLY if self.manifest.events else _CODE_ONLY if self.has("samples") else why
+        return BadInput(f"Workload {self.name!r} has no {table}", *(why or ("", _AGAIN)))
 
     @staticmethod
     def _dispatches(source: str, lacking: list[str]) -> str:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.problems import BadInput
 from rooflens.analysis.store import Store
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
+from rooflens.tools.results import Result
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDING = ROOT / "server" / "samples" / "h200_lines" / "lines.csv.gz"
@@ -18,12 +24,16 @@ NEAR = 3
 
 
 @pytest.fixture(scope="module")
-def scores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, hot_lines.Score]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("lines"))
-    done = import_profile(store, str(RECORDING))
+    import_profile(store, str(RECORDING), name="lines")
+    return store
+
+
+@pytest.fixture(scope="module")
+def scores(recorded: Store) -> dict[str, hot_lines.Score]:
     return {
-        kernel: hot_lines.score(store, done.workload, kernel, places)
-        for kernel, places in hot_lines.hot_lines().items()
+        kernel: hot_lines.score(recorded, "lines", kernel, places) for kernel, places in hot_lines.hot_lines().items()
     }
 
 
@@ -36,3 +46,9 @@ def test_marked_lines_are_among_the_first_three_and_most_first(scores: dict[str,
 
 def test_every_kernel_has_samples_enough_to_rank_lines(scores: dict[str, hot_lines.Score]) -> None:
     assert len(scores) >= 14 and all(s.samples > 1000 for s in scores.values())
+
+
+@pytest.mark.parametrize("tool", [compute_metrics, compute_roofline, diagnose_bottleneck])
+def test_what_needs_launches_says_where_samples_alone_are_shown(recorded: Store, tool: Callable[..., Result]) -> None:
+    with pytest.raises(BadInput, match="find_hotspots shows their lines"):
+        tool(recorded, "lines")

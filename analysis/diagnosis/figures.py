@@ -79,7 +79,7 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
     """
     manifest, target = workload.manifest, workload.arch
     if target not in catalog.with_metrics():
-        raise catalog.no_formulas(manifest.name, manifest.arch)
+        raise workload.no_formulas()
     if not rules.rules(target):
         raise BadInput(
             f"No diagnosis rules are known for workload {manifest.name!r}",

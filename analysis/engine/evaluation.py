@@ -250,7 +250,7 @@ def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> 
     if view.aggregation not in ("sum_ratio", "mean"):
         raise BadArgument(f"Unknown aggregation {view.aggregation!r}", fix="Use sum_ratio or mean")
     if workload.arch not in catalog.with_metrics():
-        raise catalog.no_formulas(workload.name, workload.arch)
+        raise workload.no_formulas()
     wanted = list(metrics)
     chosen = catalog.select(workload.arch, wanted)
     selection = workload.select(view.kernel, view.dispatches)

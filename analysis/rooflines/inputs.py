@@ -69,7 +69,7 @@ def prepare(
     """
     target = workload.arch
     if target not in catalog.with_metrics():
-        raise catalog.no_formulas(workload.name, target)
+        raise workload.no_formulas()
     page = Page(workload.select(asked.kernel, asked.dispatches), asked.by, asked.limit, asked.offset)
     collected = collect(workload, formulas(target), page)
     chosen, theory = choose(workload, source, by_hand)
