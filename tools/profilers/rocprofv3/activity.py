@@ -37,7 +37,7 @@ def write_activity(
 ) -> None:
     """Write the tables events and ranges: kernels of the main pass, which is written already, and what its processes
     and those that launched nothing (``idle``) did. What is to be said of them goes to ``merged``."""
-    parts = [_kernels(main)] if main else []
+    parts = [_kernels(main)] if main else [f"SELECT {row_of(EVENT, {})} WHERE false"]
     ranges = []
     for recording in (*main, *idle):
         rank = {"rank": "NULL" if recording.rank is None else str(recording.rank)}

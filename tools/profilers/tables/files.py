@@ -54,7 +54,7 @@ def is_inside(path: Path, folder: Path) -> bool:
     """Whether ``path``, all links followed, is a regular file or folder below ``folder``."""
     try:
         return path.resolve(strict=True).is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):  # a name may hold a NUL
         return False
 
 
