@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -303,7 +304,7 @@ def _facts(con: duckdb.DuckDBPyConnection, sheet: Sheet, have: set[str]) -> dict
     return {
         fact: value * rule.get("factor", 1)
         for (fact, rule), value in zip(stated.items(), row, strict=True)
-        if value is not None
+        if value is not None and math.isfinite(value)
     }
 
 

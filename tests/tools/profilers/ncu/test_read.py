@@ -55,6 +55,11 @@ def test_the_device_is_described_by_facts_and_not_by_counters(bench, recorded):
     assert not [c for c in manifest.counters if c.startswith("device__")]
 
 
+def test_a_fact_that_is_no_finite_number_is_not_known(bench, raw_page):
+    numbers = {"gpu__time_duration.sum": ("ns", [1000]), "device__attribute_multiprocessor_count": ("", ["1e999"])}
+    assert "cu_per_gpu" not in bench.manifest(bench.load(raw_page(numbers))).facts
+
+
 def test_every_number_of_the_raw_page_is_stored(bench, recorded):
     done = bench.load(recorded / "small_raw.csv")
     stored = table(bench, done)
