@@ -7,9 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..analysis.owners import mark
 from ..analysis.problems import BadArgument, StoreProblem
-from ..analysis.store import Store
+from ..analysis.store import Store, write_atomically
 from ..tools.report.collect import collect
 from .page.build import OPENING, page
 from .toolbox import FUNCTIONS
@@ -36,15 +35,11 @@ def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | 
     if target is None:
         target = Path(f"rooflens-{_UNSAFE.sub('_', '-'.join(names))[:_NAME_CHARACTERS]}.html")
         _refuse_others(target)
-    draft = target.with_name(f".{target.name}.{mark()}")
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(target)
+        write_atomically(target, text)
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error
-    finally:
-        draft.unlink(missing_ok=True)
     return target
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import duckdb
 import pytest
 from rooflens.analysis.store import write_table
-from rooflens.tools.profilers.tables.contract import parquet
+from rooflens.tools.profilers.tables.contract import parquet, row_of
 from rooflens.tools.profilers.tables.files import WORK
-from rooflens.tools.profilers.tables.hotspots import INSTRUCTION, SAMPLE, Hotspots, row_of, write_hotspots
+from rooflens.tools.profilers.tables.hotspots import INSTRUCTION, SAMPLE, Hotspots, write_hotspots
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
 from ..tables.calls import is_call
-from ..tables.contract import LAUNCH, PassTable, parquet
+from ..tables.contract import LAUNCH, PassTable, parquet, row_of
 from ..tables.directions import direction_of, pinned
 from ..tables.files import WORK, files_below, head
 from ..tables.merge import Merged, as_replays, without_launches, write_tables
 from ..tables.names import bounded_name, plain_text
 from ..tables.pairs import pair
-from ..tables.timeline import EVENT, RANGE, Timeline, row_of, write_timeline
+from ..tables.timeline import EVENT, RANGE, Timeline, write_timeline
 from .collect import ROLES, Traces, roles
 
 if TYPE_CHECKING:

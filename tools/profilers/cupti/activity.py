@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from ....analysis.database import sql_literal
 from ....analysis.store import write_table
 from ..tables.calls import HOST
-from ..tables.contract import parquet
+from ..tables.contract import parquet, row_of
 from ..tables.directions import cuda_copy, cuda_pinned
 from ..tables.files import WORK
 from ..tables.merge import Merged
 from ..tables.names import bounded_name
-from ..tables.timeline import EVENT, Timeline, row_of, write_timeline
+from ..tables.timeline import EVENT, Timeline, write_timeline
 from .ranges import within
 from .records import Recording, Stage
 

@@ -15,14 +15,14 @@ from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
 from ... import progress
 from ..tables import limits
-from ..tables.contract import LAUNCH, PassTable, parquet
+from ..tables.contract import LAUNCH, PassTable, parquet, row_of
 from ..tables.database import MAGIC, Database, open_database
 from ..tables.directions import cuda_copy
 from ..tables.files import WORK, files_below, head
 from ..tables.merge import Merged, as_replays, without_launches, write_tables
 from ..tables.names import bounded_name, plain_text
 from ..tables.spool import Spool
-from ..tables.timeline import EVENT, RANGE, Timeline, row_of, write_timeline
+from ..tables.timeline import EVENT, RANGE, Timeline, write_timeline
 
 if TYPE_CHECKING:
     import duckdb

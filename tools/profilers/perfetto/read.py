@@ -12,14 +12,14 @@ from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
 from ..tables.calls import is_call
-from ..tables.contract import LAUNCH, PassTable, parquet
+from ..tables.contract import LAUNCH, PassTable, parquet, row_of
 from ..tables.directions import direction_of
 from ..tables.files import WORK, files_below, head
 from ..tables.merge import Merged, as_replays, without_launches, write_tables
 from ..tables.names import bounded_name
 from ..tables.pairs import pair
 from ..tables.spool import Spool
-from ..tables.timeline import EVENT, RANGE, Timeline, row_of, write_timeline
+from ..tables.timeline import EVENT, RANGE, Timeline, write_timeline
 from .packets import Packets, Track
 from .wire import WireError, fields, varint
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from ....analysis.database import sql_literal
 from ....analysis.notes import Note
 from ....analysis.store import write_table
-from ..tables.contract import parquet
+from ..tables.contract import parquet, row_of
 from ..tables.directions import direction_of
 from ..tables.files import WORK
 from ..tables.merge import Merged
-from ..tables.timeline import EVENT, RANGE, Timeline, row_of, write_timeline
+from ..tables.timeline import EVENT, RANGE, Timeline, write_timeline
 from .launching import launches
 from .recording import Recording
 

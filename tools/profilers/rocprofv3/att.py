@@ -19,10 +19,10 @@ from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
 from ... import progress
 from ...codeobject.isa import Instruction, class_of, producers, target_of
-from ..tables.contract import parquet
+from ..tables.contract import parquet, row_of
 from ..tables.csvfile import stage_columns
 from ..tables.files import WORK, head, is_inside, open_regular
-from ..tables.hotspots import INSTRUCTION, SAMPLE, SOURCE_LINE, Hotspots, row_of, write_hotspots
+from ..tables.hotspots import INSTRUCTION, SAMPLE, SOURCE_LINE, Hotspots, write_hotspots
 from ..tables.jsonstream import JsonCut, elements
 from ..tables.merge import Merged
 from ..tables.names import plain_text

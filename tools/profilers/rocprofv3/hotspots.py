@@ -16,9 +16,9 @@ from ....analysis.store import write_table
 from ... import progress
 from ...codeobject.isa import class_sql
 from ...codeobject.resolve import Asked, Decoded, resolve
-from ..tables.contract import parquet
+from ..tables.contract import parquet, row_of
 from ..tables.files import WORK, is_inside
-from ..tables.hotspots import INSTRUCTION, SAMPLE, Hotspots, row_of, write_hotspots
+from ..tables.hotspots import INSTRUCTION, SAMPLE, Hotspots, write_hotspots
 from ..tables.merge import Merged
 from ..tables.spool import Spool
 from .launching import launches

@@ -233,6 +233,11 @@ def _spread(
     return int(again)
 
 
+def row_of(columns: dict[str, str], known: dict[str, str]) -> str:
+    """The picks of a SELECT with the columns given: ``known`` is SQL by column, the others are NULL."""
+    return ", ".join(f'CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
+
+
 def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:
     """A FROM item over Parquet files, their rows in the order of the files."""
     number = ", file_row_number = true" if numbered else ""

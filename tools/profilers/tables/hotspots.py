@@ -17,7 +17,7 @@ from ....analysis.notes import Note
 from ....analysis.store import write_table
 from ....analysis.text import visible_sql
 from ... import progress
-from .contract import parquet
+from .contract import parquet, row_of
 from .demangled import with_readable
 from .files import WORK
 from .names import bounded_name, plain_kernel_name, visible_name
@@ -75,11 +75,6 @@ class WrittenHotspots:
     instructions: int
     warnings: list[Note]
     notes: list[Note]
-
-
-def row_of(columns: dict[str, str], known: dict[str, str]) -> str:
-    """The picks of a SELECT with the columns given: ``known`` is SQL by column, the others are NULL."""
-    return ", ".join(f'CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
 
 
 def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, found: Hotspots) -> WrittenHotspots:

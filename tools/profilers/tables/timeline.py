@@ -71,11 +71,6 @@ class Written:
     notes: list[Note]
 
 
-def row_of(columns: dict[str, str], known: dict[str, str]) -> str:
-    """The picks of a SELECT with the columns EVENT or RANGE: ``known`` is SQL by column, the others are NULL."""
-    return ", ".join(f"CAST({known.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in columns.items())
-
-
 def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline) -> Written:
     """Write the tables events and ranges below ``out``, and into its dispatches the range of each launch.
 
