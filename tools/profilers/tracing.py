@@ -11,7 +11,7 @@ from ...analysis.planning.plan import PassPlan, plan
 TIMELINE = "timeline"
 HOTSPOTS = "hotspots"
 _USUAL = ("overview", "diagnosis")
-"""What a first look and a sure diagnosis need: about 20 replays of a launch on Hopper, three to five runs on Instinct."""
+"""What a first look and a sure diagnosis need: about 20 replays of a launch on Hopper, 3 to 5 runs on Instinct."""
 
 
 @dataclass(frozen=True)
