@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from rooflens import __version__
-from rooflens.server.cli import _parser
+from rooflens.server.cli import parser
 from rooflens.server.toolbox import TOOLS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,7 +30,7 @@ def test_generated_pages_are_fresh() -> None:
 
 
 def test_every_command_in_the_readme_exists() -> None:
-    commands = set(_parser()._subparsers._group_actions[0].choices)  # type: ignore[union-attr]
+    commands = set(parser()._subparsers._group_actions[0].choices)  # type: ignore[union-attr]
     shown = r"^(?:    |\$ |claude mcp add rooflens -- )rooflens (?:--store \S+ )?([a-z][a-z-]*)"
     used = set(re.findall(shown, (ROOT / "README.md").read_text(), re.MULTILINE))
     assert used and used <= commands

@@ -1,20 +1,43 @@
-"""`rooflens report`: writes the page about workloads into a file that opens from disk."""
+"""`rooflens report`: the page about workloads, in a file that opens from disk."""
 
 from __future__ import annotations
 
 import re
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..analysis.problems import BadArgument, StoreProblem
-from ..analysis.store import Store, write_atomically
-from ..tools.report.collect import collect
-from .page.build import OPENING, page
-from .toolbox import FUNCTIONS
+from ...analysis.problems import BadArgument, StoreProblem
+from ...analysis.store import Store, write_atomically
+from ...tools.progress import listening
+from ..exits import OK
+from .shared import to_a_terminal
 
+HELP = "one HTML page for people: opens from disk, asks nothing of any network"
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _NAME_CHARACTERS = 80
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "workloads",
+        metavar="WORKLOAD",
+        nargs="+",
+        help="id, unique id prefix, name or latest; the first is the baseline of the others",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="where to write it (rooflens-WORKLOAD.html here); - for the output"
+    )
+
+
+def run(options: Namespace, store: Store) -> int:
+    with listening(to_a_terminal):
+        written = write(store, options.workloads, options.output)
+    if written is not None:
+        print(f"{written}: open it in a browser")
+    return OK
 
 
 def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | None:
@@ -23,6 +46,10 @@ def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | 
     An older report is replaced, any other file is left alone (BadArgument). Raises what ``collect`` raises, and
     StoreProblem where the file cannot be written.
     """
+    from ...tools.report.collect import collect
+    from ..page.build import page
+    from ..toolbox import FUNCTIONS
+
     target = None if output in (None, "-") else Path(str(output))
     if target is not None:
         _refuse_others(target)
@@ -45,6 +72,8 @@ def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | 
 
 def _refuse_others(target: Path) -> None:
     """Raise where ``target`` is there and no report of ours."""
+    from ..page.build import OPENING
+
     if not target.exists():
         return
     if target.is_file():

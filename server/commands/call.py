@@ -1,0 +1,60 @@
+"""`rooflens call`: one tool, its result as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+
+from ...analysis.problems import Problem
+from ...analysis.store import Store
+from ...tools.source_text import allowing, roots_of
+from .. import log
+from ..exits import OK, REFUSED, USAGE
+from .shared import finished, source_roots
+
+HELP = "call one tool and print its result as JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("--full", action="store_true", help="lift the cap on the answer's size")
+    parser.add_argument("tool")
+    parser.add_argument(
+        "arguments", nargs="?", default="{}", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin'
+    )
+    source_roots(parser)
+
+
+def run(options: Namespace, store: Store) -> int:
+    from ...tools.isolation.limits import keep_freed_memory
+    from .. import render
+
+    keep_freed_memory()
+    text = sys.stdin.read() if options.arguments == "-" else options.arguments
+    try:
+        arguments = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        print(
+            f'The arguments are no JSON: {error}. Example: rooflens call list_workloads \'{{"workload": "latest"}}\'',
+            file=sys.stderr,
+        )
+        return USAGE
+    if not isinstance(arguments, dict):
+        print('The arguments must be a JSON object, such as \'{"workload": "latest"}\'', file=sys.stderr)
+        return USAGE
+    began = time.monotonic()
+    with allowing(roots_of(options.source_root)):
+        found = finished(store, options.tool, arguments)
+    if isinstance(found, Problem):
+        log.called(options.tool, time.monotonic() - began, type(found).__name__, len(found.text))
+        raise found
+    result = found if options.full else render.capped(found, options.tool, arguments)
+    text = json.dumps(render.structured(result), ensure_ascii=False)
+    log.called(options.tool, time.monotonic() - began, "ok", len(text))
+    print(text)
+    if problem := getattr(found, "problem", None):
+        print(render.clean(problem), file=sys.stderr)
+        return REFUSED
+    return OK

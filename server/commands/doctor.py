@@ -1,0 +1,38 @@
+"""`rooflens doctor`: what works on this machine."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from ...analysis.store import Store
+from ...analysis.text import inert
+from ..exits import OK
+
+HELP = "what works here, what is missing, and the fix"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "--bundle",
+        metavar="FILE",
+        help="also write a text to send with a report: versions, devices, permissions, help texts of the profilers, "
+        "the logs of the newest failed run; without variables, secrets, host and user names",
+    )
+
+
+def run(options: Namespace, store: Store) -> int:
+    from ...tools.machine.model import Roots
+    from ..bundle import bundle, refuse_existing
+    from ..doctor import examined
+
+    if options.bundle is not None:
+        refuse_existing(Path(options.bundle))
+    found = examined(store, Roots())
+    for check in found[1]:
+        fix = f"\n          fix: {check.fix}" if check.fix and check.state != "ok" else ""
+        print(inert(f"{check.state:8}  {check.name}: {check.found}{fix}"))
+    if options.bundle is not None:
+        bundle(store, Path(options.bundle), lambda line: print(inert(line)), found)
+    return OK

@@ -1,0 +1,29 @@
+"""`rooflens export-db`: the store as one DuckDB file."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from ...analysis.problems import BadArgument
+from ...analysis.store import Store
+from ..exits import OK
+
+HELP = "the store as one .duckdb file for any DuckDB client"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--workload", help="only this one: id, unique id prefix, name or latest")
+
+
+def run(options: Namespace, store: Store) -> int:
+    from ...tools.sql.export import export_db
+
+    target = Path(options.file)
+    if target.exists():
+        raise BadArgument(f"{target} exists already", fix="Name a new file or delete it first")
+    for table, rows in export_db(store, target, options.workload).items():
+        print(f"{table}: {rows} rows")
+    return OK

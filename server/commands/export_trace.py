@@ -1,0 +1,25 @@
+"""`rooflens export-trace`: a timeline for Perfetto."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from ...analysis.store import Store
+from ..exits import OK
+
+HELP = "a timeline as Chrome trace for Perfetto, with what was found in it"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("workload", metavar="WORKLOAD", help="id, unique id prefix, name or latest")
+    parser.add_argument("file", metavar="FILE", help="a new .json or .json.gz")
+
+
+def run(options: Namespace, store: Store) -> int:
+    from ...tools.trace_export import export_trace
+
+    written = export_trace(store, options.workload, Path(options.file))
+    print(f"{options.file}: {written} events. Open it in https://ui.perfetto.dev or chrome://tracing")
+    return OK

@@ -1,0 +1,63 @@
+"""`rooflens serve`: the MCP server, on stdio or HTTP."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+
+from ...analysis.store import Store
+from .shared import source_roots
+
+HELP = "run the MCP server (stdio by default)"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="streamable HTTP instead of stdio, at /mcp, or unix:PATH for a socket of your own;"
+        " clients send the token that is printed, or $ROOFLENS_TOKEN",
+    )
+    parser.add_argument(
+        "--allowed-host",
+        metavar="NAME[:PORT]",
+        action="append",
+        default=[],
+        help="another name under which clients reach --http, for instance that of a proxy (repeatable)",
+    )
+    parser.add_argument(
+        "--insecure-local",
+        action="store_true",
+        help="--http on a loopback address without a token: every user of this machine may then connect",
+    )
+    parser.add_argument(
+        "--allow-exec",
+        action="store_true",
+        help="allow profile_command and other tools that run programs on this machine, as you",
+    )
+    parser.add_argument(
+        "--read-only", action="store_true", help="offer nothing that writes or runs programs; beats --allow-exec"
+    )
+    source_roots(parser)
+
+
+def run(options: Namespace, store: Store) -> int:
+    # What is imported here lives as long as the server: collecting garbage meanwhile only costs start-up time.
+    gc.disable()
+    from ..serve import serve
+
+    status = serve(
+        store,
+        http=options.http,
+        read_only=options.read_only,
+        allow_exec=options.allow_exec,
+        insecure_local=options.insecure_local,
+        allowed_hosts=options.allowed_host,
+        source_roots=options.source_root,
+    )
+    # The server has ended: a thread that is still inside a call or waits for input must not hold its process.
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,62 @@
+"""What several subcommands share: source folders, calls that wait for the run they start, progress on a terminal."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from ...analysis.problems import Problem
+from ...analysis.store import Store
+from ...analysis.text import inert
+from ...tools.progress import listening
+from ...tools.results import Result
+
+
+def source_roots(parser: ArgumentParser) -> None:
+    """Declare --source-root."""
+    parser.add_argument(
+        "--source-root",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="show lines of source files below this folder where a profile names them as hot (repeatable; none by "
+        "default)",
+    )
+
+
+def to_a_terminal(activity: str) -> None:
+    """Progress, for a person who waits; a script's log does not need it."""
+    if sys.stderr.isatty():
+        print(activity, file=sys.stderr)
+
+
+def finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
+    """A tool's answer; a run that it started is waited for, since nothing may outlive this process.
+
+    SIGTERM cancels such a run as an interrupt does, which a shell has its background jobs ignore.
+    """
+    from ...tools.get_run import LONGEST_WAIT_S, RunResult
+    from ...tools.runner import start as launch
+    from ...tools.runner.state import FINAL
+    from ..toolbox import TOOLS, answer
+
+    if any(one.name == tool and one.executes for one in TOOLS):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with listening(to_a_terminal):
+            found = answer(store, tool, arguments)
+            while launch.started() and isinstance(found, RunResult) and found.state not in FINAL:
+                print(inert(found.progress), file=sys.stderr)
+                found = answer(store, "get_run", {"run_id": found.run_id, "wait_s": LONGEST_WAIT_S})
+        return found
+    except KeyboardInterrupt:
+        stopped = launch.started()
+        for run_id in stopped:
+            answer(store, "cancel_run", {"run_id": run_id})
+        if not stopped:
+            raise
+        return answer(store, "get_run", {"run_id": stopped[-1], "wait_s": LONGEST_WAIT_S})
+    finally:
+        launch.stop_all()
