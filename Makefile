@@ -45,7 +45,7 @@ $(VENV)/tested: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/installed
 
-# Spoilt profiles of every format for FUZZ_SECONDS each (60), with random seeds; see docs/fuzzing.md.
+# Spoilt profiles of every format for FUZZ_SECONDS each (60), with random seeds; see docs/reference/fuzzing.md.
 fuzz: $(VENV)/tested
 	$(BIN)/python -m rooflens.tests.fuzz.run
 

@@ -1,4 +1,4 @@
-"""Every recorded value of rocprof-compute is reproduced, but for what docs/deviations*.toml list."""
+"""Every recorded value of rocprof-compute is reproduced, but for what docs/reference/deviations*.toml list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def _oracle() -> ModuleType:
 
 oracle = _oracle()
 PAGES = {"3.3": "deviations.toml", "3.8": "deviations_38.toml"}
-EVERY = {r: tomllib.loads((ROOT / "docs" / p).read_text(encoding="utf-8"))["deviation"] for r, p in PAGES.items()}
+REFERENCE = ROOT / "docs" / "reference"
+EVERY = {r: tomllib.loads((REFERENCE / p).read_text(encoding="utf-8"))["deviation"] for r, p in PAGES.items()}
 GENERAL = ("rounded", "not_shown")
 LISTED: dict[str, list[dict[str, Any]]] = {
     release: sorted(

@@ -28,9 +28,10 @@ COLUMNS = {
 }
 TIMES = ("Start_Timestamp", "End_Timestamp")
 NONE = ("", "N/A")
+DEVIATIONS = ROOT / "docs" / "reference" / "deviations_38.toml"
 LISTED = [
     entry
-    for entry in tomllib.loads((ROOT / "docs" / "deviations_38.toml").read_text(encoding="utf-8"))["deviation"]
+    for entry in tomllib.loads(DEVIATIONS.read_text(encoding="utf-8"))["deviation"]
     if "gfx1151" in entry["gpus"]
 ]
 

@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def _expected(row: dict[str, str], point: roofline.Point, transactions: float | None) -> bool:
-    """Whether a difference from the peer is one of the deliberate ones, in exactly its size (docs/deviations.md)."""
+    """Whether a difference from the peer is a deliberate one, in its exact size (docs/reference/deviations.md)."""
     theirs, field = float(row["value"]), row["field"]
     if point.status == "not_collected" and theirs == 0:  # it counts missing counters and times as 0
         return bool(re.search("missing|no usable timing", str(point.reason)))

@@ -93,7 +93,7 @@ def test_500_kernels_and_100000_events_are_shown_at_once_and_ask_for_nothing(bro
         assert set(browser.requested) == {path.as_uri()}
         assert browser.evaluate(shown) > 0
         assert browser.evaluate("document.querySelectorAll('*').length") < 6_000, "rows that nobody sees are not made"
-        # A fraction of a second; docs/benchmarks.md has it. This only tells an endless loop.
+        # A fraction of a second; docs/reference/benchmarks.md has it. This only tells an endless loop.
         assert browser.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd") < 20_000
 
 
