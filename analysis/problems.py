@@ -12,6 +12,7 @@ Problem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import accumulate, islice
@@ -23,6 +24,7 @@ _NEAR_LENGTH, _NEAR_NAMES = 200, 2000
 _NEAR_WORK = 3_000_000
 """Pairs of characters that are compared: as many short names, but fewer long ones."""
 
+_INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _LONGEST = 2000
 _PART = 600
 """Characters of a message, and of each part of a longer one: what to do must survive what happened."""
@@ -34,6 +36,11 @@ class Problem(Exception):
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
         self.what, self.why, self.fix = what, why, fix
         super().__init__(self.text)
+
+    @property
+    def code(self) -> str:
+        """What kind of problem it is, for programs: the class in lower case, such as not_found."""
+        return _INNER_CAPITAL.sub("_", type(self).__name__).lower()
 
     @property
     def text(self) -> str:

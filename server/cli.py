@@ -6,34 +6,52 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from .. import __version__
 from ..analysis.problems import Problem
 from ..analysis.store import Store
-from ..analysis.text import inert
 from . import log
 from .commands import NAMES, command
-from .exits import OK, REFUSED
+from .exits import INTERRUPTED, MEANINGS, OK
+from .outcome import Misuse, Outcome, misunderstood, refuse, tell
+
+_JSON = "--json"
+_SPEAKS_MCP = "serve"
+"""Its output belongs to the protocol."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; exit status 0, 1 (refused, with advice on stderr) or 2 (usage)."""
-    options = parser().parse_args(argv)
-    log.start(getattr(options, "verbose", 0))
+    """Run one subcommand; its exit status, one of exits.py."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    as_json = _JSON in words
     try:
-        status: int = options.run(options, Store.locate(getattr(options, "store", None)))
+        options = parser().parse_args(words)
+        as_json = getattr(options, "json", False)
+        log.start(getattr(options, "verbose", 0))
+        found: int | Outcome = options.run(options, Store.locate(getattr(options, "store", None)))
+        return tell(found, as_json) if isinstance(found, Outcome) else found
+    except Misuse as misuse:
+        return misunderstood(misuse, as_json)
     except Problem as problem:
-        print(inert(problem.text), file=sys.stderr)
-        return REFUSED
+        return refuse(problem, as_json)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    return status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that raises Misuse where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Misuse(f"{self.prog}: error: {message}", self.format_usage().rstrip())
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line; --store and -v are understood before and after a subcommand."""
-    everywhere = argparse.ArgumentParser(add_help=False)
+    """The whole command line; --store, --json and -v are understood before and after a subcommand."""
+    everywhere = _Parser(add_help=False)
     everywhere.add_argument(
         "--store",
         metavar="DIR",
@@ -47,14 +65,27 @@ def parser() -> argparse.ArgumentParser:
         default=argparse.SUPPRESS,
         help="log every tool call to stderr (tool, outcome, time, size; never contents); twice for more",
     )
-    whole = argparse.ArgumentParser(
-        prog="rooflens", description="Measure, understand and improve GPU kernels.", parents=[everywhere]
+    for_programs = _Parser(add_help=False)
+    for_programs.add_argument(
+        _JSON,
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print one JSON object on the standard output instead of words: the facts, or the error",
+    )
+    meanings = "\n".join(f"  {status:<4}{meaning}" for status, meaning in MEANINGS.items())
+    whole = _Parser(
+        prog="rooflens",
+        description="Measure, understand and improve GPU kernels.",
+        epilog=f"exit status:\n{meanings}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[everywhere, for_programs],
     )
     whole.add_argument("--version", action="version", version=f"rooflens {__version__}")
     subcommands = whole.add_subparsers(required=True, metavar="COMMAND")
     for name in NAMES:
         module = command(name)
-        one = subcommands.add_parser(name, parents=[everywhere], help=module.HELP)
+        parents = [everywhere] if name == _SPEAKS_MCP else [everywhere, for_programs]
+        one = subcommands.add_parser(name, parents=parents, help=module.HELP)
         module.arguments(one)
         one.set_defaults(run=module.run)
     return whole

@@ -13,7 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from . import access
-from .gate import Gate, Limits, logger
+from .admission import Admission, Limits, logger
 
 HEAD_S = 10.0
 """Time in which a connection must send the whole head of a request."""
@@ -50,7 +50,7 @@ def service(
     """The server, yet without a socket to listen on."""
     limits = limits or Limits()
     app = mcp.streamable_http_app(
-        # Hosts, origins and sizes are the gate's; the gate also makes room before this limit of sessions is met.
+        # Hosts, origins and sizes are those of admission, which also makes room before this limit of sessions is met.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=limits.body,
         max_sessions=limits.sessions + limits.calls,
@@ -58,7 +58,7 @@ def service(
     )
     return uvicorn.Server(
         uvicorn.Config(
-            Gate(app, hosts, token, limits),
+            Admission(app, hosts, token, limits),
             http=_Connection,
             ws="none",
             loop="asyncio",

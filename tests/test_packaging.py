@@ -51,7 +51,7 @@ def test_an_install_from_an_oddly_named_folder_has_all_data_and_one_top_level_na
     code = (
         "import sys, rooflens; assert rooflens.__file__.startswith(sys.argv[1]);"
         # What it measures last is no data of the package, and would wait for others who measure.
-        "from rooflens.server import demo; demo._ceilings = lambda store: None;"
+        "from rooflens.server import demo; demo._ceilings = lambda store: [];"
         "from rooflens.server.page.build import page; assert 'openAsApp' in page(None);"
         "from rooflens.server.cli import main; main(['demo'])"
     )

@@ -1,5 +1,6 @@
-"""The subcommands: each module is one, with HELP, arguments(parser) and run(options, store) -> exit status.
+"""The subcommands: each module is one, with HELP, arguments(parser) and run(options, store).
 
+What a command found it returns as an Outcome, which is printed in words or, with --json, as JSON.
 A module loads little by itself; what its command needs is imported when it runs.
 """
 
@@ -10,6 +11,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from ...analysis.store import Store
+from ..outcome import Outcome
 
 NAMES = ("serve", "call", "tools", "report", "demo", "doctor", "check", "export-db", "export-trace")
 """In the order of the help."""
@@ -24,8 +26,11 @@ class Command(Protocol):
         """Declare what the command takes."""
         ...
 
-    def run(self, options: Namespace, store: Store) -> int:
-        """Do it; its exit status. Raises Problem for what the user can mend."""
+    def run(self, options: Namespace, store: Store) -> int | Outcome:
+        """Do it: what was found, or the exit status where the command writes its output itself.
+
+        Raises Problem for what the user can mend, Misuse for a command line that makes no sense.
+        """
         ...
 
 

@@ -11,10 +11,12 @@ from ...analysis.problems import Problem
 from ...analysis.store import Store
 from ...tools.source_text import allowing, roots_of
 from .. import log
-from ..exits import OK, REFUSED, USAGE
+from ..exits import OK, REFUSED
+from ..outcome import Misuse
 from .shared import finished, source_roots
 
 HELP = "call one tool and print its result as JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
+_EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -36,14 +38,9 @@ def run(options: Namespace, store: Store) -> int:
     try:
         arguments = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        print(
-            f'The arguments are no JSON: {error}. Example: rooflens call list_workloads \'{{"workload": "latest"}}\'',
-            file=sys.stderr,
-        )
-        return USAGE
+        raise Misuse(f"The arguments are no JSON: {error}", _EXAMPLE) from error
     if not isinstance(arguments, dict):
-        print('The arguments must be a JSON object, such as \'{"workload": "latest"}\'', file=sys.stderr)
-        return USAGE
+        raise Misuse("The arguments must be a JSON object", _EXAMPLE)
     began = time.monotonic()
     with allowing(roots_of(options.source_root)):
         found = finished(store, options.tool, arguments)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ...analysis.problems import BadArgument, Problem
 from ...analysis.store import Store
-from ...analysis.text import inert
-from ..exits import OK, REFUSED
+from ..exits import REFUSED
+from ..outcome import Outcome
 from .shared import finished
 
 HELP = "check_counters on this machine: which metrics hold here; writes a report to send, without personal data"
@@ -23,7 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--device", help="index or uuid; default: the first GPU")
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
     """The tool, its whole report in a file, and in words what does not hold."""
     from ...tools.get_run import RunResult
     from ..bundle import refuse_existing
@@ -36,16 +37,20 @@ def run(options: Namespace, store: Store) -> int:
     if isinstance(found, Problem):
         raise found
     assert isinstance(found, RunResult)
-    for note in [*found.notes, *found.warnings]:
-        print(inert(note))
+    words = [*found.notes, *found.warnings]
+    facts: dict[str, Any] = {"file": None, "off": [], "notes": list(words), "problem": found.problem}
     if found.problem or not found.result.get("report"):
-        print(inert(found.problem or found.progress), file=sys.stderr)
-        return REFUSED
+        return Outcome(facts, words, REFUSED, found.problem or found.progress)
     written = Path(found.result["report"]).with_suffix(target.suffix)
     target.write_bytes(written.read_bytes())
-    short = found.brief({})
-    for row in short.check.rows if short.check else []:
-        if row[1] == "off":
-            print(inert(f"off  {row[0]}: {row[3]:.6g} for {row[2]:.6g} {row[4]} in {row[6]}; {row[8]}"))
-    print(f"{target}: the whole report")
-    return OK
+    table = found.brief({}).check
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows] if table else []
+    off = [row for row in rows if row["verdict"] == "off"]
+    words += map(_in_words, off)
+    return Outcome({**facts, "file": str(target), "off": off}, [*words, f"{target}: the whole report"])
+
+
+def _in_words(row: Mapping[str, Any]) -> str:
+    """One metric that does not hold."""
+    figures = f"{row['measured']:.6g} for {row['expected']:.6g} {row['unit']}"
+    return f"off  {row['metric']}: {figures} in {row['kernel']}; {row['cause']}"

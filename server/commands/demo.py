@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from ...analysis.store import Store
+from ..outcome import Outcome
 
 HELP = "the whole loop on the shipped samples, without a GPU"
 
@@ -13,7 +15,9 @@ def arguments(parser: ArgumentParser) -> None:
     """Nothing of its own."""
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
+    """All of it; told while it works."""
     from ..demo import demo
 
-    return demo(store if getattr(options, "store", None) else None)
+    facts: dict[str, Any] = {}
+    return Outcome(facts, demo(store if getattr(options, "store", None) else None, facts))

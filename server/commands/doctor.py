@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 from ...analysis.store import Store
-from ...analysis.text import inert
-from ..exits import OK
+from ..outcome import Outcome
 
 HELP = "what works here, what is missing, and the fix"
 
@@ -22,7 +22,8 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
+    """Every check; with --bundle also a file."""
     from ...tools.machine.model import Roots
     from ..bundle import bundle, refuse_existing
     from ..doctor import examined
@@ -30,9 +31,11 @@ def run(options: Namespace, store: Store) -> int:
     if options.bundle is not None:
         refuse_existing(Path(options.bundle))
     found = examined(store, Roots())
+    words = []
     for check in found[1]:
         fix = f"\n          fix: {check.fix}" if check.fix and check.state != "ok" else ""
-        print(inert(f"{check.state:8}  {check.name}: {check.found}{fix}"))
+        words.append(f"{check.state:8}  {check.name}: {check.found}{fix}")
+    facts: dict[str, Any] = {"checks": [check.model_dump() for check in found[1]], "bundle": options.bundle}
     if options.bundle is not None:
-        bundle(store, Path(options.bundle), lambda line: print(inert(line)), found)
-    return OK
+        bundle(store, Path(options.bundle), words.append, found)
+    return Outcome(facts, words)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...analysis.problems import BadArgument
 from ...analysis.store import Store
-from ..exits import OK
+from ..outcome import Outcome
 
 HELP = "the store as one .duckdb file for any DuckDB client"
 
@@ -18,12 +18,15 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--workload", help="only this one: id, unique id prefix, name or latest")
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
+    """Write it, and say how many rows each table has."""
     from ...tools.sql.export import export_db
 
     target = Path(options.file)
     if target.exists():
         raise BadArgument(f"{target} exists already", fix="Name a new file or delete it first")
-    for table, rows in export_db(store, target, options.workload).items():
-        print(f"{table}: {rows} rows")
-    return OK
+    rows = export_db(store, target, options.workload)
+    return Outcome(
+        {"file": options.file, "rows": rows},
+        [f"{table}: {count} rows" for table, count in rows.items()],
+    )

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from ...analysis.store import Store
-from ..exits import OK
+from ..outcome import Outcome
 
 HELP = "a timeline as Chrome trace for Perfetto, with what was found in it"
 
@@ -17,9 +17,12 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a new .json or .json.gz")
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
+    """Write it, and say how much it holds."""
     from ...tools.trace_export import export_trace
 
     written = export_trace(store, options.workload, Path(options.file))
-    print(f"{options.file}: {written} events. Open it in https://ui.perfetto.dev or chrome://tracing")
-    return OK
+    return Outcome(
+        {"file": options.file, "events": written},
+        [f"{options.file}: {written} events. Open it in ui.perfetto.dev"],
+    )

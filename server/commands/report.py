@@ -12,6 +12,7 @@ from ...analysis.problems import BadArgument, StoreProblem
 from ...analysis.store import Store, write_atomically
 from ...tools.progress import listening
 from ..exits import OK
+from ..outcome import Misuse, Outcome
 from .shared import to_a_terminal
 
 HELP = "one HTML page for people: opens from disk, asks nothing of any network"
@@ -32,12 +33,15 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> int | Outcome:
+    """Write it, and say where."""
+    if options.output == "-" and getattr(options, "json", False):
+        raise Misuse("-o - writes the page to the output, where --json writes facts", "Leave one of them out")
     with listening(to_a_terminal):
         written = write(store, options.workloads, options.output)
-    if written is not None:
-        print(f"{written}: open it in a browser")
-    return OK
+    if written is None:
+        return OK
+    return Outcome({"file": str(written)}, [f"{written}: open it in a browser"])
 
 
 def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | None:

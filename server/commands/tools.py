@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from ...analysis.store import Store
-from ..exits import OK
+from ..outcome import Outcome
 
 HELP = "names of the tools, one line each"
 
@@ -14,10 +14,13 @@ def arguments(parser: ArgumentParser) -> None:
     """Nothing of its own."""
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
+    """Names and first sentences."""
     from ..toolbox import TOOLS
 
-    width = max(len(tool.name) for tool in TOOLS)
-    for tool in TOOLS:
-        print(f"{tool.name:{width}} {tool.description.split('. ')[0].rstrip('.')}")
-    return OK
+    told = {tool.name: tool.description.split(". ")[0].rstrip(".") for tool in TOOLS}
+    width = max(map(len, told))
+    return Outcome(
+        {"tools": [{"name": name, "description": words} for name, words in told.items()]},
+        [f"{name:{width}} {words}" for name, words in told.items()],
+    )

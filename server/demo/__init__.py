@@ -43,36 +43,45 @@ Connect an assistant (the same works for any MCP client):
 Then ask: "Which kernel of yax_before takes longest, and is it limited by memory?\""""
 
 
-def demo(store: Store | None) -> int:
-    """Import both samples, show kernels, metrics and one SQL answer, and how to connect; returns the exit status."""
+def demo(store: Store | None, facts: dict[str, Any]) -> Iterator[str]:
+    """Import the samples, show kernels, metrics and one SQL answer, and how to connect, line by line.
+
+    ``facts`` gets what a program can go on with: the store where it is kept, the workloads by name, the pictures.
+    """
     with _store(store) as where:
-        print(
-            "1. Import two profiles of one kernel, before and after a change (MI250X, rebuilt from published figures)\n"
-        )
-        ids = {}
+        yield "1. Import two profiles of a kernel, before and after a change (MI250X, rebuilt from published figures)\n"
+        ids: dict[str, str] = {}
         for name in _PAIR:
             done = import_profile(where, str(SAMPLES / name), name=name, tags=["sample"])
             ids[name] = done.workload
-            print(f"   {name}: workload {done.workload}, {done.arch}, {done.kernels} kernel, {done.counters} counters")
-        print("\n2. Kernels by time\n")
+            yield f"   {name}: workload {done.workload}, {done.arch}, {done.kernels} kernel, {done.counters} counters"
+        yield "\n2. Kernels by time\n"
         for name in _PAIR:
-            _show(list_workloads(where, ids[name]).table, ("kernel", "calls", "total_ns", "pct"), name)
-        print("3. Metrics before and after\n")
-        _side_by_side([compute_metrics(where, ids[name], metrics=list(_METRICS)) for name in _PAIR])
-        print("4. Any other question in SQL (rooflens call query_counters)\n")
-        print("   " + _SQL.replace("\n", "\n   ") + "\n")
-        _show(query_counters(where, _SQL).table, None, "")
-        print(_LESSON)
-        _roofline(where)
-        _occupancy(where)
-        _pictures(where, (store.root if store else Path(tempfile.gettempdir()) / "rooflens-demo") / "plots")
-        _loop(where)
-        _ceilings(where)
+            yield from _show(list_workloads(where, ids[name]).table, ("kernel", "calls", "total_ns", "pct"), name)
+        yield "3. Metrics before and after\n"
+        yield from _side_by_side([compute_metrics(where, ids[name], metrics=list(_METRICS)) for name in _PAIR])
+        yield "4. Any other question in SQL (rooflens call query_counters)\n"
+        yield "   " + _SQL.replace("\n", "\n   ") + "\n"
+        yield from _show(query_counters(where, _SQL).table, None, "")
+        yield _LESSON
+        yield from _roofline(where)
+        yield from _occupancy(where)
+        folder = store.root if store else Path(tempfile.gettempdir()) / "rooflens-demo"
+        pictures = list(_pictures(where, folder / "plots"))
+        yield "7. Pictures (the tool plot shows them to an assistant)\n"
+        yield from (f"   {picture}" for picture in pictures)
+        yield ""
+        yield from _loop(where)
+        yield from _ceilings(where)
         kept = store is not None
-        print(_CONNECT.format(command="rooflens", store=where.root if kept else "DIR"))
+        facts |= {
+            "store": str(where.root) if kept else None,
+            "workloads": {m.name: m.id for m in where.scan()[0]} if kept else {},
+            "pictures": [str(picture) for picture in pictures],
+        }
+        yield _CONNECT.format(command="rooflens", store=where.root if kept else "DIR")
         if not kept:
-            print("\nThe samples were imported into a temporary store; `rooflens demo --store DIR` keeps them.")
-    return 0
+            yield "\nThe samples were imported into a temporary store; `rooflens demo --store DIR` keeps them."
 
 
 _LESSON = """\
@@ -82,27 +91,27 @@ _LESSON = """\
 """
 
 
-def _roofline(store: Store) -> None:
-    print("5. Roofline: FP64 matrix multiplication, naive and rocBLAS (one GCD of an MI250X, rebuilt from a lecture)\n")
+def _roofline(store: Store) -> Iterator[str]:
+    yield "5. Roofline: FP64 matrix multiplication, naive and rocBLAS (a GCD of an MI250X, rebuilt from a lecture)\n"
     done = import_profile(store, str(SAMPLES / _MATMUL), name=_MATMUL, tags=["sample"])
     found = compute_roofline(
         store, done.workload, levels=["hbm"], datatype="f64", ceiling_source="theoretical", limit=6
     )
     columns = ("kernel", "intensity", "performance", "attainable", "pct_of_attainable", "bound", "limiter")
-    _show(found.points, columns, "intensity in FLOP/B of HBM traffic, performance and attainable in GFLOP/s")
+    yield from _show(found.points, columns, "intensity in FLOP/B of HBM traffic, performance and attainable in GFLOP/s")
 
 
-def _occupancy(store: Store) -> None:
-    print("6. Occupancy: a lattice QCD kernel with 44 VGPRs and 24 KiB of LDS per work-group of 256 (from a report)\n")
+def _occupancy(store: Store) -> Iterator[str]:
+    yield "6. Occupancy: a lattice QCD kernel with 44 VGPRs and 24 KiB of LDS per work-group of 256 (from a report)\n"
     done = import_profile(store, str(SAMPLES / _CLOVER), name=_CLOVER, tags=["sample"])
     found = compute_occupancy(store, workload=done.workload)
     waves = f"{found.waves_per_cu} of {found.max_waves_per_cu} waves per CU ({found.occupancy_pct:.0f} %)"
-    print(f"   {waves}, limited by {', '.join(found.limiters)}; the smallest changes that give more:")
-    _show(found.what_if, ("argument", "now", "to", "waves_per_cu", "occupancy_pct"), "")
+    yield f"   {waves}, limited by {', '.join(found.limiters)}; the smallest changes that give more:"
+    yield from _show(found.what_if, ("argument", "now", "to", "waves_per_cu", "occupancy_pct"), "")
 
 
-def _pictures(store: Store, folder: Path) -> None:
-    print("7. Pictures (the tool plot shows them to an assistant)\n")
+def _pictures(store: Store, folder: Path) -> Iterator[Path]:
+    """Draw two, and keep them in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind, workload, options in (
         ("roofline", _MATMUL, {"datatype": "f64", "ceiling_source": "theoretical", "kernels": 6}),
@@ -112,11 +121,10 @@ def _pictures(store: Store, folder: Path) -> None:
         for path in (Path(drawn.png_path), Path(drawn.svg_path)):
             kept = folder / f"{workload}-{kind}{path.suffix}"
             shutil.copyfile(path, kept)
-            print(f"   {kept}")
-    print()
+            yield kept
 
 
-def _loop(store: Store) -> None:
+def _loop(store: Store) -> Iterator[str]:
     """Both ladders, each by its own client, as an assistant would be connected."""
     import anyio
     from mcp.client import Client
@@ -129,30 +137,30 @@ def _loop(store: Store) -> None:
             async with Client(build(store)) as client:
                 return loop.told(ladder, await loop.optimise(client, ladder, sources.replayed(Path(folder))))
 
-    print(
-        "8. The optimisation loop: profile, diagnose, change, profile, compare (recorded on an H200, no model in it)\n"
-    )
+    yield "8. The optimisation loop: profile, diagnose, change, profile, compare (recorded on an H200; no model)\n"
     for ladder in loop.ladders().values():
-        print("   " + anyio.run(walked, ladder).replace("\n", "\n   ") + "\n")
+        yield "   " + anyio.run(walked, ladder).replace("\n", "\n   ") + "\n"
 
 
-def _ceilings(store: Store) -> None:
+def _ceilings(store: Store) -> Iterator[str]:
     """The one part that measures: what the GPU here, or else the processor, can reach."""
-    print("9. What this machine can reach, measured now (run_peak_benchmarks with mode quick)\n")
+    yield "9. What this machine can reach, measured now (run_peak_benchmarks with mode quick)\n"
     try:
         found = run_peak_benchmarks(store, mode="quick", wait_s=LONGEST_WAIT_S)
     except Problem as problem:
-        print(f"   Not measured: {problem.text}\n")
+        yield f"   Not measured: {problem.text}\n"
         return
     finally:
         launch.stop_all()
     if found.ceilings is None or found.state != "done":
-        print(f"   Not measured: {found.problem or found.progress}\n")
+        yield f"   Not measured: {found.problem or found.progress}\n"
         return
-    _show(found.ceilings, ("ceiling", "value", "unit", "p05", "p95", "pct_of_theoretical", "kernel", "status"), "")
+    yield from _show(
+        found.ceilings, ("ceiling", "value", "unit", "p05", "p95", "pct_of_theoretical", "kernel", "status"), ""
+    )
     for note in found.notes:
-        print(f"   {note}")
-    print()
+        yield f"   {note}"
+    yield ""
 
 
 @contextmanager
@@ -167,17 +175,17 @@ def _store(given: Store | None) -> Iterator[Store]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _show(table: Table, columns: tuple[str, ...] | None, title: str) -> None:
+def _show(table: Table, columns: tuple[str, ...] | None, title: str) -> Iterator[str]:
     chosen = [table.columns.index(c) for c in columns or table.columns]
     head = [
         table.columns[i] + (f" [{u}]" if (u := table.units[i]) and u not in table.columns[i] else "") for i in chosen
     ]
     if title:
-        print(f"   {title}")
-    _grid([head, *([_cell(row[i]) for i in chosen] for row in table.rows)])
+        yield f"   {title}"
+    yield from _grid([head, *([_cell(row[i]) for i in chosen] for row in table.rows)])
 
 
-def _side_by_side(results: list[MetricsResult]) -> None:
+def _side_by_side(results: list[MetricsResult]) -> Iterator[str]:
     position = {c: i for i, c in enumerate(results[0].table.columns)}
     rows = [["metric", "unit", *_PAIR, "note"]]
     for pair in zip(*(r.table.rows for r in results), strict=True):
@@ -186,14 +194,14 @@ def _side_by_side(results: list[MetricsResult]) -> None:
         rows.append(
             [first[position["name"]], first[position["unit"]], *(_cell(r[position["avg"]]) for r in pair), notes]
         )
-    _grid(rows)
+    yield from _grid(rows)
 
 
-def _grid(rows: list[list[str]]) -> None:
+def _grid(rows: list[list[str]]) -> Iterator[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        print("   " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
-    print()
+        yield "   " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+    yield ""
 
 
 def _cell(value: Any) -> str:

@@ -124,7 +124,7 @@ def test_demo_shows_kernels_metrics_sql_and_the_caveat(
 def test_demo_keeps_the_samples_in_a_named_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "_ceilings", lambda store: None)
+    monkeypatch.setattr(demo, "_ceilings", lambda store: [])
     assert _call(capsys, "demo", "--store", str(tmp_path / "kept"))[0] == 0
     assert sorted(m.name for m in Store(tmp_path / "kept").scan()[0]) == [
         "clover",

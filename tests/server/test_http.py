@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from rooflens.analysis.store import Store
 from rooflens.server import access, app, http
-from rooflens.server.gate import Limits
+from rooflens.server.admission import Limits
 from rooflens.tests.server.malformed import MALFORMED, NOT_FOR_US
 from rooflens.tests.server.test_calls import below
 from rooflens.tests.waiting import END_S, until
@@ -60,7 +60,7 @@ class Place:
     """A running server, spoken to in bytes."""
 
     port: int
-    gate: Any = None
+    admission: Any = None
     """Where it is in this process."""
 
     def send(self, data: bytes) -> bytes:
@@ -415,13 +415,13 @@ def test_calls_of_one_client_are_limited_and_an_id_in_use_is_refused(samples: St
         with socket.create_connection(("127.0.0.1", place.port)) as peer:
             body = _slow(1)
             peer.sendall(place.head("POST /mcp", [f"Content-Length: {len(body)}"], Mcp_Session_Id=session) + body)
-            until(lambda: len(place.gate._unanswered) == 1)
+            until(lambda: len(place.admission._unanswered) == 1)
             again = place.post(body, Mcp_Session_Id=session)
             assert (again.status, again.message["id"]) == (400, 1)
             with socket.create_connection(("127.0.0.1", place.port)) as other:
                 body = _slow(2)
                 other.sendall(place.head("POST /mcp", [f"Content-Length: {len(body)}"], Mcp_Session_Id=session) + body)
-                until(lambda: len(place.gate._unanswered) == 2)
+                until(lambda: len(place.admission._unanswered) == 2)
                 busy = place.post(_slow(3), Mcp_Session_Id=session)
                 assert (busy.status, busy.headers["retry-after"], busy.message["id"]) == (429, "1", 3)
                 cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'

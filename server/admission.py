@@ -40,7 +40,7 @@ class Limits:
     sessions: int = 256
 
 
-class Gate:
+class Admission:
     """An ASGI application before another one."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts, token: str | None, limits: Limits | None = None) -> None:

@@ -1,0 +1,129 @@
+"""The same facts in words and as JSON, errors as JSON, and exit statuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.problems import BadArgument, MissingTool, NotFound, Problem
+from rooflens.analysis.store import Store
+from rooflens.server import cli, exits
+from rooflens.server.cli import main
+from rooflens.server.commands import NAMES
+from rooflens.server.outcome import Outcome, tell
+from rooflens.server.toolbox import TOOLS
+
+
+def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, object], str]:
+    """Status, the one JSON object on the output, and stderr."""
+    status = main(argv)
+    captured = capsys.readouterr()
+    return status, json.loads(captured.out), captured.err
+
+
+def test_tools_doctor_and_exports_tell_programs_what_they_tell_people(
+    samples: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ("--store", str(samples.root))
+    status, found, _ = told(capsys, "tools", "--json")
+    assert status == 0 and [tool["name"] for tool in found["tools"]] == [tool.name for tool in TOOLS]  # type: ignore
+    status, found, _ = told(capsys, "doctor", "--json", *store)
+    main(["doctor", *store])
+    words = capsys.readouterr().out
+    assert status == 0 and all(check["name"] in words for check in found["checks"])  # type: ignore
+    target = str(tmp_path / "all.duckdb")
+    status, found, _ = told(capsys, "export-db", target, "--json", *store)
+    assert status == 0 and found["file"] == target and found["rows"]["dispatches"] == 2  # type: ignore
+    status, found, _ = told(capsys, "report", "yax_before", "-o", str(tmp_path / "r.html"), "--json", *store)
+    assert (status, found) == (0, {"file": str(tmp_path / "r.html")})
+
+
+def test_a_refusal_with_json_is_one_object_on_the_output_and_nothing_on_stderr(
+    samples: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv in (
+        ["export-trace", "nothing", str(tmp_path / "t.json"), "--json"],
+        ["--json", "report", "nothing"],
+        ["call", "--json", "compute_metrics", '{"workload": "nothing"}'],
+    ):
+        status, found, err = told(capsys, *argv, "--store", str(samples.root))
+        assert (status, err) == (1, "")
+        assert found["error"]["code"] == "not_found"  # type: ignore
+        assert set(found["error"]) == {"code", "what", "why", "fix"}  # type: ignore
+
+
+@pytest.mark.parametrize(
+    "argv", [["--json"], ["tools", "--json", "--nonsense"], ["nonsense", "--json"], ["call", "--json", "plot", "{"]]
+)
+def test_a_command_line_that_is_not_understood_is_an_object_too(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, found, err = told(capsys, *argv)
+    assert (status, err) == (exits.USAGE, "")
+    assert found["error"]["code"] == "usage"  # type: ignore
+
+
+def test_without_json_usage_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tools", "--nonsense"]) == exits.USAGE
+    captured = capsys.readouterr()
+    assert captured.out == "" and "usage: rooflens" in captured.err and "--nonsense" in captured.err
+
+
+def test_a_page_on_the_output_excludes_json(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    status, found, _ = told(capsys, "report", "yax_before", "-o", "-", "--json", "--store", str(samples.root))
+    assert status == exits.USAGE and "Leave one of them out" in str(found)
+
+
+def test_every_subcommand_but_the_server_takes_json(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in NAMES:
+        with pytest.raises(SystemExit) as ended:
+            main([name, "--help"])
+        assert ended.value.code == 0
+        assert ("--json" in capsys.readouterr().out) == (name != "serve"), name
+
+
+def test_words_are_inert_and_json_has_no_control_characters_or_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b[31mk\u202e<img src=x onerror=alert(1)>"
+    assert tell(Outcome({"kernel": hostile, "figure": float("nan")}, [hostile], 7), as_json=False) == 7
+    words = capsys.readouterr().out
+    assert tell(Outcome({"kernel": hostile, "figure": float("nan")}, [hostile], 7), as_json=True) == 7
+    as_json = capsys.readouterr().out
+    assert all(c not in words + as_json for c in ("\x1b", "\u202e", "<img"))
+    assert json.loads(as_json)["figure"] is None
+
+
+def test_words_that_do_the_work_are_read_before_the_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    facts: dict[str, int] = {}
+
+    def working():  # type: ignore[no-untyped-def]
+        yield "one"
+        facts["done"] = 1
+
+    tell(Outcome(facts, working()), as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"done": 1}
+
+
+def test_an_interrupt_ends_with_its_status_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.Store, "locate", interrupted)
+    assert main(["tools"]) == exits.INTERRUPTED
+    assert capsys.readouterr().err == ""
+
+
+def test_help_lists_every_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = re.findall(r"^  (\d+) +\S", capsys.readouterr().out, re.MULTILINE)
+    assert list(map(int, shown)) == list(exits.MEANINGS)
+
+
+def test_problems_have_codes_of_their_class() -> None:
+    assert [kind("x").code for kind in (Problem, NotFound, BadArgument, MissingTool)] == [
+        "problem", "not_found", "bad_argument", "missing_tool",
+    ]  # fmt: skip
