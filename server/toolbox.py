@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from ..analysis.integrity import told_by
 from ..analysis.problems import BadArgument, LimitExceeded, NotFound, Problem, near
 from ..analysis.store import Store
 from ..analysis.text import cut
+from ..tools.arguments import model, validated
 from ..tools.cancel_run import cancel_run
 from ..tools.check_counters import check_counters
 from ..tools.compare_workloads import compare_workloads
@@ -35,7 +35,6 @@ from ..tools.results import Result
 from ..tools.run_peak_benchmarks import run_peak_benchmarks
 from ..tools.search_metrics import search_metrics
 from . import render
-from .arguments import validated as arguments_of
 from .log import logger
 
 
@@ -60,15 +59,10 @@ class Tool:
     def description(self) -> str:
         return " ".join((self.function.__doc__ or "").split())
 
-    @cached_property
+    @property
     def arguments(self) -> type[pydantic.BaseModel]:
         """The model of the arguments; unknown names are refused."""
-        hints = get_type_hints(self.function, include_extras=True)
-        fields: dict[str, Any] = {
-            p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default)
-            for p in list(inspect.signature(self.function).parameters.values())[1:]
-        }
-        return pydantic.create_model(f"{self.name}_arguments", __config__=pydantic.ConfigDict(extra="forbid"), **fields)
+        return model(self.function)
 
     @cached_property
     def result(self) -> type[Result]:
@@ -78,7 +72,7 @@ class Tool:
 
     def validated(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments as the function takes them; a Problem says which one is wrong and what is allowed."""
-        return arguments_of(self.name, self.arguments, arguments)
+        return validated(self.name, self.arguments, arguments)
 
 
 TOOLS = (

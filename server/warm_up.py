@@ -9,9 +9,10 @@ from ..analysis.catalogue import files, formula, products, rules, targets, work
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.comparison import work as differences
 from ..analysis.schema import schema
+from ..tools import arguments
 from ..tools.isolation.forks import ForkServer
 from ..tools.sql import sources, worker
-from . import arguments, toolbox
+from . import toolbox
 
 
 def import_duckdb() -> None:

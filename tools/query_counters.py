@@ -12,7 +12,7 @@ from pydantic import Field
 from ..analysis import measured_ceilings as peaks
 from ..analysis.integrity import sound
 from ..analysis.problems import BadArgument, LimitExceeded, StoreProblem
-from ..analysis.schema import columns, further_names, pass_times, schema
+from ..analysis.schema import columns, schema
 from ..analysis.store import Manifest, Store
 from .isolation.child import Child, ChildLost
 from .parameters import SQL_CHARACTERS, Reference
@@ -21,7 +21,7 @@ from .sql import errors as sql_errors
 from .sql.errors import Asked
 from .sql.references import References, references, result_units, rows_needed
 from .sql.sandbox import sandbox
-from .sql.sources import Offer, plan
+from .sql.sources import Offer, plan, widened
 
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
@@ -130,9 +130,7 @@ def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_
         tree, explain = parsed["tree"], parsed["explain"]
         named = references(tree, tables)
         _refuse(named)
-        tables["counters"] |= columns("counters", more=further_names(manifests, named.words))
-        if named.may_list_columns:
-            tables["counters"] = columns("counters", manifests, pass_times(store, manifests)) | tables["counters"]
+        widened(store, manifests, tables, named)
         with box.pause():
             first = None if explain else rows_needed(tree, named, limit)
             planned = plan(Offer(store, manifests, tables), named, box.folder, first)

@@ -20,7 +20,7 @@ from ...analysis import measured_ceilings
 from ...analysis.catalogue import files
 from ...analysis.database import connect, sql_literal, sql_name, sql_path
 from ...analysis.problems import LimitExceeded, NotAllowed, StoreProblem
-from ...analysis.schema import Column, manifest_rows, relation, schema
+from ...analysis.schema import Column, columns, further_names, manifest_rows, pass_times, relation, schema
 from ...analysis.store import TABLES, Manifest, Store, write_table
 from ...analysis.workload import Workload
 from .errors import too_wide
@@ -53,17 +53,26 @@ class Offer:
     tables: Mapping[str, Mapping[str, Column]]
 
 
+def widened(
+    store: Store, manifests: Sequence[Manifest], tables: dict[str, dict[str, Column]], named: References
+) -> None:
+    """Give the table counters the columns that a query can name: other names of counters, times of single passes."""
+    tables["counters"] |= columns("counters", more=further_names(manifests, named.words))
+    if named.may_list_columns:
+        tables["counters"] = columns("counters", manifests, pass_times(store, manifests)) | tables["counters"]
+
+
 def plan(offer: Offer, named: References, folder: Path, first: tuple[str, int, bool] | None) -> Plan:
     """Create every table, and fill those columns that the query can use with the rows that it can use.
 
     ``folder`` takes the rows of tables that are in no file; ``first`` is what ``rows_needed`` returned.
     """
     planned = Plan()
-    for table, columns in offer.tables.items():
-        names = list(columns)
+    for table, known in offer.tables.items():
+        names = list(known)
         if table in named.tables and table not in named.whole and not named.foreign:
             names = [name for name in names if name.lower() in named.words] or names[:1]
-        typed = ", ".join(f"{sql_name(name)} {columns[name].type}" for name in names)
+        typed = ", ".join(f"{sql_name(name)} {known[name].type}" for name in names)
         planned.load.append(f"CREATE TABLE {table} ({typed})")
         if table not in named.tables:
             continue
@@ -79,7 +88,7 @@ def plan(offer: Offer, named: References, folder: Path, first: tuple[str, int, b
             limit = f" LIMIT {first[1]}"
             planned.count = f"SELECT count(*) FROM ({rows})" if first[2] else None
         else:
-            _check_size(table, manifests, [columns[name].type for name in names])
+            _check_size(table, manifests, [known[name].type for name in names])
         planned.load.append(f"INSERT INTO {table} {rows}{limit}")
     return planned
 

@@ -14,12 +14,12 @@ import json
 import math
 import sys
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 from ...analysis.database import start_threads, threads
 from ..isolation.channel import Channel
 from ..isolation.limits import no_more_files
+from .statement import Refused, gate, wrap
 
 _SETTINGS = {
     "temp_directory": "",
@@ -35,14 +35,9 @@ _SETTINGS = {
 }
 _SETTINGS_SINCE_2 = {"allow_extension_repositories": "forbidden"}
 _THREADS = 2
-_TREE_BYTES = 4_000_000
 _EXACT = 2**53
 _AS_TEXT = ("date", "time", "interval", "uuid", "variant", "geometry")
 """Types whose Python values lose range or precision, or need a module that can no longer be loaded by then."""
-
-
-class Refused(Exception):
-    """The statement is not one that may run; the argument is the reason, a word that the parent knows."""
 
 
 def answer_query(channel: Channel, job: dict[str, Any]) -> None:
@@ -52,7 +47,9 @@ def answer_query(channel: Channel, job: dict[str, Any]) -> None:
     phase = "parse"
     try:
         con = _connect(duckdb, job)
-        sql, explain, tree = _gate(duckdb, con, job["sql"])
+        # The depth of the tree is bounded by max_expression_depth, but Python's own limit is lower.
+        sys.setrecursionlimit(20_000)
+        sql, explain, tree = gate(duckdb, con, job["sql"])
         channel.send({"tree": tree, "explain": bool(explain)})
         phase, plan = "load", channel.receive()
         for statement in plan["load"]:
@@ -69,7 +66,7 @@ def answer_query(channel: Channel, job: dict[str, Any]) -> None:
         if not (answer["complete"] or explain):
             if total is None:
                 # The parent does not wait long for this, and a query that cannot be counted in time is killed.
-                total = con.cursor().execute(_wrap(duckdb, con, "count(*)", sql)).fetchone()[0]
+                total = con.cursor().execute(wrap(duckdb, con, "count(*)", sql)).fetchone()[0]
             channel.send({"total_rows": total})
     except Refused as error:
         channel.send({"error": {"phase": phase, "type": "Refused", "message": str(error)}})
@@ -108,59 +105,6 @@ def _opened(duckdb: Any, number: int) -> Any:
     return con
 
 
-def _gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
-    """(the SELECT, ``EXPLAIN``, ``EXPLAIN ANALYZE`` or nothing, the parse tree of the SELECT)."""
-    kind = _single(con, sql)
-    explain = ""
-    if kind == "EXPLAIN":
-        # What runs is put together again from the inner statement, so that nothing but it was judged.
-        explain, sql = _split_explain(duckdb, sql)
-        try:
-            kind = _single(con, sql)
-        except duckdb.ParserException:  # what follows are options
-            raise Refused("explain") from None
-    if kind != "SELECT":
-        raise Refused("explain" if explain else "multi" if kind == "MULTI" else "statement")
-    text = con.execute(
-        "SELECT json_serialize_sql($1, skip_null := true, skip_empty := true, skip_default := true)", [sql]
-    ).fetchone()[0]
-    if len(text) > _TREE_BYTES:
-        raise Refused("complex")
-    # The depth of the tree is bounded by max_expression_depth, but Python's own limit is lower.
-    sys.setrecursionlimit(20_000)
-    tree = json.loads(text)
-    if tree["error"]:
-        raise Refused("statement")
-    return sql, explain, tree["statements"][0]["node"]
-
-
-def _single(con: Any, sql: str) -> str:
-    """The type of the one statement in ``sql``."""
-    statements = con.extract_statements(sql)
-    if not statements:
-        raise Refused("empty")
-    try:
-        kinds = [statement.type.name for statement in statements]
-    except ValueError:  # a type newer than the enumeration of the Python module
-        raise Refused("statement") from None
-    if kinds == ["CREATE", "SELECT"] and not statements[0].query:
-        raise Refused("multi")  # how 1.5 extracts a PIVOT without an IN list
-    if len(kinds) > 1:
-        raise Refused("several")
-    return str(kinds[0])
-
-
-def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
-    """Cut ``EXPLAIN [ANALYZE]`` off; comments are no words."""
-    data = sql.encode()
-    tokens = [*duckdb.tokenize(sql), (len(data), None)]
-    spans = [(a, b) for (a, kind), (b, _) in pairwise(tokens) if kind != duckdb.token_type.comment]
-    second, end = spans[1]
-    if data[second:end].strip().lower() == b"analyze":
-        return "EXPLAIN ANALYZE", data[end:].decode()
-    return "EXPLAIN", data[second:].decode()
-
-
 def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
     """From here on nothing can be opened, configured or written, by DuckDB's rules and by the system's."""
     if int(duckdb.__version__.split(".")[0]) >= 2:
@@ -181,7 +125,7 @@ def _run(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
     del bound
     if any(spoiled):
         picks = (f"CAST(#{i} AS VARCHAR)" if bad else f"#{i}" for i, bad in enumerate(spoiled, start=1))
-        sql = _wrap(duckdb, con, ", ".join(picks), sql)
+        sql = wrap(duckdb, con, ", ".join(picks), sql)
     return columns, con.execute(sql)
 
 
@@ -189,17 +133,6 @@ def _has_spoiled(kind: Any) -> bool:
     if kind.id in ("list", "array", "struct", "map", "union", "tuple"):
         return any(_has_spoiled(child) for _, child in kind.children if not isinstance(child, int))
     return any(kind.id.startswith(name) for name in _AS_TEXT)
-
-
-def _wrap(duckdb: Any, con: Any, picks: str, sql: str) -> str:
-    """A SELECT of ``picks`` from the query; a line of its own ends any comment."""
-    data = sql.encode()
-    ends = [
-        at for at, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator and data[at:].startswith(b";")
-    ]
-    text = f"SELECT {picks} FROM (\n{data[: min(ends, default=len(data))].decode()}\n)"
-    _single(con, text)
-    return text
 
 
 class _Shape:

@@ -1,11 +1,13 @@
-"""What a client sends, looked at before anything is made of it: sizes, text, numbers; and a refusal in words."""
+"""What a caller gives a tool, looked at before anything is made of it: sizes, text, numbers; and a refusal in words."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 import pydantic
 
@@ -21,6 +23,19 @@ _NAMED = 60
 _TOLD = 300
 _KINDS = ("function-", "list[", "dict[", "str", "int", "float", "constrained-", "lax-or-strict", "nullable")
 """How pydantic names the alternatives of a type in the place of an error."""
+
+
+@cache
+def model(function: Callable[..., Any]) -> type[pydantic.BaseModel]:
+    """The model of the arguments of a tool, whose first parameter is the store; unknown names are refused."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {
+        p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default)
+        for p in list(inspect.signature(function).parameters.values())[1:]
+    }
+    return pydantic.create_model(
+        f"{function.__name__}_arguments", __config__=pydantic.ConfigDict(extra="forbid"), **fields
+    )
 
 
 def validated(tool: str, model: type[pydantic.BaseModel], arguments: dict[str, Any]) -> dict[str, Any]:
