@@ -1,0 +1,124 @@
+"""`rooflens connect`: tells a client of this server, in words or in the client's own file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...analysis.problems import BadArgument, NotAllowed
+from ...analysis.store import Store
+from ..exits import OK
+from .shared import source_roots
+
+if TYPE_CHECKING:
+    from ..connect.clients import Client, Launch
+
+HELP = "what Claude Code, Codex, Gemini CLI, Cursor or VS Code need to use this server; --write puts it there"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("client", metavar="CLIENT", nargs="?", help="without one: the clients that are known")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="add or renew the entry in the client's own file; nothing else in it changes, and a copy is kept",
+    )
+    parser.add_argument(
+        "--project",
+        metavar="DIR",
+        nargs="?",
+        const=".",
+        help="for one project (this folder, or DIR) instead of for all of yours",
+    )
+    parser.add_argument(
+        "--command", metavar="WORDS", help='how the client starts rooflens, for instance "uvx rooflens" (this program)'
+    )
+    parser.add_argument("--allow-exec", action="store_true", help="as of `rooflens serve`: it may run programs as you")
+    parser.add_argument("--read-only", action="store_true", help="as of `rooflens serve`: it writes nothing")
+    source_roots(parser)
+
+
+def run(options: Namespace, store: Store) -> int:
+    from ..connect import clients, merge
+
+    if options.client is None:
+        if options.write:
+            raise BadArgument("--write needs the name of a client", fix=f"Known: {', '.join(clients.clients())}")
+        for known in clients.clients().values():
+            print(f"{known.name:12} {known.title}: {known.user or 'its own command'}; in a project {known.project}")
+        return OK
+    client = clients.client(options.client)
+    launch = clients.Launch((*_program(options), "serve", *_options(options, store)))
+    if not options.write:
+        print(_told(client, launch))
+        return OK
+    scope: clients.Scope = "project" if options.project else "user"
+    written = merge.write(client, launch, client.file(scope, Path.home(), Path(options.project or ".")))
+    print(f"{written.file}: {'written' if written.changed else 'has it already'}")
+    if written.backup:
+        print(f"{written.backup}: what it held before")
+    print(client.after)
+    return OK
+
+
+def _told(client: Client, launch: Launch) -> str:
+    """Every way to tell ``client``, for a person to choose from."""
+    ways = []
+    if own := client.own_command(launch):
+        ways.append(f"Run\n\n    {own}\n")
+    if link := client.install_link(launch):
+        ways.append(f"Open\n\n    {link}\n")
+    files = f"~/{client.user}, or {client.project} of a project" if client.user else f"{client.project} of a project"
+    indented = "".join(f"    {line}\n" for line in client.snippet(launch).splitlines())
+    ways.append(f"Put into {files}, or let --write do it\n\n{indented}")
+    return f"{client.title}\n\n" + "\nor\n\n".join(ways) + f"\n{client.after}"
+
+
+def _options(options: Namespace, store: Store) -> list[str]:
+    """The options of `rooflens serve` that were given here; folders as whole paths, since clients start elsewhere."""
+    given = ["--store", str(store.root.absolute())] if hasattr(options, "store") else []
+    given += ["--allow-exec"] if options.allow_exec else []
+    given += ["--read-only"] if options.read_only else []
+    for root in options.source_root:
+        given += ["--source-root", str(Path(root).absolute())]
+    return given
+
+
+def _program(options: Namespace) -> list[str]:
+    """The words that start rooflens: what was named; for a project that others share too, plain; else this program."""
+    if options.command is not None:
+        try:
+            words = shlex.split(options.command)
+        except ValueError as error:
+            raise BadArgument(f"--command cannot be understood: {error}", fix="Quote it as for a shell") from error
+        if not words:
+            raise BadArgument("--command is empty", fix='Name the program, for instance --command "uvx rooflens"')
+        return words
+    if options.project:
+        return ["rooflens"]
+    return this_program()
+
+
+def this_program() -> list[str]:
+    """How this very installation is started from anywhere. Raises NotAllowed where it will not last."""
+    started = shutil.which(sys.argv[0]) if Path(sys.argv[0]).name == "rooflens" else None
+    words = [str(Path(started).absolute())] if started else [sys.executable, "-m", "rooflens"]
+    if _fleeting(Path(sys.prefix)):
+        raise NotAllowed(
+            f"This rooflens runs from {sys.prefix}, a cache that may be emptied",
+            "uvx and `pipx run` install for one run",
+            'Install it (`uv tool install`, `pipx install`), or say --command "uvx rooflens"',
+        )
+    return words
+
+
+def _fleeting(prefix: Path) -> bool:
+    """Whether an environment lies in a folder for caches."""
+    named = filter(None, (os.environ.get(name) for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR")))
+    return ".cache" in prefix.parts or any(prefix.is_relative_to(folder) for folder in named)

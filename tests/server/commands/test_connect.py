@@ -1,0 +1,76 @@
+"""`rooflens connect`: prints every way, writes on request, and starts the program that will still be there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from rooflens.server.cli import main
+from rooflens.server.connect.clients import clients
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CODEX_HOME", "XDG_CACHE_HOME", "UV_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_without_a_client_it_lists_them(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["connect"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(clients())
+    assert main(["connect", "--write"]) == 1
+
+
+@pytest.mark.parametrize("name", list(clients()))
+def test_it_prints_every_way_and_touches_nothing(home: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["connect", name, "--read-only", "--store", "here"]) == 0
+    out = capsys.readouterr().out
+    assert "--read-only" in out and str(Path("here").absolute()) in out and clients()[name].project in out
+    assert list(home.iterdir()) == []
+
+
+def test_it_writes_for_all_projects_with_the_whole_path_of_this_program(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["connect", "gemini", "--write", "--allow-exec"]) == 0
+    assert str(home / ".gemini" / "settings.json") in capsys.readouterr().out
+    entry = json.loads((home / ".gemini" / "settings.json").read_text())["mcpServers"]["rooflens"]
+    assert [entry["command"], *entry["args"]] == [sys.executable, "-m", "rooflens", "serve", "--allow-exec"]
+
+
+def test_a_projects_file_names_no_path_of_this_machine(home: Path) -> None:
+    assert main(["connect", "claude-code", "--write", "--project", str(home)]) == 0
+    assert json.loads((home / ".mcp.json").read_text()) == {
+        "mcpServers": {"rooflens": {"command": "rooflens", "args": ["serve"]}}
+    }
+
+
+def test_a_command_of_several_words_is_split_as_a_shell_does(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["connect", "cursor", "--write", "--command", "uvx 'rooflens[cuda]'"]) == 0
+    assert json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["rooflens"] == {
+        "command": "uvx",
+        "args": ["rooflens[cuda]", "serve"],
+    }
+    for wrong in ("", "'"):
+        assert main(["connect", "cursor", "--command", wrong]) == 1
+
+
+def test_a_program_in_a_cache_is_not_written_down(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(home / ".cache" / "uv" / "archive-v0" / "x"))
+    assert main(["connect", "cursor", "--write"]) == 1
+    assert "uv tool install" in capsys.readouterr().err
+    assert list(home.iterdir()) == []
+
+
+def test_what_a_client_keeps_to_itself_is_refused_with_its_own_command(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["connect", "claude-code", "--write"]) == 1
+    assert "claude mcp add --scope user rooflens -- rooflens serve" in capsys.readouterr().err
+    assert list(home.iterdir()) == []
