@@ -30,9 +30,7 @@ TIMES = ("Start_Timestamp", "End_Timestamp")
 NONE = ("", "N/A")
 DEVIATIONS = ROOT / "docs" / "reference" / "deviations_38.toml"
 LISTED = [
-    entry
-    for entry in tomllib.loads(DEVIATIONS.read_text(encoding="utf-8"))["deviation"]
-    if "gfx1151" in entry["gpus"]
+    entry for entry in tomllib.loads(DEVIATIONS.read_text(encoding="utf-8"))["deviation"] if "gfx1151" in entry["gpus"]
 ]
 
 Cell = tuple[dict[str, str], float | None, float | None]
