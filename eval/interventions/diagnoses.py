@@ -48,10 +48,10 @@ async def diagnosed(client: Client, store: Store) -> list[tuple[Truth, Said]]:
 
 
 def recorded(store: Store, times: Path = TIMES) -> list[tuple[Truth, Said]]:
-    """What the analysis says of every kernel of the recording that the store holds."""
+    """What the analysis says of every kernel that was timed and counted."""
     kernels, _ = diagnose(Workload.open(store, NAME))
     by_name = {d.kernel: said(d) for d in kernels}
-    return [(truth, by_name[truth.kernel]) for truth in scoring.truths(times)]
+    return [(truth, by_name[truth.kernel]) for truth in scoring.truths(times) if truth.kernel in by_name]
 
 
 def said(kernel: Diagnosis) -> Said:
@@ -65,7 +65,8 @@ def said(kernel: Diagnosis) -> Said:
 
 def scores(pairs: list[tuple[Truth, Said]]) -> dict[str, Any]:
     """The scores of each half, and every kernel whose confident verdict nothing supports or whose bound is too low."""
-    halves = {half: scoring.scores([p for p in pairs if p[0].half == half]) for half in scoring.suite.HALVES}
+    told = dict.fromkeys(truth.half for truth, _ in pairs)
+    halves = {half: scoring.scores([p for p in pairs if p[0].half == half]) for half in told}
     return {
         "halves": halves,
         "wrong_and_sure": [
@@ -90,15 +91,22 @@ def report(found: dict[str, Any]) -> list[str]:
         "wrong and sure  bounds  below a fix  bound / gain  tokens per answer"
     ]
     for half, s in found["halves"].items():
+        shares = [
+            ("matters", 15), ("best_of_everything", 18), ("without_proofs", 14), ("names_the_best", 14),
+            ("names_the_best_fix", 12), ("helps", 5),
+        ]  # fmt: skip
         lines.append(
             f"  {half:12}{s['kernels']:8}{s['where_something_helps']:17}"
-            f"{s['matters_pct']:15.1f} %{s['best_of_everything_pct']:18.1f} %{s['without_proofs_pct']:14.1f} %"
-            f"{s['names_the_best_pct']:14.1f} %{s['names_the_best_fix_pct']:12.1f} %"
-            f"{s['helps_pct']:5.1f} %"
-            f"{s['wrong_and_sure']:16}{s['bounds']:8}{s['bounds_below_a_fix']:13}{s['median_bound_over_gain']:14.2f}"
-            f"{s['tokens_per_answer']:19.0f}"
+            + "".join(f"{_told(s[f'{name}_pct'], 1):>{width}} %" for name, width in shares)
+            + f"{s['wrong_and_sure']:16}{s['bounds']:8}{s['bounds_below_a_fix']:13}"
+            f"{_told(s['median_bound_over_gain'], 2):>14}{_told(s['tokens_per_answer'], 0):>19}"
         )
     for half, s in found["halves"].items():
         classes = ", ".join(f"{c['confidence']}: {c['matters_pct']:.0f} % of {c['kernels']}" for c in s["calibration"])
         lines.append(f"  verdict matters by confidence, {half}: {classes}")
     return lines
+
+
+def _told(value: float | None, digits: int) -> str:
+    """A figure, or a dash where nothing was measured that it is made from."""
+    return "-" if value is None else f"{value:.{digits}f}"

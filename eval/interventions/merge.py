@@ -9,6 +9,7 @@ import csv
 import gzip
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -26,7 +27,8 @@ def launches(path: Path, order: Path) -> tuple[list[str], list[str], list[list[s
     rows = page(path)
     if len(rows) < 3:
         return [], [], []
-    names, units, body = rows[0], rows[1], rows[2:]
+    names, units = rows[0], rows[1]
+    body = [row for row in rows[2:] if len(row) == len(names)]  # the last one is cut where ncu was ended
     at = {name: i for i, name in enumerate(names)}
     for row, line in zip(body, order.read_text(encoding="utf-8").splitlines(), strict=False):
         kernel, grid, block = line.split()
@@ -37,9 +39,12 @@ def launches(path: Path, order: Path) -> tuple[list[str], list[str], list[list[s
     return names, units, body
 
 
-def main(out: Path, pairs: list[Path]) -> None:
+def main(out: Path, pairs: list[Path], constants: Mapping[str, tuple[str, str]] | None = None) -> None:
+    """Writes one page of all; ``constants`` are columns that are the same for every launch: unit and value."""
+    constants = constants or {}
     columns: list[str] = []
     units: dict[str, str] = {}
+    given = {name: value for name, (_, value) in constants.items()}
     rows: list[dict[str, str]] = []
     for path, order in zip(pairs[::2], pairs[1::2], strict=True):
         try:
@@ -51,14 +56,18 @@ def main(out: Path, pairs: list[Path]) -> None:
             if name not in units:
                 units[name] = unit
                 columns.append(name)
-        rows += [dict(zip(names, row, strict=True)) for row in body]
+        rows += [given | dict(zip(names, row, strict=True)) for row in body]
+    columns += [name for name in constants if name not in units]
+    units = {name: unit for name, (unit, _) in constants.items()} | units
     for number, row in enumerate(rows):
         row["ID"] = str(number)
-    with gzip.open(out, "wt", encoding="utf-8", newline="") as text:
+    whole = out.with_name(f"{out.name}.part")
+    with gzip.open(whole, "wt", encoding="utf-8", newline="") as text:
         writer = csv.writer(text, quoting=csv.QUOTE_ALL)
         writer.writerow(columns)
         writer.writerow([units[name] for name in columns])
         writer.writerows([[row.get(name, "") for name in columns] for row in rows])
+    whole.replace(out)
     print(f"{len(rows)} launches with {len(columns)} columns")
 
 

@@ -94,11 +94,8 @@ def truths(path: Path) -> list[Truth]:
     by_kernel: dict[str, dict[str, dict[str, str]]] = {}
     for row in rows:
         by_kernel.setdefault(row["kernel"], {})[row["what"]] = row
-    drawn = {
-        name: (half, one)
-        for half in suite.HALVES
-        for name, one in zip(suite.names(half), suite.suite(half), strict=True)
-    }
+    seeds = dict.fromkeys(suite.seed_of(kernel) for kernel in by_kernel)
+    drawn = {name: (_half(seed), one) for seed in seeds for name, one in suite.of_seed(seed).items()}
     found = []
     for kernel, of_kernel in by_kernel.items():
         half, launch = drawn[kernel]
@@ -124,6 +121,10 @@ def unlike(path: Path) -> list[str]:
         for row in rows
         if row["keeps_work"] == "1" and row["counted"] != counted[row["kernel"]]
     ]
+
+
+def _half(seed: int) -> str:
+    return next((half for half, of_half in suite.HALVES.items() if of_half == seed), f"seed {seed}")
 
 
 def _level(launch: suite.Launch) -> str:

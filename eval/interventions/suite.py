@@ -1,13 +1,14 @@
 """Kernels drawn at random over the causes that hold kernels back, each with fixes and removals, as source for demand.h.
 
-python suite.py FOLDER [--files N]     writes N source files, deterministic for the seeds of HALVES
+python suite.py FOLDER [--files N] [--seed S --count K]     writes N source files: both halves, or K kernels of a seed
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -115,15 +116,35 @@ def _family(name: str, count: int) -> Callable[[Draw], Draw]:
     return register
 
 
+def of_seed(seed: int) -> dict[str, Launch]:
+    """The kernels of a seed by name, always the same."""
+    rng = random.Random(seed)
+    every = [replace(draw(rng), family=name) for name, count, draw in _FAMILIES for _ in range(count)]
+    return {f"s{seed}k{number:03}": launch for number, launch in enumerate(every)}
+
+
+def some_of(seed: int, count: int) -> dict[str, Launch]:
+    """``count`` kernels of a seed, or all where it has fewer, drawn over all families."""
+    every = of_seed(seed)
+    names = random.Random(seed).sample(list(every), min(count, len(every)))
+    return {name: every[name] for name in sorted(names)}
+
+
+def seed_of(kernel: str) -> int:
+    """The seed that a kernel's name tells. Raises ValueError for a name that is none."""
+    if not (told := re.fullmatch(r"s(\d{1,9})k\d{3}", kernel)):
+        raise ValueError(f"{kernel!r} is no kernel of a seed, such as s3k017")
+    return int(told[1])
+
+
 def suite(half: str) -> list[Launch]:
     """The kernels of a half, always the same."""
-    rng = random.Random(HALVES[half])
-    return [replace(draw(rng), family=name) for name, count, draw in _FAMILIES for _ in range(count)]
+    return list(of_seed(HALVES[half]).values())
 
 
 def names(half: str) -> list[str]:
     """The names of the kernels of a half, in its order."""
-    return [f"s{HALVES[half]}k{number:03}" for number in range(len(suite(half)))]
+    return list(of_seed(HALVES[half]))
 
 
 def _level(rng: random.Random, *levels: str) -> int:
@@ -469,9 +490,9 @@ def source(numbered: list[tuple[str, Launch]]) -> str:
     return '#include "demand.h"\n\nstatic Cases some{{\n' + "\n".join(rows) + "\n}};\n"
 
 
-def write(folder: Path, files: int) -> None:
-    """All kernels of both halves, spread over files."""
-    every = [pair for half in HALVES for pair in zip(names(half), suite(half), strict=True)]
+def write(folder: Path, files: int, kernels: Mapping[str, Launch] | None = None) -> None:
+    """Kernels with all their interventions, those of both halves unless told otherwise, spread over files."""
+    every = list((kernels or {k: one for seed in HALVES.values() for k, one in of_seed(seed).items()}).items())
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(files):
         (folder / f"cases_{number:02}.cu").write_text(source(every[number::files]), encoding="utf-8")
@@ -481,8 +502,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=int, default=16)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--count", type=int, default=80)
     options = parser.parse_args()
-    write(options.folder, options.files)
+    write(options.folder, options.files, None if options.seed is None else some_of(options.seed, options.count))
 
 
 if __name__ == "__main__":

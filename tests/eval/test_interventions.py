@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store import Store
 from rooflens.tools.import_profile import import_profile
 
@@ -17,7 +19,7 @@ from .conftest import EVAL
 
 sys.path.insert(0, str(EVAL))
 import evaluate
-from interventions import diagnoses, merge, scoring, suite
+from interventions import diagnoses, merge, record, score, scoring, suite
 from interventions.scoring import Measured, Said, Truth
 
 SOURCES = EVAL / "interventions"
@@ -191,6 +193,95 @@ def test_a_fix_that_counts_something_else_is_no_truth(tmp_path: Path) -> None:
     (found,) = scoring.truths(file)
     assert [m.what for m in found.measured] == ["in_l1"]
     assert scoring.unlike(file) == [f"{name} more_in_flight"]
+
+
+STAND_INS = {
+    "nvcc": r"""
+for word; do case $word in *.cu) source=$word;; esac; last=$word; done
+case "$*" in *' -c '*) grep -o '"s[0-9]*k[0-9]*", "base"' "$source" > "$last"; exit 0;; esac
+cat *.o | grep -o 's[0-9]*k[0-9]*' | sort > all
+printf '#!/bin/bash\nexec python3 "%s" "$@"\n' "$PROGRAM" > interventions; chmod +x interventions
+""",
+    "ncu": """
+while [ "$1" != --log-file ]; do shift; done; page=$2; shift 2
+"$@" > done; cat done; python3 "$PROGRAM" page "$page" < done
+""",
+    "nvidia-smi": "echo NVIDIA H200",
+}
+"""What record.py runs, for a machine without a GPU: objects are lists of names, times and counters are made up."""
+
+PROGRAM = """
+import csv, gzip, sys
+RECORDED = "{recorded}"
+with gzip.open(RECORDED, "rt", newline="") as text:
+    names, units, *rows = csv.reader(text)
+kept = [i for i, n in enumerate(names) if not n.startswith("device__attribute_")]
+if sys.argv[1] == "time":
+    with open(sys.argv[2], "w") as times, open(sys.argv[3], "w") as scales:
+        print("kernel,what,keeps_work,time_us,counted", file=times)
+        for name in open("all").read().split():
+            print(f"{{name}},base,1,100,7\\n{{name}},no_fma,0,50,7", file=times)
+            print(name, 1, 1, file=scales)
+elif sys.argv[1] == "once":
+    for name in [l.split()[0] for l in open(sys.argv[2])][int(sys.argv[3])::int(sys.argv[4])]:
+        print(name, 1056, 256)
+else:
+    order = sys.stdin.read().splitlines()
+    size = ["(256, 1, 1)", "(1056, 1, 1)"]
+    like = next(r for r in rows if [r[names.index(n)] for n in ("Block Size", "Grid Size")] == size)
+    with open(sys.argv[2], "w", newline="") as text:
+        page = csv.writer(text, quoting=csv.QUOTE_ALL)
+        page.writerow(names[i] for i in kept)
+        page.writerow(units[i] for i in kept)
+        page.writerows([like[i] for i in kept] for _ in order)
+        text.write('"9","cut')
+"""
+
+
+def test_kernels_of_a_new_seed_are_recorded_and_scored_in_one_command_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With stand-ins for the compiler and the profiler; the last line of each page is cut, as when ncu is ended."""
+    for name, text in STAND_INS.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "program.py").write_text(PROGRAM.format(recorded=diagnoses.COUNTERS))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PROGRAM", str(tmp_path / "program.py"))
+    out = tmp_path / "out"
+    monkeypatch.setattr(record, "PARTS", 2)
+    monkeypatch.setattr(sys, "argv", ["record.py", "--seed", "3", "--count", "9", "--out", str(out)])
+    assert record.main() == 0, capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["score.py", str(out), "--kernels"])
+    assert score.main() == 0
+    text = capsys.readouterr().out
+    assert re.search(r"seed 3 +9 +9 ", text), text
+    assert "wrong_and_sure" in text
+
+
+def test_a_recording_that_was_interrupted_is_scored_by_what_it_has(tmp_path: Path) -> None:
+    times = tmp_path / "times.csv"
+    lines = diagnoses.TIMES.read_text().splitlines()
+    times.write_text("\n".join(lines[:40]))
+    store = Store(tmp_path / "store")
+    import_profile(store, str(diagnoses.COUNTERS), name=diagnoses.NAME)
+    assert 0 < len(diagnoses.recorded(store, times)) < 40
+
+
+def test_the_counters_of_a_recording_are_those_that_the_diagnosis_reads() -> None:
+    wanted = {c for counters in plan("sm_90", ["diagnosis", "roofline"]).passes for c in counters}
+    listed = set(record.COUNTERS.read_text().split())
+    assert {c for c in wanted if not c.startswith(("nvlink", "device__"))} <= listed
+
+
+def test_some_kernels_of_a_seed_are_of_all_kinds_and_always_the_same() -> None:
+    some = suite.some_of(3, 80)
+    assert some == suite.some_of(3, 80) and len(some) == 80
+    assert len({one.family for one in some.values()}) > 20
+    assert {suite.seed_of(name) for name in some} == {3}
+    assert suite.some_of(3, 10**6) == suite.of_seed(3)
+    with pytest.raises(ValueError, match="matmul"):
+        suite.seed_of("matmul")
 
 
 def test_a_page_whose_launches_are_in_another_order_is_refused(tmp_path: Path) -> None:
