@@ -29,9 +29,10 @@ _HARDWARE = ("cu_per_gpu", "num_xcd", "num_sm")
 class Compared:
     """One pair: its times where both were measured, the work, the verdict over both, and the terms of the change.
 
-    ``rounds`` are the launches (of a group: rounds of launches) that times and amounts are divided by; (1, 1) where
-    whole profiles are compared. ``per_unit`` is the speed-up per unit of a quantity: the ratio of times divided by the
-    ratio of amounts, the most telling first. ``share`` is the pair's part of the baseline's time, 0 to 1.
+    ``rounds`` are the launches (of a group: rounds of launches) that times and amounts are divided by; where whole
+    profiles are compared, the runs of the program: (1, 1) unless several are pooled. ``per_unit`` is the speed-up per
+    unit of a quantity: the ratio of times divided by the ratio of amounts, the most telling first. ``share`` is the
+    pair's part of the baseline's time, 0 to 1.
     """
 
     pair: Pair
@@ -47,6 +48,8 @@ class Compared:
     """What differs between their launches (sizes, registers, LDS, carve-out), and the clocks of both."""
     several: bool
     """Whether a kernel of the pair has several launch configurations, which are summed."""
+    in_total: bool
+    """Whether whole profiles of several launches are compared, as no round of launches is common to both."""
     doubts: dict[str, Reason]
     """Quantities, terms and TIME that are built on doubted counters or times, and why."""
 
@@ -61,11 +64,6 @@ class Compared:
         return self.before.rounds, self.after.rounds
 
     @property
-    def in_total(self) -> bool:
-        """Whether whole profiles of several launches are compared, as no round of launches is common to both."""
-        return self.rounds == (1, 1) and any(sum(k.timed for k in s.kernels) > 1 for s in (self.before, self.after))
-
-    @property
     def per_unit(self) -> dict[str, float]:
         if self.effect is None:
             return {}
@@ -74,9 +72,14 @@ class Compared:
 
 @dataclass
 class Version:
-    """One of the two workloads, and what was read of its kernels that are compared."""
+    """One of the two workloads, and what was read of its kernels that are compared.
+
+    ``repeats`` are further runs of the same program: their times are pooled with those of ``workload``, which alone
+    tells everything else.
+    """
 
     workload: Workload
+    repeats: tuple[Workload, ...]
     kernels: dict[str, time.Kernel]
     """All of its kernels by name, longest total time first."""
     ceilings: Ceilings | None
@@ -87,9 +90,14 @@ class Version:
     launched: dict[str, Values] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, workload: Workload) -> Version:
+    def of(cls, workload: Workload, repeats: Sequence[Workload] = ()) -> Version:
         limits = None if work.family(workload.arch) is None else ceilings.theoretical(workload)
-        return cls(workload, {k.name: k for k in time.kernels(workload)}, limits)
+        return cls(workload, tuple(repeats), time.pooled([time.kernels(w) for w in (workload, *repeats)]), limits)
+
+    @property
+    def runs(self) -> int:
+        """How many runs of the program its times come from."""
+        return 1 + len(self.repeats)
 
     @property
     def id(self) -> str:
@@ -116,7 +124,7 @@ class Version:
     def read(self, names: Iterable[str], formulas: Mapping[str, str]) -> None:
         """Read the times of these kernels, and what they did."""
         wanted = sorted(set(names))
-        self.parts = time.parts(self.workload, wanted)
+        self.parts = time.joined([time.parts(w, wanted) for w in (self.workload, *self.repeats)])
         self.launched = launched(self.workload, wanted)
         self.collected = work.collected(self.workload, wanted, formulas)
         self.done = {done.kernel: done for done in self.collected.groups}
@@ -167,20 +175,29 @@ def compare(
     ``kernel`` chooses kernels of both sides, as everywhere; where it fits none of the candidate's, those most like the
     baseline's count. Raises NotFound or BadArgument for what fits nothing, BadInput without dispatches.
     """
-    versions = first, second = Version.of(before), Version.of(after)
-    other_gpu = _other_gpu(before.manifest, after.manifest)
-    if groups:
-        kernels = list(first.kernels.values()), list(second.kernels.values())
-        matching = grouped(*kernels, groups, (first.find, second.find))
-    else:
-        matching = _matched(first, second, kernel)
-    pairs = matching.pairs if groups else matching.pairs[:limit]
-    alike = before.arch == after.arch
-    for version, names in zip(versions, ([p.before for p in pairs], [p.after for p in pairs]), strict=True):
-        formulas = work.expressions([before, after] if alike else [version.workload])
+    first, second = Version.of(before), Version.of(after)
+    matching = in_groups(first, second, groups) if groups else _matched(first, second, kernel)
+    return judged(first, second, matching, matching.pairs if groups else matching.pairs[:limit], checked)
+
+
+def in_groups(before: Version, after: Version, groups: Mapping[str, Sequence[str]]) -> Matching:
+    """The groups given as pairs. Raises NotFound or BadArgument for what fits nothing."""
+    kernels = list(before.kernels.values()), list(after.kernels.values())
+    return grouped(*kernels, groups, (before.find, after.find))
+
+
+def judged(
+    before: Version, after: Version, matching: Matching, pairs: Sequence[Pair], checked: bool | None = None
+) -> Comparison:
+    """The comparison of these ``pairs``."""
+    one, other = before.workload, after.workload
+    other_gpu = _other_gpu(one.manifest, other.manifest)
+    alike = one.arch == other.arch
+    for version, names in zip((before, after), ([p.before for p in pairs], [p.after for p in pairs]), strict=True):
+        formulas = work.expressions([one, other] if alike else [version.workload])
         version.read((name for of_pair in names for name in of_pair), formulas)
-    compared = [_compared(pair, first, second, other_gpu, checked) for pair in pairs]
-    return Comparison(first, second, compared, matching, other_gpu)
+    compared = [_compared(pair, before, after, other_gpu, checked) for pair in pairs]
+    return Comparison(before, after, compared, matching, other_gpu)
 
 
 def _matched(before: Version, after: Version, kernel: str | None) -> Matching:
@@ -209,7 +226,7 @@ def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | N
     else:
         same = judge(target, before, after, checked)
         if rounds[0] != rounds[1] and same.answer != "yes":
-            whole = first.side(pair.before, 1), second.side(pair.after, 1)
+            whole = first.side(pair.before, first.runs), second.side(pair.after, second.runs)
             in_total = judge(target, *whole, checked)
             if in_total.answer == "yes":
                 (before, after), same = whole, in_total
@@ -227,7 +244,11 @@ def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | N
     named = dict.fromkeys([TIME, *(q.quantity for q in same.evidence), *(t.quantity for t in terms if t.quantity)])
     found = {n: first.doubt(pair.before, n) or second.doubt(pair.after, n) for n in named}
     doubts = {name: reason for name, reason in found.items() if reason}
-    return Compared(pair, before, after, effect, same, verdict, why, terms, share, told, several, doubts)
+    rounds = before.rounds, after.rounds
+    whole_runs = rounds == (first.runs, second.runs) and any(
+        sum(k.timed for k in side.kernels) > version.runs for side, version in ((before, first), (after, second))
+    )
+    return Compared(pair, before, after, effect, same, verdict, why, terms, share, told, several, whole_runs, doubts)
 
 
 def _verdict(
@@ -250,12 +271,13 @@ def _rounds(pair: Pair, before: Version, after: Version) -> tuple[int, int]:
     """What times are divided by: the launches of a kernel; of a group, the rounds in which all of it was launched.
 
     The number of rounds is the greatest common divisor of the launches. Where both sides do not have it in common,
-    whole profiles are compared.
+    whole runs of the program are compared.
     """
     counts = [before.kernels[n].timed for n in pair.before], [after.kernels[n].timed for n in pair.after]
     rounds = math.gcd(*counts[0]), math.gcd(*counts[1])
-    if 0 in (*counts[0], *counts[1]) or (pair.how == "group" and rounds[0] != rounds[1]):
-        return 1, 1
+    by_run = rounds[0] * after.runs == rounds[1] * before.runs
+    if 0 in (*counts[0], *counts[1]) or (pair.how == "group" and not by_run):
+        return before.runs, after.runs
     return rounds
 
 
@@ -268,7 +290,7 @@ def _effect(pair: Pair, before: Version, after: Version, rounds: tuple[int, int]
             [time.whole(after.parts[name]) for name in pair.after],
         )
     short = max(sum(p.launches for p in side) // n for side, n in zip(parts, rounds, strict=True))
-    return time.effect(*parts, rounds, short=max(1, short))
+    return time.effect(*parts, rounds, short=max(1, short), runs=(before.runs, after.runs))
 
 
 def _other_gpu(before: Manifest, after: Manifest) -> Reason | None:

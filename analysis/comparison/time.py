@@ -78,6 +78,31 @@ def parts(workload: Workload, names: Sequence[str]) -> dict[str, dict[Shape, Par
     return by_kernel
 
 
+def pooled(runs: Sequence[Sequence[Kernel]]) -> dict[str, Kernel]:
+    """The kernels of several runs of one program by name, each with the launches and times of all runs."""
+    found: dict[str, Kernel] = {}
+    for kernel in (kernel for run in runs for kernel in run):
+        known = found.get(kernel.name, Kernel(kernel.name, 0, 0, 0.0))
+        found[kernel.name] = Kernel(
+            kernel.name,
+            known.launches + kernel.launches,
+            known.timed + kernel.timed,
+            known.total_ns + kernel.total_ns,
+        )
+    return dict(sorted(found.items(), key=lambda item: -item[1].total_ns)) if len(runs) > 1 else found
+
+
+def joined(runs: Sequence[dict[str, dict[Shape, Part]]]) -> dict[str, dict[Shape, Part]]:
+    """The launches of several runs of one program by kernel and launch configuration."""
+    found: dict[str, dict[Shape, Part]] = {}
+    for run in runs:
+        for kernel, shapes in run.items():
+            for shape, part in shapes.items():
+                known = found.setdefault(kernel, {}).get(shape, Part((), 0))
+                found[kernel][shape] = Part(known.times + part.times, known.launches + part.launches)
+    return found
+
+
 def alike(one: dict[Shape, Part], other: dict[Shape, Part]) -> tuple[list[Part], list[Part]]:
     """The parts of a kernel in two workloads, as far as they can face each other.
 
@@ -131,6 +156,8 @@ LAUNCHES_DIFFER = 0.15
 JITTER_NS = 1000.0
 """Start and end of a launch: what makes kernels of a few microseconds differ by tens of percent."""
 _RESAMPLES = 2000
+_DRAWN = 20_000_000
+"""Times that are drawn at once: more would take gigabytes."""
 _LEVEL = 0.95
 _WEIGHS = 0.05
 """Share of an average part's time from which on the number of launches of a part counts."""
@@ -158,13 +185,22 @@ class Effect:
     """Where nothing changed: the relative difference that the interval leaves possible, where that is below noise."""
 
 
-def effect(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int], *, short: int = 1) -> Effect:
+def effect(
+    before: Sequence[Part],
+    after: Sequence[Part],
+    rounds: tuple[int, int],
+    *,
+    short: int = 1,
+    runs: tuple[int, int] = (1, 1),
+) -> Effect:
     """Compare run times as samples.
 
     The time of a round is the sum over parts of launches / rounds x median. Its ratio has a bootstrap interval
-    (scipy.stats.bootstrap, percentiles, parts resampled one by one); where both sides are one part, the
-    Mann-Whitney test must agree. A difference counts only beyond the noise floor: RUNS_DIFFER with repeated launches,
-    LAUNCHES_DIFFER with few, and never less than JITTER_NS for each of ``short`` launches in a round.
+    (scipy.stats.bootstrap, percentiles, parts resampled one by one); where both sides are one part that is launched
+    equally often in a round, the Mann-Whitney test must agree. A difference counts only beyond the noise floor:
+    RUNS_DIFFER with repeated launches, LAUNCHES_DIFFER with few, and never less than JITTER_NS for each of ``short``
+    launches in a round. Where each side is pooled from several ``runs`` of the program, by which runs differ falls as
+    the error of a mean does.
     """
     times = [
         sum(_share(part, n) * median(part.times) for part in side)
@@ -172,14 +208,16 @@ def effect(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int
     ]
     n = (_fewest(before, rounds[0]), _fewest(after, rounds[1]))
     speedup, few = times[0] / times[1], min(n) < ENOUGH
-    floor = max(LAUNCHES_DIFFER if few else RUNS_DIFFER, short * JITTER_NS / min(times))
+    runs_differ = RUNS_DIFFER * math.sqrt(sum(1 / n for n in runs) / 2)
+    floor = max(LAUNCHES_DIFFER if few else runs_differ, short * JITTER_NS / min(times))
     beyond = abs(math.log(speedup)) > math.log1p(floor)
     low = high = p = at_most = None
     if few:
-        certain, why = beyond and _apart(before, after), _few(n, floor, beyond)
+        apart = not _one_by_one(before, after, rounds) or _apart(before[0], after[0])
+        certain, why = beyond and apart, _few(n, floor, beyond)
     else:
         low, high = _interval(before, after, rounds)
-        p = _ranks(before, after)
+        p = _ranks(before, after) if _one_by_one(before, after, rounds) else None
         excluded = not low <= 1 <= high and (p is None or p < 1 - _LEVEL)
         certain, why = beyond and excluded, _many(floor, beyond, excluded)
         left = max(high, 1 / low) - 1
@@ -212,11 +250,14 @@ def _fewest(side: Sequence[Part], rounds: int) -> int:
     return min(p.launches for p, time in zip(side, spent, strict=True) if time >= _WEIGHS * sum(spent) / len(spent))
 
 
-def _apart(before: Sequence[Part], after: Sequence[Part]) -> bool:
-    """Whether no launch of one side took as long as any of the other; launches of several parts are not compared."""
-    if len(before) != 1 or len(after) != 1:
-        return True
-    return max(before[0].times) < min(after[0].times) or max(after[0].times) < min(before[0].times)
+def _one_by_one(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int]) -> bool:
+    """Whether launches of one part face as many of one other in a round, and can be held against each other."""
+    return len(before) == len(after) == 1 and _share(before[0], rounds[0]) == _share(after[0], rounds[1])
+
+
+def _apart(before: Part, after: Part) -> bool:
+    """Whether no launch of one side took as long as any of the other."""
+    return max(before.times) < min(after.times) or max(after.times) < min(before.times)
 
 
 def _interval(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, int]) -> tuple[float, float]:
@@ -230,17 +271,17 @@ def _interval(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, 
         return np.log(sum(spent[: len(before)])) - np.log(sum(spent[len(before) :]))
 
     data = tuple(np.asarray(part.times) for part in (*before, *after))
+    at_once = max(1, min(_RESAMPLES, _DRAWN // sum(map(len, data))))
     # A seed of its own: the same samples give the same interval.
     interval = bootstrap(
-        data, logarithm, n_resamples=_RESAMPLES, method="percentile", confidence_level=_LEVEL, vectorized=True, rng=0
-    ).confidence_interval
+        data, logarithm, n_resamples=_RESAMPLES, method="percentile", confidence_level=_LEVEL, vectorized=True, rng=0,
+        batch=at_once,
+    ).confidence_interval  # fmt: skip
     return math.exp(interval.low), math.exp(interval.high)
 
 
-def _ranks(before: Sequence[Part], after: Sequence[Part]) -> float | None:
-    """The p-value of the Mann-Whitney test, where one part faces one other."""
-    if len(before) != 1 or len(after) != 1:
-        return None
+def _ranks(before: Sequence[Part], after: Sequence[Part]) -> float:
+    """The p-value of the Mann-Whitney test of one part against one other."""
     from scipy.stats import mannwhitneyu
 
     return float(mannwhitneyu(before[0].times, after[0].times).pvalue)

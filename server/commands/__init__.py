@@ -13,7 +13,19 @@ from typing import Protocol, cast
 from ...analysis.store import Store
 from ..outcome import Outcome
 
-NAMES = ("serve", "call", "tools", "report", "demo", "doctor", "connect", "check", "export-db", "export-trace")
+NAMES = (
+    "serve",
+    "call",
+    "tools",
+    "report",
+    "gate",
+    "demo",
+    "doctor",
+    "connect",
+    "check",
+    "export-db",
+    "export-trace",
+)
 """In the order of the help."""
 
 

@@ -1,0 +1,316 @@
+"""Whether a candidate is slower than its baseline by more than allowed: pass, fail or inconclusive, kernel by kernel.
+
+A kernel fails where it is slower by more than its limit and slower for certain: beyond the noise floor, with an
+interval and a rank test that exclude no change at a level of 5 % for all kernels together (Holm's method). It passes
+where its time lies within the limit and the noise is no wider than that. All else is inconclusive, with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Literal
+
+from .. import clocks
+from ..catalogue import metrics as catalog
+from ..doubts import TIME
+from ..engine.evaluation import Figure, View, figures
+from ..notes import Note
+from ..problems import BadArgument
+from ..workload import Workload
+from .compare import Compared, Comparison, Version, in_groups, judged
+from .limits import Limits, MetricLimit
+from .matching import Pair, match
+from .same_work import DIFFERENT, Answer
+from .time import Effect
+from .words import notes
+
+Verdict = Literal["pass", "fail", "inconclusive"]
+Status = Literal["pass", "fail", "inconclusive", "new", "vanished", "ignored"]
+Code = Literal[
+    "within", "beyond", "uncertain", "noise", "other_work", "other_gpu", "other_profiler", "clocks", "doubted",
+    "no_time", "no_figure", "new", "vanished", "ignored", "small",
+]  # fmt: skip
+"""Why a status is what it is, for programs."""
+Kind = Literal["kernel", "group", "program", "metric"]
+PROGRAM = "whole program"
+LEVEL = 0.05
+"""Of all kernels together: how often at most one is called slower where nothing changed."""
+_LONGEST = 30
+"""Kernels of each side, longest first, that the time of the whole program is taken from."""
+_CLOCK = 0.02
+"""Relative difference of clocks from which on they may be the cause of a difference of times."""
+_MOST_ITEMS = 200
+_UNTOLD = frozenset({"terms_add_up"})
+"""Notes of a comparison on what a gate does not show."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that was judged, or why it was not.
+
+    Shares and changes are fractions: 0.03 for 3 %. ``change`` is candidate / baseline - 1 with ``low`` and ``high``,
+    its 95 % interval; ``noise`` is the change that cannot be told from none. None is unknown, as ``why`` says.
+    """
+
+    kind: Kind
+    name: str
+    status: Status
+    code: Code
+    why: str
+    limit: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    noise: float | None = None
+    baseline: float | None = None
+    candidate: float | None = None
+    unit: str = "ns"
+    launches: tuple[int, int] | None = None
+    share: float | None = None
+    """The larger of its parts of the baseline's and of the candidate's time."""
+    same_work: Answer = "unknown"
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The verdict over all items, and the comparison behind it."""
+
+    verdict: Verdict
+    items: list[Item]
+    notes: list[Note]
+    comparison: Comparison
+
+    def counts(self) -> Mapping[str, int]:
+        """How many items have each status."""
+        return Counter(item.status for item in self.items)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A pair that is judged by its time."""
+
+    kind: Kind
+    pair: Pair
+    limit: float
+
+
+def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: Limits) -> Gate:
+    """Judge the candidate: each side is one workload, or several runs of the same program, whose times are pooled.
+
+    The first of each side is the one whose work, metrics and device are looked at. Raises BadArgument for a workload
+    on both sides, or a pattern that cannot be read, BadInput for one without dispatches.
+    """
+    if both := {w.id for w in baselines} & {w.id for w in candidates}:
+        raise BadArgument(f"Workload {min(both)} is on both sides", fix="Compare two different workloads")
+    before, after = Version.of(baselines[0], baselines[1:]), Version.of(candidates[0], candidates[1:])
+    matching = match(list(before.kernels.values()), list(after.kernels.values()))
+    asked = [_Asked("program", Pair(PROGRAM, _longest(before), _longest(after), "group"), limits.total)]
+    asked += _groups(before, after, limits)
+    kernels, left_out = _kernels(before, after, matching.pairs, limits)
+    asked += kernels
+    comparison = judged(before, after, matching, [one.pair for one in asked])
+    certain = _certain([c.effect for c in comparison.pairs])
+    items = [
+        replace(_timed(comparison, c, one.limit, certain=sure), kind=one.kind, share=_share(one.pair, before, after))
+        for one, c, sure in zip(asked, comparison.pairs, certain, strict=True)
+    ]
+    of_kernels = comparison.pairs[len(asked) - len(kernels) :]
+    items += [_of_metric(limit, c, before.workload, after.workload) for limit in limits.metrics for c in of_kernels]
+    found = {item.status for item in items}
+    verdict: Verdict = "fail" if "fail" in found else "inconclusive" if "inconclusive" in found else "pass"
+    grouped = {name for one in asked if one.kind == "group" for name in (*one.pair.before, *one.pair.after)}
+    items += _one_sided(before, [n for n in matching.only_before if n not in grouped], "vanished", limits)
+    items += _one_sided(after, [n for n in matching.only_after if n not in grouped], "new", limits)
+    shown = replace(comparison, pairs=comparison.pairs[1:])
+    told = [note for note in notes(shown) if note.code not in _UNTOLD]
+    return Gate(verdict, items + left_out, [*_coverage(before, after), *told], comparison)
+
+
+def _groups(before: Version, after: Version, limits: Limits) -> list[_Asked]:
+    if not limits.groups:
+        return []
+    stated = {group.label: group for group in limits.groups}
+    pairs = in_groups(before, after, {label: group.patterns for label, group in stated.items()}).pairs
+    caps = [stated[pair.label].allowed for pair in pairs]
+    return [_Asked("group", p, limits.allowed if cap is None else cap) for p, cap in zip(pairs, caps, strict=True)]
+
+
+def _kernels(before: Version, after: Version, pairs: Sequence[Pair], limits: Limits) -> tuple[list[_Asked], list[Item]]:
+    """The pairs that are judged one by one, and those that are not."""
+    caps = limits.of_kernels([pair.before[0] for pair in pairs])
+    asked: list[_Asked] = []
+    left_out: list[Item] = []
+    for pair in pairs:
+        share, cap = _share(pair, before, after), caps[pair.before[0]]
+        if cap is None:
+            left_out.append(Item("kernel", pair.label, "ignored", "ignored", "by the limits", share=share))
+        elif share < limits.least_share or len(asked) == _MOST_ITEMS:
+            why = f"{share:.2%} of the time: too little to be judged"
+            left_out.append(Item("kernel", pair.label, "ignored", "small", why, share=share))
+        else:
+            asked.append(_Asked("kernel", pair, cap))
+    return asked, left_out
+
+
+def _share(pair: Pair, before: Version, after: Version) -> float:
+    sides = ((before, pair.before), (after, pair.after))
+    return max(sum(v.kernels[n].total_ns for n in names) / v.total_ns if v.total_ns else 0.0 for v, names in sides)
+
+
+def _longest(version: Version) -> tuple[str, ...]:
+    return tuple(list(version.kernels)[:_LONGEST])
+
+
+def _coverage(before: Version, after: Version) -> list[Note]:
+    """How much of the time stands behind the item of the whole program, where it is not all."""
+    shares = [sum(v.kernels[name].total_ns for name in _longest(v)) / v.total_ns for v in (before, after) if v.total_ns]
+    if not shares or min(shares) >= 1 - 1e-9:
+        return []
+    text = f"The {PROGRAM} is its {_LONGEST} longest kernels: {min(shares):.1%} of the time of all."
+    return [Note("all_kernels", text)]
+
+
+def _certain(effects: Sequence[Effect | None]) -> list[bool]:
+    """Whether each is slower for certain where all are looked at together (Holm's step-down method).
+
+    Where there are too few launches for an interval, the noise floor of single launches alone decides.
+    """
+    slower = [e is not None and e.verdict == "regressed" for e in effects]
+    known = {i: p for i, e in enumerate(effects) if e is not None and (p := _p(e)) is not None}
+    certain = [slow and i not in known for i, slow in enumerate(slower)]
+    for rank, i in enumerate(sorted(known, key=known.__getitem__)):
+        if known[i] > LEVEL / (len(known) - rank):
+            break
+        certain[i] = slower[i]
+    return certain
+
+
+def _p(effect: Effect) -> float | None:
+    """How likely so large a difference is where nothing changed: by the rank test and by the interval, the larger.
+
+    The interval's: its width taken for that of a normal distribution of the logarithm. None with few launches.
+    """
+    if effect.low is None or effect.high is None:
+        return None
+    normal = NormalDist()
+    deviation = math.log(effect.high / effect.low) / (2 * normal.inv_cdf(0.975))
+    change = abs(math.log(effect.speedup))
+    by_interval = 2 * normal.cdf(-change / deviation) if deviation > 0 else float(change == 0)
+    return max(by_interval, effect.p or 0.0)
+
+
+def _timed(comparison: Comparison, c: Compared, limit: float, *, certain: bool) -> Item:
+    """The item of a pair by its time; its kind and share are for the caller."""
+    e = c.effect
+    item = Item("kernel", c.pair.label, "inconclusive", "no_time", "no usable time on both sides", limit)
+    if e is None:
+        return item
+    change = e.candidate_ns / e.baseline_ns - 1
+    low, high = (1 / e.high - 1, 1 / e.low - 1) if e.low is not None and e.high is not None else (None, None)
+    spread = max((1 + high) / (1 + change), (1 + change) / (1 + low)) - 1 if high is not None and low is not None else 0
+    noise = max(e.floor, spread)
+    item = replace(
+        item, change=change, low=low, high=high, noise=noise, baseline=e.baseline_ns, candidate=e.candidate_ns,
+        launches=e.n, same_work=c.work.answer,
+    )  # fmt: skip
+    if blocked := _not_comparable(comparison, c):
+        return replace(item, code=blocked[0], why=blocked[1])
+    if change > limit and not certain:
+        why = f"{_signed(change)} is more than {_share_of(limit)}, and not certain: {e.why}"
+        return replace(item, code="uncertain", why=why)
+    worst = max(change if high is None else high, (1 + change) * (1 + e.floor) - 1)
+    if change <= limit and noise > limit and worst > limit:
+        why = f"{_signed(change)}, but changes below {_share_of(noise)} cannot be told from noise"
+        return replace(item, code="noise", why=why)
+    failed = change > limit
+    if clock := _clock(comparison, slower=failed):
+        return replace(item, code="clocks", why=clock)
+    why = f"{_signed(change)}, {'more than' if failed else 'within'} the limit of {_share_of(limit)}"
+    return replace(item, status="fail" if failed else "pass", code="beyond" if failed else "within", why=why)
+
+
+def _not_comparable(comparison: Comparison, c: Compared) -> tuple[Code, str] | None:
+    """Why the times of a pair say nothing about the change."""
+    before, after = comparison.before.workload.manifest, comparison.after.workload.manifest
+    if comparison.other_gpu is not None:
+        return "other_gpu", f"{comparison.other_gpu}: absolute times are not compared"
+    if before.format != after.format:
+        return "other_profiler", f"taken by different profilers ({before.format} and {after.format})"
+    if doubt := c.doubts.get(TIME):
+        return "doubted", f"the times are suspect: {doubt}"
+    if c.work.answer in DIFFERENT:
+        return "other_work", f"not the same work: {c.work.why}"
+    return None
+
+
+def _clock(comparison: Comparison, *, slower: bool) -> str:
+    """Where the clocks differed such that they could make the verdict: in words, else nothing.
+
+    A lower clock of the candidate may be why it is slower, and a higher one why it is not.
+    """
+    first, second = clocks.of(comparison.before.workload), clocks.of(comparison.after.workload)
+    if first is None or second is None or not first.mhz or not second.mhz:
+        return ""
+    ratio = second.mhz / first.mhz
+    if (ratio > 1 - _CLOCK) if slower else (ratio < 1 + _CLOCK):
+        return ""
+    return f"the clock was {first.mhz:.0f} MHz, then {second.mhz:.0f} MHz, which may be the reason"
+
+
+def _of_metric(limit: MetricLimit, c: Compared, before: Workload, after: Workload) -> Item:
+    """The item of a metric of one kernel."""
+    sides = (before, c.pair.before[0]), (after, c.pair.after[0])
+    one, other = (_figure(workload, limit.metric, kernel) for workload, kernel in sides)
+    item = Item("metric", c.pair.label, "inconclusive", "no_figure", "", metric=limit.metric, unit=one.unit,
+                same_work=c.work.answer, limit=limit.allowed)  # fmt: skip
+    for figure in (one, other):
+        if figure.value is None or figure.status != "ok":
+            return replace(item, why=f"{limit.metric} is {figure.status}: {figure.reason or 'no value'}")
+    a, b = one.value or 0.0, other.value or 0.0
+    moved = b - a
+    if limit.relative and a:
+        moved /= abs(a)
+    bad = moved < limit.allowed if limit.down else moved > limit.allowed
+    change = (b - a) / abs(a) if a else None
+    item = replace(item, baseline=a, candidate=b, change=change)
+    how = f"{a:.6g} -> {b:.6g} {one.unit}" + (f" ({_signed(change)})" if change is not None else "")
+    if bad:
+        return replace(item, status="fail", code="beyond", why=f"{how}, beyond {limit}")
+    return replace(item, status="pass", code="within", why=f"{how}, within {limit}")
+
+
+def _figure(workload: Workload, metric: str, kernel: str) -> Figure:
+    known = catalog.select(workload.arch, [metric]) if workload.arch in catalog.with_metrics() else []
+    if workload.arch in catalog.with_metrics() and len(known) != 1:
+        raise BadArgument(f"{metric!r} names {len(known)} metrics", fix="Name one metric; search_metrics finds them")
+    return figures(workload, [metric], View(kernel=[kernel], quartiles=False))[0]
+
+
+_OneSided = Literal["new", "vanished"]
+
+
+def _one_sided(version: Version, names: Sequence[str], status: _OneSided, limits: Limits) -> list[Item]:
+    """Kernels of one side alone; what they cost shows in the whole program."""
+    found = []
+    for kernel in version.only(names):
+        share = kernel.total_ns / version.total_ns if version.total_ns else 0.0
+        if share >= limits.least_share:
+            spent = kernel.total_ns / version.runs
+            times = (None, spent) if status == "new" else (spent, None)
+            why = f"only in the {'candidate' if status == 'new' else 'baseline'}: {share:.1%} of its time"
+            item = Item("kernel", kernel.name, status, status, why, share=share, baseline=times[0], candidate=times[1])
+            found.append(item)
+    return found[:_MOST_ITEMS]
+
+
+def _signed(change: float) -> str:
+    return f"{100 * change:+.3g} %"
+
+
+def _share_of(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,195 @@
+"""What a gate allows: limits for kernels, groups, metrics and the whole program, from words or a TOML file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pydantic
+
+from ..manifest import read_small
+from ..patterns import PATTERN_LENGTH, matching
+from ..problems import BadArgument
+from ..text import cut
+
+_PERCENT = re.compile(r"\s*([+-]?\d{1,6}(?:\.\d{1,6})?)\s*%\s*", re.ASCII)
+_POINTS = re.compile(r"\s*([+-]\d{1,15}(?:\.\d{1,9})?)\s*", re.ASCII)
+_MOST_BYTES = 1 << 20
+_MOST = 1000.0
+"""Percent; a limit above it is a slip."""
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class MetricLimit:
+    """How far a metric may move: up where ``allowed`` is positive or +0, down where it is negative or -0.
+
+    ``relative``: ``allowed`` is a share of the baseline's value, else an amount in the metric's unit.
+    """
+
+    metric: str
+    allowed: float
+    relative: bool
+    down: bool
+
+    def __str__(self) -> str:
+        sign = "-" if self.down else "+"
+        amount = abs(self.allowed) * (100 if self.relative else 1)
+        return f"{self.metric} {sign}{amount:g}{' %' if self.relative else ''}"
+
+
+@dataclass(frozen=True)
+class KernelLimit:
+    """The limit of the kernels in whose names ``pattern`` is found; None: they are not judged."""
+
+    pattern: str
+    allowed: float | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Kernels that are judged as one, by patterns before and after, and their limit; None: that of everything."""
+
+    label: str
+    patterns: tuple[str, str]
+    allowed: float | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``allowed`` is the share by which a kernel may be slower, 0.03 for 3 %; so for the others.
+
+    ``total`` is that of the whole program. Kernels below ``least_share`` of the time of both versions are not judged.
+    """
+
+    allowed: float
+    total: float
+    least_share: float
+    kernels: tuple[KernelLimit, ...] = ()
+    groups: tuple[Group, ...] = ()
+    metrics: tuple[MetricLimit, ...] = ()
+
+    def of_kernels(self, names: list[str]) -> dict[str, float | None]:
+        """The limit of each kernel: that of the first pattern that is found in its name, else ``allowed``."""
+        found: dict[str, float | None] = {}
+        for one in self.kernels:
+            left = [name for name in names if name not in found]
+            found |= dict.fromkeys(matching(one.pattern, left), one.allowed)
+        return {name: found.get(name, self.allowed) for name in names}
+
+
+def percent(text: str) -> float:
+    """The share that "3%" means. Raises BadArgument for anything else, also for a number without its sign."""
+    match = _PERCENT.fullmatch(text)
+    if not match or not 0 <= float(match[1]) <= _MOST:
+        raise BadArgument(f"{cut(text, _SHOWN)!r} is no limit", fix=f"Write a percentage from 0% to {_MOST:g}%: 3%")
+    return float(match[1]) / 100
+
+
+def metric_limit(text: str) -> MetricLimit:
+    """What "hbm.bytes_per_wave=+5%" or "l2.hit_rate_pct=-2" means. Raises BadArgument for anything else."""
+    name, _, allowed = text.partition("=")
+    share, points = _PERCENT.fullmatch(allowed), _POINTS.fullmatch(allowed)
+    found = share or points
+    if not name.strip() or not found or found[1][0] not in "+-":
+        raise BadArgument(
+            f"{cut(text, _SHOWN)!r} is no limit of a metric",
+            "it takes a sign: + for how far it may rise, - for how far it may fall",
+            "Write METRIC=+5% of its value, or METRIC=-2 in its unit",
+        )
+    scale = 100 if share else 1
+    return MetricLimit(name.strip(), float(found[1]) / scale, share is not None, found[1].startswith("-"))
+
+
+_Text = Annotated[str, pydantic.Field(min_length=1, max_length=PATTERN_LENGTH)]
+_Short = Annotated[str, pydantic.Field(min_length=1, max_length=100)]
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+
+class _Kernel(_Strict):
+    pattern: _Text
+    max_regression: _Short | None = None
+    ignore: bool = False
+
+
+class _Group(_Strict):
+    name: _Short
+    baseline: _Text
+    candidate: _Text | None = None
+    max_regression: _Short | None = None
+
+
+class _File(_Strict):
+    max_regression: _Short | None = None
+    total: _Short | None = None
+    min_share: _Short | None = None
+    metrics: Annotated[dict[_Short, _Short], pydantic.Field(max_length=100)] = {}
+    kernel: Annotated[list[_Kernel], pydantic.Field(max_length=200)] = []
+    group: Annotated[list[_Group], pydantic.Field(max_length=50)] = []
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Limits as the command line states them; None where it is silent, and the file or the default counts."""
+
+    allowed: str | None = None
+    total: str | None = None
+    least_share: str | None = None
+    metrics: tuple[str, ...] = ()
+
+
+DEFAULTS = Stated("3%", None, "1%")
+"""Without a word; the limit of the whole program is that of the kernels."""
+
+
+def limits(stated: Stated, file: Path | None = None) -> Limits:
+    """The limits of the command line over those of a file over the defaults. Raises BadArgument for what is wrong."""
+    read = _read(file) if file else _File()
+    allowed = percent(stated.allowed or read.max_regression or str(DEFAULTS.allowed))
+    of_file = tuple(f"{name}={moved}" for name, moved in read.metrics.items())
+    return Limits(
+        allowed=allowed,
+        total=percent(total) if (total := stated.total or read.total) else allowed,
+        least_share=percent(stated.least_share or read.min_share or str(DEFAULTS.least_share)),
+        kernels=tuple(_of_kernel(one) for one in read.kernel),
+        groups=tuple(
+            Group(one.name, (one.baseline, one.candidate or one.baseline), _optional(one.max_regression))
+            for one in read.group
+        ),
+        metrics=tuple(map(metric_limit, (*stated.metrics, *of_file))),
+    )
+
+
+def _of_kernel(one: _Kernel) -> KernelLimit:
+    if one.ignore == (one.max_regression is not None):
+        raise BadArgument(
+            f"The limit of {cut(one.pattern, _SHOWN)!r} cannot be read",
+            fix='Give it either max_regression = "5%" or ignore = true',
+        )
+    return KernelLimit(one.pattern, None if one.ignore else percent(str(one.max_regression)))
+
+
+def _optional(text: str | None) -> float | None:
+    return None if text is None else percent(text)
+
+
+def _read(file: Path) -> _File:
+    fix = "See docs/how-to/gate_in_ci.md for what it may hold"
+    try:
+        found: dict[str, Any] = tomllib.loads(read_small(file, _MOST_BYTES).decode("utf-8"))
+        return _File.model_validate(found)
+    except OSError as error:
+        raise BadArgument(f"{file} cannot be read", error.strerror or str(error), "Name a file of limits") from error
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:_SHOWN] for part in first["loc"])
+        raise BadArgument(f"{file} is no file of limits", f"{where}: {first['msg']}", fix) from error
+    except (ValueError, RecursionError) as error:
+        why = cut(str(error), 200) or "it is nested too deeply"
+        raise BadArgument(f"{file} is no file of limits", why, fix) from error

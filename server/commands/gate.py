@@ -1,0 +1,128 @@
+"""`rooflens gate`: whether a candidate is slower than its baseline, for a CI to act on."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from ...analysis.comparison.limits import DEFAULTS, Stated, limits
+from ...analysis.problems import NotFound, StoreProblem, near
+from ...analysis.store import Manifest, Store, write_atomically
+from ..exits import INCONCLUSIVE, OK, REGRESSED
+from ..outcome import Misuse, Outcome
+
+HELP = "whether a candidate is slower than its baseline by more than allowed, by exit status, with files for a CI"
+_TAG = "tag:"
+_REFERENCE = "id, unique id prefix, name, latest, or tag:NAME for the newest with that tag"
+_STATUS = {"pass": OK, "fail": REGRESSED, "inconclusive": INCONCLUSIVE}
+_MOST_RUNS = 50
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("baseline", metavar="BASELINE", help=_REFERENCE)
+    parser.add_argument("candidate", metavar="CANDIDATE", help=_REFERENCE)
+    parser.add_argument(
+        "--max-regression", metavar="PCT", help=f"how much slower a kernel may be (default {DEFAULTS.allowed})"
+    )
+    parser.add_argument("--total", metavar="PCT", help="so the whole program (default: as a kernel)")
+    parser.add_argument(
+        "--min-share",
+        metavar="PCT",
+        help=f"judge kernels from this share of either version's time on (default {DEFAULTS.least_share})",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME=+PCT",
+        action="append",
+        default=[],
+        help="how far a metric of every judged kernel may move: +5%% up, -5%% down, or -2 in its unit (repeatable)",
+    )
+    parser.add_argument("--limits", metavar="FILE", help="TOML with limits for kernels, groups and metrics")
+    parser.add_argument(
+        "--runs",
+        metavar="N",
+        type=int,
+        default=1,
+        help="pool the newest N workloads of that name or tag: runs of one program, which narrow the noise",
+    )
+    parser.add_argument(
+        "--by", choices=("kernel", "launch"), default="kernel", help="kernels, or launch configurations"
+    )
+    parser.add_argument(
+        "--inconclusive",
+        choices=("pass", "fail"),
+        help=f"let what noise or doubt leaves undecided pass or fail (default: exit status {INCONCLUSIVE})",
+    )
+    parser.add_argument("--markdown", metavar="FILE", help="write a summary, for instance to $GITHUB_STEP_SUMMARY")
+    parser.add_argument("--junit", metavar="FILE", help="write JUnit XML")
+    parser.add_argument("--annotations", action="store_true", help="print commands that annotate a GitHub Actions job")
+
+
+def run(options: Namespace, store: Store) -> Outcome:
+    """Judge, write the files, and tell."""
+    if options.annotations and getattr(options, "json", False):
+        raise Misuse("--annotations prints lines, where --json prints one object", "Leave one of them out")
+    if not 1 <= options.runs <= _MOST_RUNS:
+        raise Misuse(f"--runs {options.runs} is no number of runs", f"Give 1 to {_MOST_RUNS}")
+    stated = Stated(options.max_regression, options.total, options.min_share, tuple(options.metric))
+    allowed = limits(stated, Path(options.limits) if options.limits else None)
+    after = _chosen(store, options.candidate, options.runs, frozenset())
+    before = _chosen(store, options.baseline, options.runs, {m.id for m in after})
+    from ...analysis.comparison.gate import gate
+    from ...analysis.workload import Workload
+    from ..gate import telling
+    from ..gate.junit import junit
+
+    with ExitStack() as opened:
+        sides = [
+            [opened.enter_context(Workload.open(store, m, by=options.by)) for m in side] for side in (before, after)
+        ]
+        found = gate(sides[0], sides[1], allowed)
+    title = f"rooflens gate: {before[0].name} -> {after[0].name}"
+    if options.markdown:
+        _write(Path(options.markdown), telling.markdown(found, title))
+    if options.junit:
+        _write(Path(options.junit), junit(found, title, inconclusive_fails=options.inconclusive == "fail"))
+    facts = {
+        "baseline": [m.id for m in before],
+        "candidate": [m.id for m in after],
+        **telling.facts(found),
+        "markdown": options.markdown,
+        "junit": options.junit,
+    }
+    decided = options.inconclusive if found.verdict == "inconclusive" and options.inconclusive else found.verdict
+
+    def words() -> Iterator[str]:
+        yield from telling.lines(found)
+        if options.annotations:
+            yield from telling.commands(found)
+
+    return Outcome({**facts, "exit_status": _STATUS[decided]}, words(), _STATUS[decided])
+
+
+def _chosen(store: Store, word: str, runs: int, others: Collection[str]) -> list[Manifest]:
+    """The workloads meant, the newest first; those of a tag or name without ``others``, which are the candidates."""
+    if not word.startswith(_TAG):
+        meant = store.resolve(word)
+        if meant.name != word or (runs == 1 and meant.id not in others):
+            return [meant]
+        fitting = [m for m in store.scan()[0] if m.name == word]
+    else:
+        fitting = [m for m in store.scan()[0] if word.removeprefix(_TAG) in m.tags]
+    found = [m for m in reversed(fitting) if m.id not in others][:runs]
+    if not found:
+        tags = sorted({tag for m in store.scan()[0] for tag in m.tags})
+        what = f"There is no other workload {word!r}" if others else f"There is no workload {word!r}"
+        raise NotFound(what, near(word.removeprefix(_TAG), tags), "list_workloads shows names and tags")
+    return found
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        write_atomically(target, text)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error

@@ -1,0 +1,233 @@
+"""The gate: fails what is slower for certain, passes what is not, and says where it cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rooflens.analysis.comparison.gate import PROGRAM, Gate, Item, gate
+from rooflens.analysis.comparison.limits import Limits, Stated, limits, metric_limit, percent
+from rooflens.analysis.problems import BadArgument
+from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.workload import Workload
+from rooflens.tests.comparisons import launches, traffic, workload
+
+THREE = limits(Stated())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def times(ns: float, n: int = 40, noise: float = 0.004, seed: int = 0) -> list[float]:
+    """Run times around ``ns``."""
+    return list(ns * np.exp(np.random.default_rng(seed).normal(0, noise, n)))
+
+
+def made(store: Store, kernels: dict[str, Sequence[float]], **stated: Any) -> Manifest:
+    return workload(store, [row for name, spent in kernels.items() for row in launches(name, spent)], **stated)
+
+
+def decided(store: Store, before: Manifest, after: Manifest, allowed: Limits = THREE) -> Gate:
+    return gate([Workload(store, before)], [Workload(store, after)], allowed)
+
+
+def item(found: Gate, name: str) -> Item:
+    return next(i for i in found.items if i.name == name)
+
+
+def test_nothing_changed_passes_and_five_percent_fail_kernel_and_program(store: Store) -> None:
+    before = made(store, {"a": times(1e6), "b": times(5e5, seed=1)})
+    assert decided(store, before, made(store, {"a": times(1e6, seed=2), "b": times(5e5, seed=3)})).verdict == "pass"
+    found = decided(store, before, made(store, {"a": times(1.05e6, seed=4), "b": times(5e5, seed=5)}))
+    assert (found.verdict, item(found, "a").code, item(found, "b").status) == ("fail", "beyond", "pass")
+    assert item(found, "a").change == pytest.approx(0.05, abs=0.005)
+    assert item(found, PROGRAM).status in ("fail", "pass") and item(found, PROGRAM).change == pytest.approx(
+        0.033, abs=0.005
+    )
+
+
+def test_slower_within_the_limit_passes_and_a_smaller_limit_than_the_noise_is_inconclusive(store: Store) -> None:
+    before, after = made(store, {"a": times(1e6)}), made(store, {"a": times(1.01e6, seed=1)})
+    assert decided(store, before, after).verdict == "pass"
+    narrow = decided(store, before, after, limits(Stated("0.5%")))
+    assert narrow.verdict == "inconclusive" and item(narrow, "a").code == "uncertain"
+    same = decided(store, before, made(store, {"a": times(1e6, seed=2)}), limits(Stated("0.5%")))
+    assert item(same, "a").code == "noise"
+
+
+def test_a_few_noisy_launches_decide_nothing_unless_far_apart(store: Store) -> None:
+    before = made(store, {"a": [1e6, 1.02e6]})
+    assert item(decided(store, before, made(store, {"a": [1.01e6, 1e6]})), "a").code == "noise"
+    assert item(decided(store, before, made(store, {"a": [1.09e6, 1.1e6]})), "a").code == "uncertain"
+    assert item(decided(store, before, made(store, {"a": [2e6, 2.1e6]})), "a").status == "fail"
+    assert item(decided(store, before, made(store, {"a": [5e5, 5.1e5]})), "a").status == "pass"
+
+
+def test_pooled_runs_decide_what_one_run_cannot(store: Store) -> None:
+    def runs(ns: float, first: int) -> list[Workload]:
+        return [Workload(store, made(store, {"a": times(ns, seed=first + i)})) for i in range(5)]
+
+    allowed = limits(Stated("1.5%"))
+    before, same, slower = runs(1e6, 0), runs(1e6, 10), runs(1.02e6, 20)
+    assert gate(before[:1], same[:1], allowed).verdict == "inconclusive"
+    assert gate(before, same, allowed).verdict == "pass"
+    found = gate(before, slower, allowed)
+    assert found.verdict == "fail" and item(found, "a").launches == (200, 200)
+
+
+def test_a_program_that_launches_twice_as_often_fails_though_no_launch_is_slower(store: Store) -> None:
+    before, after = made(store, {"a": times(1e6)}), made(store, {"a": times(1e6, n=80, seed=1)})
+    found = decided(store, before, after)
+    assert (item(found, PROGRAM).status, item(found, "a").status) == ("fail", "pass")
+    assert item(found, PROGRAM).change == pytest.approx(1, abs=0.01)
+
+
+def test_other_work_gpu_profiler_and_clock_are_no_verdict(store: Store) -> None:
+    def one(ns: float, gb: float = 1, mhz: float | None = None, **stated: Any) -> Manifest:
+        sampled = [{"t_ns": i, "step": "timing", "device_uuid": "u", "clock_mhz": mhz, "memory_clock_mhz": None,
+                    "power_w": None, "temperature_c": None, "busy_pct": 100.0, "held_back": None}
+                   for i in range(5 if mhz else 0)]  # fmt: skip
+        rows = launches("a", times(ns), **traffic(gb), SQ_INSTS_VMEM=gb * 1e6)
+        return workload(store, rows, samples=sampled, **stated)
+
+    def code(before: Manifest, after: Manifest) -> str:
+        found = decided(store, before, after)
+        assert found.verdict == "inconclusive"
+        return item(found, "a").code
+
+    assert code(one(1e6), one(1.2e6, gb=4)) == "other_work"
+    assert code(one(1e6), one(1.2e6, arch="gfx942", facts={})) == "other_gpu"
+    assert code(one(1e6), one(1.2e6, format="other")) == "other_profiler"
+    assert code(one(1e6, mhz=1700), one(1.2e6, mhz=1500)) == "clocks"
+    assert code(one(1e6, mhz=1500), one(1e6, mhz=1700)) == "clocks"
+    assert decided(store, one(1e6, mhz=1700), one(1e6, mhz=1500)).verdict == "pass", "slower clock, no slower kernel"
+    assert decided(store, one(1e6, mhz=1500), one(1.2e6, mhz=1700)).verdict == "fail", "faster clock, slower kernel"
+
+
+def test_new_vanished_small_and_ignored_kernels_are_named_and_do_not_decide(store: Store) -> None:
+    before = made(store, {"a": times(1e6), "gone": times(1e5), "tiny": times(1e3), "warm_up": times(5e5)})
+    after = made(store, {"a": times(1e6, seed=1), "fresh": times(1e5, seed=2), "tiny": times(3e3, seed=3),
+                         "warm_up": times(9e5, seed=4)})  # fmt: skip
+    file = store.root / "limits.toml"
+    file.write_text('total = "50%"\n[[kernel]]\npattern = "^warm"\nignore = true\n')
+    found = decided(store, before, after, limits(Stated(), file))
+    states = {i.name: (i.status, i.code) for i in found.items}
+    assert states["gone"] == ("vanished", "vanished") and states["fresh"] == ("new", "new")
+    assert states["tiny"] == ("ignored", "small") and states["warm_up"] == ("ignored", "ignored")
+    assert found.verdict == "pass"
+
+
+def test_a_small_kernel_that_grew_large_is_judged(store: Store) -> None:
+    before = made(store, {"a": times(1e6), "b": times(2e3)})
+    found = decided(store, before, made(store, {"a": times(1e6, seed=1), "b": times(4e5, seed=2)}))
+    assert item(found, "b").status == "fail"
+
+
+def test_limits_of_kernels_groups_and_metrics(store: Store) -> None:
+    def one(scale: float, gb: float) -> Manifest:
+        rows = launches("gemm", times(1e6 * scale), **traffic(gb)) + launches(
+            "attn_qk", times(4e5 * scale), **traffic(1)
+        )
+        return workload(store, rows + launches("attn_pv", times(4e5), **traffic(1)))
+
+    file = store.root / "limits.toml"
+    file.write_text(
+        'max_regression = "3%"\ntotal = "20%"\nmetrics = {"hbm.bytes_per_wave" = "+10%"}\n'
+        '[[kernel]]\npattern = "^gemm"\nmax_regression = "10%"\n'
+        '[[group]]\nname = "attention"\nbaseline = "^attn"\nmax_regression = "5%"\n'
+    )
+    found = decided(store, one(1, 1), one(1.08, 1.15), limits(Stated(), file))
+    by = {(i.kind, i.name, i.metric): i for i in found.items}
+    assert by["kernel", "gemm", None].status == "pass"
+    assert by["kernel", "attn_qk", None].status == "fail"
+    assert by["group", "attention", None].status == "pass"
+    assert by["metric", "gemm", "hbm.bytes_per_wave"].status == "fail"
+    assert by["metric", "attn_qk", "hbm.bytes_per_wave"].status == "pass"
+
+
+def test_metrics_pass_fail_and_are_inconclusive_where_nothing_counted_them(store: Store) -> None:
+    def one(gb: float) -> Manifest:
+        return workload(store, launches("a", times(1e6), **traffic(gb), SQ_WAVES=100 * gb))
+
+    before, after = one(1), one(1.15)
+
+    def status(limit: str) -> tuple[str, str]:
+        found = decided(store, before, after, limits(Stated(metrics=(limit,))))
+        return next((i.status, i.code) for i in found.items if i.kind == "metric")
+
+    assert status("hbm.read_bw_gbs=+20%") == ("pass", "within")
+    assert status("hbm.read_bw_gbs=+10%") == ("fail", "beyond")
+    assert status("hbm.read_bw_gbs=-1%") == ("pass", "within")
+    assert status("l2.hit_rate_pct=-2") == ("inconclusive", "no_figure")
+    with pytest.raises(BadArgument, match="names 0 metrics|no metric|Unknown"):
+        status("nonsense.name=+1%")
+
+
+def test_many_noisy_kernels_are_judged_together(store: Store) -> None:
+    """Five launches of a kernel can show p = 0.008 at best: not enough for one of thirty."""
+    names = [f"k{i}" for i in range(30)]
+    before = made(store, {n: times(1e6, 5, 0.001, i) for i, n in enumerate(names)})
+    changed = {n: times(1e6 * (1.1 if n == "k3" else 1), 5, 0.001, 50 + i) for i, n in enumerate(names)}
+    assert item(decided(store, before, made(store, changed)), "k3").code == "uncertain"
+    alone = decided(store, made(store, {"k3": times(1e6, 5, 0.001)}), made(store, {"k3": changed["k3"]}))
+    assert item(alone, "k3").status == "fail"
+
+
+def test_a_workload_on_both_sides_is_refused(store: Store) -> None:
+    one = made(store, {"a": times(1e6)})
+    with pytest.raises(BadArgument, match="on both sides"):
+        decided(store, one, one)
+
+
+@pytest.mark.parametrize("text", ["3", "0.03", "-1%", "nan%", "1e3%", "", "%", "9999%", "3 percent", "１%"])
+def test_what_is_no_percentage_is_refused(text: str) -> None:
+    with pytest.raises(BadArgument, match="is no limit"):
+        percent(text)
+
+
+def test_percentages_and_limits_of_metrics_are_read() -> None:
+    assert (percent("3%"), percent(" 2.5 % "), percent("0%")) == (0.03, 0.025, 0.0)
+    assert str(metric_limit("hbm.bytes=+5%")) == "hbm.bytes +5 %"
+    assert str(metric_limit("l2.hit_rate_pct = -2")) == "l2.hit_rate_pct -2"
+    assert metric_limit("x=-0%").down
+    for text in ("x", "x=5%", "=+5%", "x=+", "x=+nan", "x=+1e9"):
+        with pytest.raises(BadArgument, match="no limit of a metric"):
+            metric_limit(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_regression = 3",
+        'max_regresion = "3%"',
+        "[[kernel]]\npattern = 'a'",
+        "x = ",
+        '[[kernel]]\npattern = "a"\nignore = true\nmax_regression = "1%"',
+        "a = " + "[" * 5000,
+        "kernel = 1",
+        "[[group]]\nname = 'g'",
+        "metrics = {a = 1}",
+        "\xff",
+    ],
+)
+def test_a_wrong_file_of_limits_is_refused_with_its_place(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(BadArgument):
+        limits(Stated(), file)
+    with pytest.raises(BadArgument, match="cannot be read"):
+        limits(Stated(), tmp_path)
+
+
+def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text('max_regression = "7%"\nmin_share = "2%"\ntotal = "9%"\n')
+    read, over = limits(Stated(), file), limits(Stated("1%", "2%", "3%"), file)
+    assert (read.allowed, read.total, read.least_share) == (0.07, 0.09, 0.02)
+    assert (over.allowed, over.total, over.least_share) == (0.01, 0.02, 0.03)
+    assert limits(Stated("4%")).total == 0.04
