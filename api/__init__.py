@@ -1,0 +1,14 @@
+"""rooflens from Python: stores and workloads as objects, tables as pandas DataFrames, pictures as matplotlib figures.
+
+>>> import rooflens
+>>> store = rooflens.open()
+>>> store["v1"].metrics("overview")
+"""
+
+from ..analysis.problems import Problem
+from .opening import open
+from .runs import RunFailed
+from .store import OpenStore
+from .workload import OpenWorkload
+
+__all__ = ["OpenStore", "OpenWorkload", "Problem", "RunFailed", "open"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -18,13 +20,13 @@ from ..analysis.store import Store
 from ..analysis.timeline.change import notes as wall_time
 from ..analysis.workload import Workload
 from . import comparison_tables as tables
+from .comparison_tables import Extent
 from .parameters import GROUPS, By, ChangeText, Detail, HypothesisText, KernelName, Patterns, Reference, Versions
 from .profilers.tables.names import noted
 from .results import NextCall, Result, Table
 
-_KERNELS = {"summary": 5, "full": 50}
+_EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL}
 _SERIES = 20
-_ONE_SIDED = {"summary": 8, "full": 200}
 
 
 class CompareResult(Result):
@@ -82,27 +84,49 @@ def compare_workloads(
     """Compare versions: times with interval and verdict, whether the work is the same, what the change of time
     consists of, its causes, changed metrics."""
     wanted = [candidate] if isinstance(candidate, str) else list(candidate)
-    if not 1 <= len(wanted) <= _SERIES:
-        raise BadArgument(f"candidate names {len(wanted)} workloads", fix=f"Name 1 to {_SERIES}")
+    asked = Asked(baseline, wanted, kernel, by, group, checked, noted(hypothesis), noted(change))
+    return compared(store, asked, _EXTENTS[detail])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be compared, as the parameters of compare_workloads say it; both texts are for the log."""
+
+    baseline: str
+    candidates: Sequence[str]
+    kernel: str | None = None
+    by: Literal["kernel", "launch"] = "kernel"
+    group: Mapping[str, Sequence[str]] | None = None
+    checked: bool | None = None
+    hypothesis: str = ""
+    change: str = ""
+
+
+def compared(store: Store, asked: Asked, extent: Extent) -> CompareResult:
+    """The answer of compare_workloads with tables of this extent."""
+    if not 1 <= len(asked.candidates) <= _SERIES:
+        raise BadArgument(f"candidate names {len(asked.candidates)} workloads", fix=f"Name 1 to {_SERIES}")
+    kernel, words = asked.kernel, (asked.baseline, *asked.candidates)
     with ExitStack() as opened:
-        before, *after = (opened.enter_context(Workload.open(store, word, kernel, by)) for word in (baseline, *wanted))
-        limit = _KERNELS[detail] if len(after) == 1 else 1
-        steps = [compare(before, w, kernel=kernel, groups=group, limit=limit, checked=checked) for w in after]
-        result = _one(steps[0], detail) if len(steps) == 1 else _series(steps)
-    if hypothesis or change:
-        about = Entry(kind="comparison", workload="", hypothesis=noted(hypothesis), change=noted(change))
+        before, *after = (opened.enter_context(Workload.open(store, word, kernel, asked.by)) for word in words)
+        limit = extent.pairs if len(after) == 1 else 1
+        steps = [
+            compare(before, w, kernel=kernel, groups=asked.group, limit=limit, checked=asked.checked) for w in after
+        ]
+        result = _one(steps[0], extent) if len(steps) == 1 else _series(steps, extent)
+    if asked.hypothesis or asked.change:
+        about = Entry(kind="comparison", workload="", hypothesis=asked.hypothesis, change=asked.change)
         _log(store, steps, about, result)
     return result
 
 
-def _one(comparison: Comparison, detail: Detail) -> CompareResult:
+def _one(comparison: Comparison, extent: Extent) -> CompareResult:
     main = comparison.main
-    top = comparison.pairs[: 1 if detail == "summary" else 5]
+    top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
     sampled = tables.changed_lines(comparison)
     changed = tables.changed_metrics(comparison, top)
     first = next((told for compared, told in changed if compared is main), None)
-    shown = _ONE_SIDED[detail]
     return CompareResult(
         baseline=comparison.before.id,
         candidates=[comparison.after.id],
@@ -110,18 +134,18 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
         same_work=main.work.answer if main else "unknown",
         summary=summary(comparison),
         causes=causes(main, first.changed if first else []) if main and alike else [],
-        kernels=tables.of_kernels(comparison),
-        groups=tables.of_groups(comparison),
-        launch=tables.of_launches(top),
-        work=tables.of_work(top, detail) if alike else None,
-        explanation=tables.of_terms(top) if alike else None,
+        kernels=tables.of_kernels(comparison, extent),
+        groups=tables.of_groups(comparison, extent),
+        launch=tables.of_launches(top, extent),
+        work=tables.of_work(top, extent) if alike else None,
+        explanation=tables.of_terms(top, extent) if alike else None,
         normalised=None if alike else tables.of_shares(comparison),
-        metrics=tables.of_metrics(changed, not alike, detail),
-        lines=tables.of_lines(sampled, detail) if sampled else None,
-        only_in_baseline=tables.few_names(comparison.matching.only_before),
-        only_in_candidate=tables.few_names(comparison.matching.only_after),
-        metrics_only_in_baseline=_few(first.only_before, shown) if first else [],
-        metrics_only_in_candidate=_few(first.only_after, shown) if first else [],
+        metrics=tables.of_metrics(changed, not alike, extent),
+        lines=tables.of_lines(sampled, extent) if sampled else None,
+        only_in_baseline=tables.names(comparison.matching.only_before, extent),
+        only_in_candidate=tables.names(comparison.matching.only_after, extent),
+        metrics_only_in_baseline=tables.few(first.only_before, extent.metrics_of_one) if first else [],
+        metrics_only_in_candidate=tables.few(first.only_after, extent.metrics_of_one) if first else [],
         notes=[
             note.text
             for note in (
@@ -134,12 +158,7 @@ def _one(comparison: Comparison, detail: Detail) -> CompareResult:
     )
 
 
-def _few(names: list[str], shown: int) -> list[str]:
-    more = [f"and {len(names) - shown} more"] if len(names) > shown else []
-    return names[:shown] + more
-
-
-def _series(steps: list[Comparison]) -> CompareResult:
+def _series(steps: list[Comparison], extent: Extent) -> CompareResult:
     last = steps[-1].main
     return CompareResult(
         baseline=steps[0].before.id,
@@ -147,7 +166,7 @@ def _series(steps: list[Comparison]) -> CompareResult:
         verdict=last.verdict if last else "inconclusive",
         same_work=last.work.answer if last else "unknown",
         summary=series_summary(steps),
-        kernels=tables.of_series(steps),
+        kernels=tables.of_series(steps, extent),
         notes=[note.text for note in series_notes(steps)],
         next=_next(steps[-1]),
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..analysis.comparison.compare import Compared, Comparison, Version
 from ..analysis.comparison.explain import Change, Changes, changes, least_times
+from ..analysis.comparison.matching import Pair
 from ..analysis.comparison.words import brief, how, short, traffic
 from ..analysis.comparison.work import Side
 from ..analysis.doubts import TIME
@@ -15,12 +17,8 @@ from ..analysis.hotspots import change as hotspots
 from ..analysis.notes import Note
 from .results import Table, table_of
 
-_ONLY = 8
-_WORK = 6
-_METRICS = {"summary": 6, "full": 20}
 _MEMBERS = 20
 _FIGURES = 6
-_LINES = {"summary": 5, "full": 50}
 _LEAST_POINTS = 0.5
 _MATCHED = {
     "text": "by their text",
@@ -36,7 +34,36 @@ _MetricRow = namedtuple("_MetricRow", "kernel metric baseline candidate unit bet
 _LineRow = namedtuple("_LineRow", "line baseline_pct candidate_pct change_points interval verdict")
 _MemberRow = namedtuple("_MemberRow", "group side kernel launches per_round round_ms total_ms")
 """The rows of the tables, by their columns."""
-Detail = Literal["summary", "full"]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much tables show, None for all: pairs, work and metrics of each, lines, names of what one side alone has.
+
+    ``explained`` are the pairs whose change is taken apart. Names are shortened unless ``whole_names``.
+    """
+
+    pairs: int | None = None
+    explained: int | None = None
+    work: int | None = None
+    metrics: int | None = None
+    lines: int | None = None
+    kernels_of_one: int | None = None
+    metrics_of_one: int | None = None
+    whole_names: bool = False
+
+    def called(self, name: str) -> str:
+        """The name of a kernel or pair as the tables have it."""
+        return name if self.whole_names else short(name)
+
+    def pair(self, pair: Pair) -> str:
+        """A pair's name where its launches and metrics are told."""
+        return pair.label if self.whole_names else brief(pair)
+
+
+SUMMARY = Extent(pairs=5, explained=1, work=6, metrics=6, lines=5, kernels_of_one=8, metrics_of_one=8)
+FULL = Extent(pairs=50, explained=5, metrics=20, lines=50, kernels_of_one=8, metrics_of_one=200)
+EVERYTHING = Extent(whole_names=True)
 
 
 class _KernelRow(NamedTuple):
@@ -80,23 +107,23 @@ class _StepRow(NamedTuple):
     bandwidth_ratio: float | None = None
 
 
-def of_kernels(comparison: Comparison) -> Table:
+def of_kernels(comparison: Comparison, extent: Extent) -> Table:
     """One row a pair: time of a launch (of a group: of a round) and of all, speed-up with interval, verdict."""
-    rows = [_kernel(pair, comparison.other_gpu is not None) for pair in comparison.pairs]
+    rows = [_kernel(pair, comparison.other_gpu is not None, extent) for pair in comparison.pairs]
     units = dict.fromkeys((n for n in _KernelRow._fields if n.endswith("_ms")), "ms")
     units |= dict.fromkeys((n for n in _KernelRow._fields if n.endswith("_pct")), "%")
     total = len(comparison.matching.pairs)
     return table_of(_KernelRow, rows, units).model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
 
-def _kernel(compared: Compared, other_gpu: bool) -> _KernelRow:
+def _kernel(compared: Compared, other_gpu: bool, extent: Extent) -> _KernelRow:
     """The row of a pair; between different GPUs without the ratio of times."""
     effect = compared.effect
     judged = None if other_gpu else effect
     per = next(iter(compared.per_unit), None) if compared.work.answer != "yes" else None
     each = effect if not compared.in_total else None
     return _KernelRow(
-        kernel=short(compared.pair.label),
+        kernel=extent.called(compared.pair.label),
         match=how(compared.pair),
         share_pct=_rounded(100 * compared.share),
         baseline_ms=_rounded(each.baseline_ns / 1e6) if each else None,
@@ -122,13 +149,14 @@ def _total_ms(side: Side) -> float | None:
     return _rounded(side.time_ns * side.rounds / 1e6) if side.time_ns else None
 
 
-def of_groups(comparison: Comparison) -> Table | None:
+def of_groups(comparison: Comparison, extent: Extent) -> Table | None:
     """Which kernels a group matched on each side, their launches in all and in a round, and the sums."""
     rows: list[_MemberRow] = []
     for compared in (c for c in comparison.pairs if c.pair.how == "group"):
         for word, side in (("baseline", compared.before), ("candidate", compared.after)):
             members = sorted(side.kernels, key=lambda k: -k.total_ns)
-            told = [(short(k.name), k.timed, k.total_ns) for k in members[:_MEMBERS]]
+            shown = members if extent.whole_names else members[:_MEMBERS]
+            told = [(extent.called(k.name), k.timed, k.total_ns) for k in shown]
             told.append((f"sum of {len(members)}", sum(k.timed for k in members), sum(k.total_ns for k in members)))
             for name, launches, total_ns in told:
                 times = _rounded(total_ns / side.rounds / 1e6), _rounded(total_ns / 1e6)
@@ -138,11 +166,11 @@ def of_groups(comparison: Comparison) -> Table | None:
     return table_of(_MemberRow, rows, {"round_ms": "ms", "total_ms": "ms"}) if rows else None
 
 
-def of_work(pairs: Sequence[Compared], detail: Detail) -> Table | None:
+def of_work(pairs: Sequence[Compared], extent: Extent) -> Table | None:
     """The quantities that tell whether the work was the same, in one round of launches, the most telling first."""
     rows = [
         _WorkRow(
-            kernel=brief(compared.pair),
+            kernel=extent.pair(compared.pair),
             quantity=q.quantity,
             baseline=_rounded(q.before),
             candidate=_rounded(q.after),
@@ -151,26 +179,26 @@ def of_work(pairs: Sequence[Compared], detail: Detail) -> Table | None:
             status=_status(q.quantity in compared.doubts),
         )
         for compared in pairs
-        for q in compared.work.evidence[: None if detail == "full" else _WORK]
+        for q in compared.work.evidence[: extent.work]
     ]
     return table_of(_WorkRow, rows) if rows else None
 
 
-def of_launches(pairs: Sequence[Compared]) -> Table | None:
+def of_launches(pairs: Sequence[Compared], extent: Extent) -> Table | None:
     """How the launches differ, and their clocks."""
     rows = [
-        _LaunchRow(brief(compared.pair), d.quantity, d.before, d.after, d.unit)
+        _LaunchRow(extent.pair(compared.pair), d.quantity, d.before, d.after, d.unit)
         for compared in pairs
         for d in compared.launched
     ]
     return table_of(_LaunchRow, rows) if rows else None
 
 
-def of_terms(pairs: Sequence[Compared]) -> Table | None:
+def of_terms(pairs: Sequence[Compared], extent: Extent) -> Table | None:
     """Terms whose ms add up to the change of the time of a launch, and of all launches, and the factor of each."""
     rows = []
     for compared in (c for c in pairs if c.terms):
-        name, rounds = brief(compared.pair), compared.rounds
+        name, rounds = extent.pair(compared.pair), compared.rounds
         each = rounds[0] if rounds[0] == rounds[1] else None
         for t in compared.terms:
             values = _rounded_pair(t.before, t.after)
@@ -225,15 +253,17 @@ def changed_metrics(comparison: Comparison, pairs: Sequence[Compared]) -> list[t
     return [(c, changes(before, c.pair.before[0], after, c.pair.after[0], other_gpu)) for c in single]
 
 
-def of_metrics(found: Sequence[tuple[Compared, Changes]], other_gpu: bool, detail: Detail) -> Table | None:
+def of_metrics(found: Sequence[tuple[Compared, Changes]], other_gpu: bool, extent: Extent) -> Table | None:
     """The metrics that changed most; better and worse are said where the time says so too."""
     rows = [
-        _metric(compared, change, other_gpu) for compared, told in found for change in told.changed[: _METRICS[detail]]
+        _metric(extent.pair(compared.pair), compared, change, other_gpu)
+        for compared, told in found
+        for change in told.changed[: extent.metrics]
     ]
     return table_of(_MetricRow, rows) if rows else None
 
 
-def _metric(compared: Compared, change: Change, other_gpu: bool) -> _MetricRow:
+def _metric(kernel: str, compared: Compared, change: Change, other_gpu: bool) -> _MetricRow:
     before, after = change.before, change.after
     values = before.value, after.value
     unit = before.unit if before.unit == after.unit else f"{before.unit} / {after.unit}"
@@ -243,10 +273,10 @@ def _metric(compared: Compared, change: Change, other_gpu: bool) -> _MetricRow:
     better = None if good is None else "yes" if good else "no"
     doubt = change.doubt
     status, reason = _status(doubt is not None), doubt and doubt.text
-    return _MetricRow(brief(compared.pair), before.name, *_rounded_pair(*values), unit, better, status, reason)
+    return _MetricRow(kernel, before.name, *_rounded_pair(*values), unit, better, status, reason)
 
 
-def of_series(steps: Sequence[Comparison]) -> Table:
+def of_series(steps: Sequence[Comparison], extent: Extent) -> Table:
     """One row a step and pair: against the baseline and against the step before, with HBM traffic and bandwidth."""
     rows: list[_StepRow] = []
     last: dict[str, float] = {}
@@ -255,27 +285,32 @@ def of_series(steps: Sequence[Comparison]) -> Table:
             label = compared.pair.label if compared.pair.how == "group" else compared.pair.before[0]
             effect = compared.effect
             if place == 0:
-                rows.append(_first_step(comparison, compared, label))
+                rows.append(_first_step(comparison, compared, label, extent))
                 last[label] = effect.baseline_ns if effect else 0.0
-            rows.append(_step(comparison, compared, label, last.get(label)))
+            rows.append(_step(comparison, compared, extent.called(_after(compared, label)), last.get(label)))
             last[label] = effect.candidate_ns if effect else 0.0
     units = {"ms": "ms", "hbm_bytes": "bytes", "hbm_gbs": "GB/s", "pct_of_peak": "%"}
     return table_of(_StepRow, rows, units)
 
 
-def _first_step(comparison: Comparison, compared: Compared, label: str) -> _StepRow:
-    row = _StepRow(comparison.before.name, short(label))
+def _first_step(comparison: Comparison, compared: Compared, label: str, extent: Extent) -> _StepRow:
+    row = _StepRow(comparison.before.name, extent.called(label))
     if effect := compared.effect:
         row = row._replace(ms=effect.baseline_ns / 1e6, speedup=1.0)
     amounts = traffic(compared)
     return _with_bandwidth(row, comparison.before, compared.before, amounts and amounts[0])
 
 
-def _step(comparison: Comparison, compared: Compared, label: str, last: float | None) -> _StepRow:
-    effect, pair = compared.effect, compared.pair
+def _after(compared: Compared, label: str) -> str:
+    """What a pair is called in the later version."""
+    return label if compared.pair.how in ("group", "same_name") else compared.pair.after[0]
+
+
+def _step(comparison: Comparison, compared: Compared, kernel: str, last: float | None) -> _StepRow:
+    effect = compared.effect
     row = _StepRow(
         comparison.after.name,
-        short(label if pair.how in ("group", "same_name") else pair.after[0]),
+        kernel,
         ms=effect.candidate_ns / 1e6 if effect else None,
         verdict=compared.verdict,
         same_work=compared.work.answer,
@@ -303,10 +338,15 @@ def _with_bandwidth(row: _StepRow, version: Version, side: Side, amount: float |
     return row._replace(hbm_bytes=_rounded(amount), hbm_gbs=_rounded(rate), pct_of_peak=share)
 
 
-def few_names(names: Sequence[str]) -> list[str]:
+def names(kernels: Sequence[str], extent: Extent) -> list[str]:
     """The first names of a list, and how many follow."""
-    more = [f"and {len(names) - _ONLY} more"] if len(names) > _ONLY else []
-    return [short(n) for n in names[:_ONLY]] + more
+    return few([extent.called(n) for n in kernels], extent.kernels_of_one)
+
+
+def few(listed: list[str], most: int | None) -> list[str]:
+    """The first of a list, and how many follow."""
+    more = [f"and {len(listed) - most} more"] if most is not None and len(listed) > most else []
+    return listed[:most] + more
 
 
 def _status(doubted: bool) -> str:
@@ -331,7 +371,7 @@ def changed_lines(comparison: Comparison) -> hotspots.Changes | None:
     return hotspots.changes(before, main.pair.before[0], after, main.pair.after[0])
 
 
-def of_lines(changes: hotspots.Changes, detail: Detail) -> Table:
+def of_lines(changes: hotspots.Changes, extent: Extent) -> Table:
     """Its lines whose share of the samples changed most."""
     changed = [row for row in changes.lines if abs(row.difference) >= _LEAST_POINTS]
     rows = [
@@ -343,7 +383,7 @@ def of_lines(changes: hotspots.Changes, detail: Detail) -> Table:
             f"{row.interval.low:.1f} to {row.interval.high:.1f}",
             row.verdict,
         )
-        for row in changed[: _LINES[detail]]
+        for row in changed[: extent.lines]
     ]
     units = {"baseline_pct": "%", "candidate_pct": "%", "change_points": "points", "interval": "points"}
     made = table_of(_LineRow, rows, units)

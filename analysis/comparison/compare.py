@@ -165,10 +165,10 @@ def compare(
     *,
     kernel: str | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
-    limit: int = 5,
+    limit: int | None = 5,
     checked: bool | None = None,
 ) -> Comparison:
-    """Compare the ``limit`` longest pairs of kernels, or the groups given.
+    """Compare the ``limit`` longest pairs of kernels (None: all), or the groups given.
 
     ``checked`` is what the program's own check of the candidate's result said; None where there was none.
 

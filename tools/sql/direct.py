@@ -70,12 +70,12 @@ def _run(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping[
     used: frozenset[str] = frozenset()
     with _session() as con, scratch() as folder:
         try:
+            for name, frame in frames.items():
+                con.register(name, frame)
             text, explain, tree = gate(duckdb, con, sql)
             named = references(tree, {**tables, **{name.lower(): {} for name in frames}})
             used = frozenset(named.tables)
             widened(store, manifests, tables, named)
-            for name, frame in frames.items():
-                con.register(name, frame)
             for table, known in tables.items():
                 _view(con, table, known, _rows(store, manifests, table, known, named, folder))
             return _fetched(con, text, explain, tree, _units(tables, named))
@@ -141,7 +141,13 @@ def _units(tables: Mapping[str, Mapping[str, Column]], named: References) -> dic
 def _fetched(con: Any, sql: str, explain: str, tree: Any, units: Mapping[str, Mapping[str, str | None]]) -> Rows:
     if explain:
         return Rows(con.execute(f"{explain} {sql}").fetchnumpy(), {}, frozenset())
-    found = con.sql(sql)
+    import duckdb
+
+    try:
+        found = con.sql(sql)
+    except duckdb.Error:
+        con.execute(sql)  # fails as well, and tells more
+        raise
     names = list(found.columns)
     wide = [str(kind) in _WIDE for kind in found.types]
     of = result_units(tree, names, units)

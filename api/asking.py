@@ -1,0 +1,45 @@
+"""How the tools are asked: arguments checked as a client's are, and a store that changed told in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from ..analysis.integrity import told_by
+from ..analysis.store import Store
+from ..tools.arguments import model, validated
+from ..tools.results import Result
+
+R = TypeVar("R", bound=Result)
+ALL = 1 << 60
+"""A limit that no table reaches."""
+
+
+def ask(store: Store, tool: Callable[..., R], arguments: dict[str, Any], **beyond: Any) -> R:
+    """The answer of a tool. ``beyond`` are arguments that no bound of a client's holds for.
+
+    Raises BadArgument for what the tool does not take, and every Problem of the tool.
+    """
+    given = checked(tool, arguments)
+    with changing(store):
+        return tool(store, **{**given, **beyond})
+
+
+def checked(tool: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as the tool takes them; those that are None are left to it."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return validated(tool.__name__, model(tool), given)
+
+
+@contextmanager
+def changing(store: Store) -> Iterator[None]:
+    """Within, a file of the store that vanishes while it is read is a StoreProblem."""
+    import duckdb
+
+    try:
+        yield
+    except (OSError, duckdb.Error) as error:
+        if problem := told_by(store, error):
+            raise problem from error
+        raise

@@ -1,0 +1,111 @@
+"""How objects show themselves in a notebook: HTML without scripts, legible on light and dark, and plain text."""
+
+from __future__ import annotations
+
+import base64
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..analysis.text import cut, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROWS = 10
+_CELL, _TEXT = 90, 600
+"""Characters of a cell, and of a fact."""
+_NOTES = 6
+_LINE = "1px solid rgba(128,128,128,.45)"
+_TABLE = "border-collapse:collapse;margin:.4em 0"
+_HEAD = f"text-align:left;padding:.15em .6em;border-bottom:{_LINE};font-weight:600"
+_DATA = "text-align:left;padding:.15em .6em;vertical-align:top"
+
+
+@dataclass(frozen=True)
+class View:
+    """What an object shows: a title, facts by their names, tables by their titles, a picture, and notes."""
+
+    title: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    picture: bytes | None = None
+    notes: Sequence[str] = ()
+
+    def html(self) -> str:
+        """As HTML: every text escaped, no script, no link, colours of the page around it."""
+        parts = [f'<div style="font-weight:600">{_escaped(self.title, _TEXT)}</div>']
+        parts += [
+            f'<div><span style="opacity:.7">{_escaped(name, _CELL)}:</span> {_escaped(text, _TEXT)}</div>'
+            for name, text in self.facts.items()
+            if text
+        ]
+        if self.picture is not None:
+            data = base64.b64encode(self.picture).decode()
+            alt = html.escape(cut(shown(self.title), _TEXT), quote=True)
+            parts.append(
+                f'<img alt="{alt}" style="max-width:100%;background:#fff" src="data:image/png;base64,{data}">'
+            )
+        parts += [_table(title, frame) for title, frame in self.tables.items() if len(frame)]
+        if self.notes:
+            items = "".join(f"<li>{_escaped(note, _TEXT)}</li>" for note in self.notes[:_NOTES])
+            more = len(self.notes) - _NOTES
+            items += f"<li>and {more} more in .notes</li>" if more > 0 else ""
+            parts.append(f'<ul style="opacity:.8;margin:.4em 0;padding-left:1.4em">{items}</ul>')
+        return f'<div class="rooflens">{"".join(parts)}</div>'
+
+    def text(self) -> str:
+        """As text: the title and the facts, a line each."""
+        lines = [shown(self.title), *(f"  {name}: {text}" for name, text in self.facts.items() if text)]
+        return "\n".join(cut(" ".join(shown(line).splitlines()), _TEXT) for line in lines)
+
+
+def _table(title: str, frame: pd.DataFrame) -> str:
+    """The first rows of a frame, without columns that are empty."""
+    units: Mapping[str, str] = frame.attrs.get("units", {})
+    names = [name for name in frame.columns if not frame[name].isna().all()]
+    heads = "".join(
+        f'<th style="{_HEAD}">{_escaped(_headed(str(name), units.get(str(name))), _CELL)}</th>' for name in names
+    )
+    rows = []
+    for values in frame[names].head(_ROWS).itertuples(index=False, name=None):
+        cells = "".join(f'<td style="{_DATA}">{_escaped(value_text(value), _CELL)}</td>' for value in values)
+        rows.append(f"<tr>{cells}</tr>")
+    more = f" ({_ROWS} of {len(frame)} rows)" if len(frame) > _ROWS else ""
+    caption = f'<div style="margin-top:.6em;opacity:.7">{_escaped(title + more, _CELL)}</div>'
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'{caption}<div style="overflow-x:auto"><table style="{_TABLE}">{body}</table></div>'
+
+
+def _headed(name: str, unit: str | None) -> str:
+    return f"{name} [{unit}]" if unit else name
+
+
+def value_text(value: Any) -> str:
+    """A value for reading: four digits of a figure, whole numbers whole, nothing for what is missing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)) or str(value) in ("<NA>", "NaT"):
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 and math.isfinite(value) else f"{value:.4g}"
+
+
+def _escaped(text: str, most: int) -> str:
+    return html.escape(cut(" ".join(shown(text).split()), most), quote=True)
+
+
+class Shown:
+    """An object that shows the view of itself."""
+
+    def _view(self) -> View:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self._view().text()
+
+    def _repr_html_(self) -> str:
+        return self._view().html()
