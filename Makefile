@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs bench eval eval-agent fuzz check-amd clean
+.PHONY: demo test lint docs bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -20,6 +20,7 @@ lint: $(VENV)/tested
 
 docs: $(VENV)/tested
 	$(BIN)/python docs/generate.py
+	$(BIN)/python packaging/generate.py
 
 bench: $(VENV)/tested
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
@@ -53,6 +54,16 @@ fuzz: $(VENV)/tested
 REPORT ?= rooflens-amd.txt
 check-amd: $(VENV)/tested
 	$(BIN)/python -m rooflens.tests.live.first_contact $(REPORT)
+
+# The sdist and the wheel built from it in dist/, looked at as an index would; the same commit gives the same wheel.
+dist: $(VENV)/tested
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+
+# The bundle for hosts that install MCP servers from one file; uv takes the rest from a package index.
+mcpb: dist
+	$(BIN)/python packaging/bundle.py dist/*.whl dist/rooflens.mcpb
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
@@ -13,7 +12,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pydantic
 import pytest
 from mcp.client import Client
-from rooflens import __version__
 from rooflens.analysis import schema
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.planning.plan import plan, resolve
@@ -168,13 +166,6 @@ def test_the_skill_is_the_prompt_of_the_loop_and_keeps_the_limits_of_skills() ->
     loop = next(p for p in prompts.prompts() if p.name == "optimize_kernel")
     assert text == loop.filled({}, [*TOOLS, prompts.ANY_SERVER])
     assert len(text.splitlines()) < 500
-
-
-def test_the_plugin_starts_the_server_of_this_version_without_leave_to_execute() -> None:
-    manifest = json.loads((ROOT / ".claude-plugin" / "plugin.json").read_text())
-    assert manifest["name"] == "rooflens" and manifest["version"] == __version__
-    servers = json.loads((ROOT / ".mcp.json").read_text())["mcpServers"]
-    assert servers == {"rooflens": {"command": "rooflens", "args": ["serve"]}}
 
 
 def test_a_prompt_without_a_head_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,205 @@
+"""Writes the files by which others find and start rooflens: each fact in them is taken from where it stands.
+
+python packaging/generate.py            write them
+python packaging/generate.py --check    exit 1 where one is stale
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from rooflens.server import prompts
+from rooflens.server.connect.clients import NAME
+from rooflens.server.toolbox import tools
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+SKILL_PROMPT = "optimize_kernel"
+"""The prompt whose text is the skill of the same plugin; its command points there."""
+NOBODY = "OWNER"
+"""Stands for who will publish, until pyproject.toml names a repository; the registry takes no such name."""
+_MARKER = re.compile(r"<!-- mcp-name: \S+ -->")
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
+_AUTHOR = {"name": "the rooflens contributors"}
+
+
+def project() -> dict[str, Any]:
+    """The table [project] of pyproject.toml."""
+    stated: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return stated
+
+
+def registry_name(repository: str | None) -> str:
+    """The name in the MCP registry, which begins with the repository's owner. Raises ValueError for other hosts."""
+    if repository is None:
+        return f"io.github.{NOBODY}/{NAME}"
+    parts = urlsplit(repository)
+    owner = parts.path.strip("/").split("/")[0]
+    if parts.hostname != "github.com" or not owner:
+        raise ValueError(f"{repository}: the registry proves names by GitHub or by a domain; state how here")
+    return f"io.github.{owner}/{NAME}"
+
+
+def server_json(about: dict[str, Any]) -> dict[str, Any]:
+    """server.json of the MCP registry, schema of 2025-12-11."""
+    repository = about.get("urls", {}).get("Repository")
+    return {
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": registry_name(repository),
+        "title": NAME,
+        "description": about["description"],
+        "version": about["version"],
+        **({"repository": {"url": repository, "source": "github"}} if repository else {}),
+        "packages": [
+            {
+                "registryType": "pypi",
+                "identifier": about["name"],
+                "version": about["version"],
+                "runtimeHint": "uvx",
+                "transport": {"type": "stdio"},
+                "packageArguments": [{"type": "positional", "value": "serve"}],
+                "environmentVariables": [
+                    {
+                        "name": "ROOFLENS_STORE",
+                        "description": "Folder of the workload store; without it, the user's data folder",
+                        "format": "filepath",
+                        "isRequired": False,
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def mcpb_manifest(about: dict[str, Any]) -> dict[str, Any]:
+    """manifest.json of the MCP bundle, version 0.4: uv installs the wheel that lies in it."""
+    settings = {
+        "store": ("directory", "Workload store", "Where profiles are kept; empty: your data folder", {}),
+        "allow_exec": (
+            "boolean",
+            "Allow running programs",
+            "Offer the tools that profile and benchmark: whatever the assistant names then runs as you",
+            {"default": False},
+        ),
+        "read_only": ("boolean", "Read only", "Offer nothing that writes to the store", {"default": False}),
+    }
+    return {
+        "manifest_version": "0.4",
+        "name": about["name"],
+        "display_name": NAME,
+        "version": about["version"],
+        "description": about["description"],
+        "author": _AUTHOR,
+        "license": about["license"],
+        "keywords": about["keywords"],
+        "server": {
+            "type": "uv",
+            "entry_point": "main.py",
+            "mcp_config": {
+                "command": "uv",
+                "args": ["run", "--project", "${__dirname}", "${__dirname}/main.py"],
+                "env": {f"ROOFLENS_BUNDLE_{name.upper()}": f"${{user_config.{name}}}" for name in settings},
+            },
+        },
+        "tools": [{"name": tool.name, "description": tool.description} for tool in tools(allow_exec=False)],
+        "tools_generated": True,  # those that run programs come with allow_exec
+        "prompts_generated": True,
+        "compatibility": {"platforms": ["linux"], "runtimes": {"python": about["requires-python"]}},
+        "user_config": {
+            name: {"type": kind, "title": title, "description": what, "required": False, **more}
+            for name, (kind, title, what, more) in settings.items()
+        },
+    }
+
+
+def plugin(about: dict[str, Any]) -> dict[str, Any]:
+    """plugin.json of the Claude Code plugin; its folder is the repository's, so that it holds what it starts."""
+    return {
+        "name": NAME,
+        "version": about["version"],
+        "description": about["description"],
+        "author": _AUTHOR,
+        "license": about["license"],
+        "keywords": about["keywords"],
+        "commands": "./packaging/claude/commands/",
+        "mcpServers": {NAME: {"command": "${CLAUDE_PLUGIN_ROOT}/packaging/claude/serve.sh"}},
+    }
+
+
+def marketplace(about: dict[str, Any]) -> dict[str, Any]:
+    """marketplace.json: the repository is a marketplace with this one plugin."""
+    return {
+        "name": NAME,
+        "description": about["description"],
+        "owner": _AUTHOR,
+        "plugins": [{"name": NAME, "source": "./", "description": about["description"], "category": "development"}],
+    }
+
+
+def command(written: prompts.Written) -> str:
+    """A slash command of the plugin: the prompt's text for the server that the plugin starts."""
+    if written.name == SKILL_PROMPT:
+        text = f"Follow the skill `{NAME}` of this plugin from its first step.\n"
+    else:
+        text = written.filled({}, {tool.name for tool in tools(allow_exec=False)})
+    head = [
+        "---",
+        f"description: {json.dumps(written.description)}",
+        f"argument-hint: {json.dumps(' '.join(f'[{name}]' for name in written.arguments))}",
+        "disable-model-invocation: true",
+        "---",
+    ]
+    wanted = [f"- {name}: {what}" for name, what in written.arguments.items()]
+    given = ["## Given by the user", "", "Any of these, in the words that follow:", "", *wanted, "", "$ARGUMENTS", ""]
+    return "\n".join([*head, text.rstrip(), "", *given])
+
+
+def description(readme: str, repository: str | None) -> str:
+    """The README as package indexes show it: they know no files beside it, so links to them lead to the repository, or
+    become plain words while there is none."""
+    if repository is None:
+        return _LINK.sub(r"\1", readme)
+    return _LINK.sub(lambda link: f"[{link[1]}]({repository.rstrip('/')}/blob/main/{link[2]})", readme)
+
+
+def files() -> dict[Path, str]:
+    """Every file with its text."""
+    about = project()
+    written = {
+        ROOT / ".claude-plugin" / "plugin.json": plugin(about),
+        ROOT / ".claude-plugin" / "marketplace.json": marketplace(about),
+        ROOT / "packaging" / "mcpb" / "manifest.json": mcpb_manifest(about),
+        ROOT / "packaging" / "server.json": server_json(about),
+    }
+    found = {path: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for path, value in written.items()}
+    folder = ROOT / "packaging" / "claude" / "commands"
+    found |= {folder / f"{one.name.replace('_', '-')}.md": command(one) for one in prompts.prompts()}
+    marker = f"<!-- mcp-name: {written[ROOT / 'packaging' / 'server.json']['name']} -->"
+    found[README] = _MARKER.sub(marker, README.read_text(encoding="utf-8"))
+    found[ROOT / "packaging" / "description.md"] = description(found[README], about.get("urls", {}).get("Repository"))
+    return found
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--check", action="store_true")
+    check = arguments.parse_args().check
+    wanted = files()
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        print(f"{'stale' if check else 'wrote'} {path.relative_to(ROOT)}")
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path], encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
