@@ -66,6 +66,8 @@ class Manifest(pydantic.BaseModel):
     tool_version: str | None = None
     host: str | None = None
     rank: _Whole | None = None
+    ranks: _Whole = 0
+    """Rows of the table ranks: processes of a program that has several; 0 for a program of one."""
     tags: Annotated[list[str], pydantic.FailFast()] = []
     multiplexed: str | None = None
     """How the groups of counters took turns, where each launch of a kernel collected another one."""

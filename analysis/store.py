@@ -41,6 +41,7 @@ TABLES = (
     "dispatches",
     "counters",
     "counter_instances",
+    "ranks",
     "events",
     "ranges",
     "samples",

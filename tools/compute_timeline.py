@@ -10,11 +10,14 @@ from pydantic import Field
 
 from ..analysis.notes import Note
 from ..analysis.store import Store
+from ..analysis.timeline.balance import Balance
 from ..analysis.timeline.busy import Busy
+from ..analysis.timeline.hosts_clocks import clocks
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.timeline import Asked, Timeline, lane_name, timeline
 from ..analysis.timeline.trace import has_timeline
 from ..analysis.timeline.verdict import Finding, Verdict
+from ..analysis.timeline.work import Figure
 from ..analysis.workload import Workload
 from .parameters import Reference, WorkloadName
 from .results import NextCall, Result, Table, table_of
@@ -25,6 +28,9 @@ _GapRow = namedtuple("_GapRow", "at_ms ms device cause range operations")
 _CopyRow = namedtuple("_CopyRow", "direction host_memory copies ms pct mb gbs")
 _KernelRow = namedtuple("_KernelRow", "kernel calls ms pct_of_kernels mean_us communication")
 _RangeRow = namedtuple("_RangeRow", "range source count host_ms gpu_ms")
+_RankRow = namedtuple(
+    "_RankRow", "rank host devices computing_ms of_mean_pct communication_ms waited_ms copies_ms idle_ms"
+)
 _DeviceRow = namedtuple(
     "_DeviceRow",
     "device streams operations computing_pct communication_pct exposed_communication_pct copies_pct idle_pct",
@@ -43,6 +49,8 @@ _PARTS = {
     "idle": "idle",
 }
 """Parts of the split, by the attribute of Busy that has their time."""
+_MOST_DEVICES = 16
+"""Devices that are all told; of more the first and the last."""
 _STRETCHED_US = 50.0
 """Mean kernel below which a profiler's own work per launch shows in the wall time."""
 
@@ -63,6 +71,8 @@ class TimelineResult(Result):
     copies: Table
     figures: Table
     devices: Table
+    ranks: Table
+    """Longest computing first; empty where there are not several."""
     kernels: Table
     ranges: Table
     gaps: Table
@@ -79,10 +89,10 @@ def compute_timeline(
     for the whole application. Call it before looking at kernels."""
     with Workload.open(store, workload) as opened:
         found = timeline(opened, Asked(top_n, range, steady))
-        return _result(found)
+        return _result(found, top_n)
 
 
-def _result(found: Timeline) -> TimelineResult:
+def _result(found: Timeline, top_n: int) -> TimelineResult:
     manifest, total = found.trace.workload.manifest, found.total
     steps = found.steps
     durations = steps.durations[steps.warm_up :] if steps else []
@@ -99,9 +109,14 @@ def _result(found: Timeline) -> TimelineResult:
         idle=_idle(found),
         copies=_copies(found),
         figures=table_of(
-            _FigureRow, [_FigureRow(f.name, _three(f.value), f.unit, f.status, f.reason) for f in found.figures]
+            _FigureRow,
+            [
+                _FigureRow(f.name, _three(f.value), f.unit, f.status, f.reason)
+                for f in (*found.figures, *_efficiencies(found.balance))
+            ],
         ),
-        devices=_devices(found),
+        devices=_devices(found, top_n),
+        ranks=_ranks(found.balance, top_n),
         kernels=_kernels(found),
         ranges=table_of(
             _RangeRow,
@@ -197,9 +212,59 @@ def _copies(found: Timeline) -> Table:
     return table_of(_CopyRow, rows, {"ms": "ms", "pct": "%", "mb": "MB", "gbs": "GB/s"})
 
 
-def _devices(found: Timeline) -> Table:
+def _efficiencies(ranks: Balance | None) -> list[Figure]:
+    """The balance of ranks in single figures, from the first event to the last unless a range was asked for."""
+    if ranks is None:
+        return []
+    none = "nothing computes"
+    made = [
+        ("load_balance_pct", ranks.load_balance_pct, none),
+        ("communication_efficiency_pct", ranks.communication_efficiency_pct, none),
+        ("parallel_efficiency_pct", ranks.parallel_efficiency_pct, none),
+        ("slowest_rank_over_mean_pct", ranks.excess_pct, none),
+        ("collective_wait_pct", ranks.waited_pct, "no collective was seen on all ranks"),
+    ]
+    return [
+        Figure(name, value, "%")
+        if value is not None
+        else Figure(name, None, "%", "undefined" if why == none else "not_collected", why)
+        for name, value, why in made
+    ]
+
+
+def _ranks(ranks: Balance | None, top_n: int) -> Table:
+    """The ranks that compute longest, then the one that computes least."""
+    if ranks is None:
+        return table_of(_RankRow, [])
+    ordered = sorted(ranks.rows, key=lambda r: -r.computing / r.devices)
+    shown = ordered if len(ordered) <= top_n + 1 else [*ordered[:top_n], ordered[-1]]
+    rows = [
+        _RankRow(
+            r.rank,
+            r.host,
+            r.devices,
+            _ms(r.computing),
+            round(100 * r.computing / r.devices / ranks.mean, 2) if ranks.mean else None,
+            _ms(r.communication),
+            _ms(r.waited),
+            _ms(r.copies),
+            _ms(r.idle),
+        )
+        for r in shown
+    ]
+    units = {name: "ms" for name in _RankRow._fields if name.endswith("_ms")} | {"of_mean_pct": "%"}
+    made = table_of(_RankRow, rows, units)
+    return made.model_copy(update={"total_rows": len(ordered), "truncated": len(ordered) > len(rows)})
+
+
+def _devices(found: Timeline, top_n: int) -> Table:
+    """All devices where there are few; of many those that compute longest and the one that computes least."""
+    lanes = list(found.trace.lanes)
+    if len(lanes) > _MOST_DEVICES:
+        lanes.sort(key=lambda lane: -found.lanes[lane.number].computing)
+        lanes = [*lanes[:top_n], lanes[-1]]
     rows = []
-    for lane in found.trace.lanes:
+    for lane in lanes:
         of = found.lanes[lane.number]
         shares = (of.computing, of.communication, of.exposed_communication, of.copies, of.idle)
         rows.append(
@@ -208,7 +273,8 @@ def _devices(found: Timeline) -> Table:
             )
         )
     units = {name: "%" for name in _DeviceRow._fields if name.endswith("_pct")}
-    return table_of(_DeviceRow, rows, units)
+    made, total = table_of(_DeviceRow, rows, units), len(found.trace.lanes)
+    return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
 
 def _kernels(found: Timeline) -> Table:
@@ -263,6 +329,8 @@ def notes(found: Timeline) -> list[Note]:
     if len(found.trace.lanes) > 1:
         text = f"Shares are of the time of {len(found.trace.lanes)} devices together."
         told.append(Note("several_devices", text))
+    if set_by := clocks(found.trace.workload).note:
+        told.append(Note("clocks", set_by))
     if found.trace.unusable:
         text = f"{found.trace.unusable} events without a usable time were left out."
         told.append(Note("unusable_events", text))

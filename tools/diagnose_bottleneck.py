@@ -18,6 +18,7 @@ from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
 from ..analysis.hotspots.kernels import Sampled, has_code, sampled
 from ..analysis.hotspots.quotes import quotes
 from ..analysis.store import Manifest, Store
+from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
 from .configurations import about
@@ -41,6 +42,8 @@ class DiagnosisResult(Result):
     arch: str | None
     total_kernels: int
     application: Application | None = None
+    ranks: list[SlowRank] = []
+    """Kernels that take longer on one rank than on the others, and why; empty where none does."""
     kernels: list[Diagnosis]
 
 
@@ -57,9 +60,10 @@ def diagnose_bottleneck(
     with Workload.open(store, workload, kernel, by) as opened:
         whole = application(opened)
         if whole is not None and not opened.manifest.counters:
-            return _of_times_alone(opened, whole, kernel)
+            return _of_times_alone(opened, whole, kernel, top_n)
         diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
         diagnoses = _with_lines(opened, diagnoses)
+        uneven = _of_ranks(opened, [d.kernel for d in diagnoses])
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
     manifest, log = opened.manifest, experiments.entries(store)
     kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
@@ -71,13 +75,39 @@ def diagnose_bottleneck(
         arch=manifest.arch,
         total_kernels=total,
         application=None if whole is None else _figures_of(whole),
+        ranks=uneven,
         kernels=kernels,
-        notes=[*_of_the_application(whole), *_notes(manifest, diagnoses, total, sql=detail == "full"), *told.notes],
+        notes=[
+            *_of_the_application(whole),
+            *_of_ranks_noted(manifest),
+            *_notes(manifest, diagnoses, total, sql=detail == "full"),
+            *told.notes,
+        ],
         next=[*_first(manifest, whole), *_next(manifest, diagnoses), *told.next],
     )
 
 
-def _of_times_alone(opened: Workload, whole: Application, kernel: str | None) -> DiagnosisResult:
+def _of_ranks(opened: Workload, kernels: Sequence[str]) -> list[SlowRank]:
+    """The ranks that take longer than others: for all kernels together, then for single ones."""
+    if opened.manifest.ranks < 2:
+        return []
+    found = [slow_rank(opened), *(slow_rank(opened, kernel) for kernel in kernels)]
+    return [_rounded_times(one) for one in found if one]
+
+
+def _rounded_times(one: SlowRank) -> SlowRank:
+    return replace(
+        one, time=round(one.time), others=round(one.others), more_work=round(one.more_work), slower=round(one.slower)
+    )
+
+
+def _of_ranks_noted(manifest: Manifest) -> list[str]:
+    if manifest.ranks < 2:
+        return []
+    return [f"Figures are over the launches of all {manifest.ranks:,} ranks; rates and shares are of one device each."]
+
+
+def _of_times_alone(opened: Workload, whole: Application, kernel: str | None, top_n: int) -> DiagnosisResult:
     """The application's verdict, where a timeline is all that there is; what is to be counted for its kernels."""
     manifest = opened.manifest
     count = NextCall(
@@ -91,6 +121,7 @@ def _of_times_alone(opened: Workload, whole: Application, kernel: str | None) ->
         arch=manifest.arch,
         total_kernels=len(opened.select(kernel).kernels) if manifest.dispatches else 0,
         application=_figures_of(whole),
+        ranks=_of_ranks(opened, opened.select(kernel).kernels[:top_n] if manifest.dispatches else []),
         kernels=[],
         notes=[
             *_of_the_application(whole),

@@ -22,6 +22,7 @@ from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.lines import unlined
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import plain_text
+from .profilers.tables.rank_table import write_ranks
 from .results import NextCall, Result
 
 _NAME_LIMIT, _TAG_LIMIT = 120, 32
@@ -109,6 +110,7 @@ def imported(
         with readable(source), database(source, work) as con:
             manifest, merged = reader.read(con, source, folder, code)
             manifest.sampled = merged.sampled
+            write_ranks(con, folder, manifest, merged)
             amend(manifest, merged)
             found = faults(con, folder, manifest, merged)
             manifest.doubts = [*of_readers(merged.warnings), *(doubt for one in found for doubt in one.doubts)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import rank_bars
 from .style import FAINT, GRID, INK, LINE, NORMAL, TITLE, WIDTH, Page, page, shortened, width_of, wrapped
 from .timeline_content import PIXELS, TimelinePicture, label
 
@@ -22,7 +23,8 @@ def draw(shown: TimelinePicture) -> Page:
     key_rows = -(-len(shown.shares) // _KEY_COLUMNS)
     lanes = 62 + _BAR + 10 + key_rows * LINE + 30
     ranges = lanes + len(shown.strips) * (_STRIP + _BETWEEN)
-    height = ranges + shown.rows * (_ROW + 2) + 44 + LINE * len(below) + 8
+    bars = rank_bars.HEIGHT + 12 if shown.ranks else 0
+    height = ranges + shown.rows * (_ROW + 2) + 44 + bars + LINE * len(below) + 8
     made = page(height)
     made.text(20, 12, shortened(shown.title, WIDTH - 40, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="title")
     made.text(20, 34, shortened(shown.subtitle, WIDTH - 40, NORMAL), fontsize=NORMAL, kind="title")
@@ -49,7 +51,9 @@ def draw(shown: TimelinePicture) -> Page:
     _ranges(made, shown, ranges)
     axis = ranges + shown.rows * (_ROW + 2)
     _axis(made, shown, axis)
-    made.lines(20, axis + 40, list(shown.statements), WIDTH - 40, color=FAINT, kind="statement")
+    if shown.ranks:
+        rank_bars.draw(made, shown.ranks, axis + 46)
+    made.lines(20, axis + 40 + bars, list(shown.statements), WIDTH - 40, color=FAINT, kind="statement")
     return made
 
 

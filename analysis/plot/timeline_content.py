@@ -14,6 +14,7 @@ from ..timeline.busy import COMPUTING, KERNELS
 from ..timeline.idle import CAUSES
 from ..timeline.timeline import Timeline, lane_name
 from ..timeline.trace import BLOCKING, COPY, NONE, Lane, Window
+from .rank_bars import RankBars, of_balance
 
 if TYPE_CHECKING:
     from ..timeline.trace import Ints
@@ -57,6 +58,7 @@ class TimelinePicture:
     lane_ms: float
     lane_title: str
     statements: Sequence[str] = field(default_factory=tuple)
+    ranks: RankBars | None = None
 
 
 def of_timeline(found: Timeline) -> tuple[TimelinePicture, list[str]]:
@@ -78,11 +80,13 @@ def of_timeline(found: Timeline) -> tuple[TimelinePicture, list[str]]:
         lane_ms=(window.end - window.start) / 1e6,
         lane_title=_lane_title(found, window),
         statements=statements,
+        ranks=of_balance(found.balance) if found.balance else None,
     )
     facts = [
         picture.subtitle,
         f"Of {wall:.4g} ms of wall time: " + ", ".join(f"{label(key)} {pct:.1f} %" for key, pct in shares) + ".",
         *(f.claim for f in found.findings),
+        *([f"{picture.ranks.title}."] if picture.ranks else []),
         *statements,
     ]
     return picture, facts
@@ -159,12 +163,21 @@ def _columns(window: Window, start: Ints, end: Ints) -> list[float]:
     return [float(v) for v in np.clip(np.diff(covered) / widths, 0, 1)]
 
 
+def _drawn(found: Timeline) -> list[Lane]:
+    """The lanes that are drawn: of many that of the longest and that of the shortest computation, then the first."""
+    lanes = list(found.trace.lanes)
+    if len(lanes) <= _DEVICES:
+        return lanes
+    ordered = sorted(lanes, key=lambda lane: -found.lanes[lane.number].computing)
+    return list({lane.number: lane for lane in (ordered[0], ordered[-1], *lanes)}.values())[:_DEVICES]
+
+
 def _devices(found: Timeline, window: Window) -> list[Strip]:
     import numpy as np
 
     made = []
     trace, gaps = found.trace, found.all_gaps
-    for lane in trace.lanes[:_DEVICES]:
+    for lane in _drawn(found):
         name = lane_name(None, lane.device) if lane.rank is None else f"r{lane.rank} GPU {lane.device or 0}"
         kernels = _union(found, lane, "kernels", KERNELS, window)
         computing = _union(found, lane, "computing", COMPUTING, window) if trace.communicates else kernels

@@ -25,6 +25,7 @@ class Limits:
     idle_first_pct: float
     start_up_pct: float
     imbalance_pct: float
+    uneven_pct: float
     slow_link: float
     large_copy_bytes: int
     sequence: int
@@ -57,6 +58,14 @@ class Height:
 
 
 @dataclass(frozen=True)
+class OfRanks:
+    """What to say where one rank computes longer than the others, by why."""
+
+    claim: str
+    advice: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Rules:
     """All of rules.toml."""
 
@@ -65,6 +74,11 @@ class Rules:
     communication: str
     causes: Mapping[str, Cause]
     heights: Mapping[str, Height]
+    ranks: Mapping[str, OfRanks]
+    rank_counters: Mapping[str, Sequence[str]]
+    """What is compared between ranks -> counters that tell it, the best first."""
+    rank_words: Mapping[str, str]
+    """The same -> how to read it."""
 
 
 @cache
@@ -77,4 +91,7 @@ def rules() -> Rules:
         communication=data["communication"]["kernels"],
         causes={name: Cause(c["title"], c.get("height")) for name, c in data["cause"].items()},
         heights={name: Height(**h) for name, h in data["height"].items()},
+        ranks={name: OfRanks(**said) for name, said in data["ranks"].items() if name != "counters"},
+        rank_counters={name: one["names"] for name, one in data["ranks"]["counters"].items()},
+        rank_words={name: one["words"] for name, one in data["ranks"]["counters"].items()},
     )

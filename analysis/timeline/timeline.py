@@ -11,10 +11,12 @@ from ..patterns import matching
 from ..problems import BadArgument, BadInput, NotFound, near
 from ..workload import Workload
 from . import hosts, idle, steps, verdict, work
+from .balance import Balance, balance
 from .busy import Busy, Within, busy
 from .idle import Gap, Idle
 from .reading import prepare
 from .rules import rules
+from .slow_rank import SlowRank, slow_rank
 from .trace import Trace, Window, has_timeline
 from .verdict import Finding, HeightName, Verdict
 
@@ -65,6 +67,10 @@ class Timeline:
     figures: list[work.Figure]
     ranges: list[work.RangeRow]
     imbalance: work.Imbalance | None
+    balance: Balance | None
+    """Of ranks; None where there are not several."""
+    slow: SlowRank | None
+    """The rank that computes longest, where one stands out, and why."""
     verdict: Verdict
     findings: list[Finding] = field(default_factory=list)
 
@@ -93,7 +99,8 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
     found = steps.steps(trace)
     windows, selected = _windows(trace, asked, found)
     within = Within(windows)
-    whole = sum(busy(trace, Within([trace.whole])).values(), Busy(0))
+    over_all = busy(trace, Within([trace.whole]))
+    whole = sum(over_all.values(), Busy(0))
     lanes = busy(trace, within)
     found_gaps = idle.find(trace, within)
     by_cause, longest = found_gaps.causes, found_gaps.longest(asked.top_n)
@@ -120,9 +127,12 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
         figures=work.figures(trace, within, lanes),
         ranges=work.ranges(trace, windows, asked.top_n),
         imbalance=work.imbalance(trace, lanes),
+        balance=balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole]),
+        slow=slow_rank(workload),
         verdict=Verdict("unknown", 0.0, None, None),
     )
     made.verdict, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
+    made.findings += _uneven(made)
     return made
 
 
@@ -230,12 +240,47 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
             f"communication kernels run {100 * total.communication / wall:.1f} % of the devices' time, "
             f"{100 * total.exposed_communication / wall:.1f} % with nothing computing beside them"
         )
-    if made.imbalance and made.imbalance.pct >= rules().limits.imbalance_pct:
+    if made.balance:
+        found["communication"] += _of_ranks(made.balance, made.slow)
+    elif made.imbalance and made.imbalance.pct >= rules().limits.imbalance_pct:
         of = {lane.number: lane for lane in made.trace.lanes}
         least, most = (lane_name(of[n].rank, of[n].device) for n in (made.imbalance.least, made.imbalance.most))
         text = f"out of balance: {least} computes {made.imbalance.pct:.0f} % less than {most}"
         found["communication"].append(text)
     return found
+
+
+def _uneven(made: Timeline) -> list[Finding]:
+    """A finding about ranks that compute unevenly, where communication is none already."""
+    ranks = made.balance
+    if ranks is None or ranks.even or not ranks.wall or any(f.height == "communication" for f in made.findings):
+        return []
+    told = _of_ranks(ranks, made.slow)
+    gone = 100 * (ranks.longest - ranks.mean) / ranks.wall
+    why = [made.slow.claim] if made.slow else []
+    claim = (why or [f"{told[0][0].upper()}{told[0][1:]}."])[0]
+    advice = made.slow.advice if made.slow else ()
+    evidence = [text for text in told if text != claim]
+    return [Finding("communication", gone, claim, 100 / (100 - gone) if gone < 100 else None, evidence, advice)]
+
+
+def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
+    """How uneven ranks are, who is waited for, and why, where one stands out."""
+    told = []
+    if not ranks.even and ranks.load_balance_pct is not None:
+        told.append(
+            f"out of balance: {ranks.slowest.name} computes {ranks.excess_pct:.3g} % longer than the mean of "
+            f"{len(ranks.rows):,} ranks (load balance {ranks.load_balance_pct:.3g} %, mean over maximum)"
+        )
+    if ranks.waited_pct is not None and ranks.waited_pct >= 1:
+        last = min((r for r in ranks.rows if r.waited is not None), key=lambda r: r.waited or 0)
+        told.append(
+            f"in {ranks.collectives:,} collectives the mean rank waits {ranks.waited_pct:.3g} % of the time for the "
+            f"last one to come; {last.name} waits least: the others wait for it"
+        )
+    if slow and not ranks.even:
+        told += [slow.claim, *slow.evidence]
+    return told
 
 
 def lane_name(rank: int | None, device: int | None) -> str:

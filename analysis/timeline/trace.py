@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..schema import schema
 from ..workload import Workload
+from .hosts_clocks import on_one_clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,9 +166,10 @@ SOUND = (
 
 
 def events_of(workload: Workload) -> str:
-    """SQL that reads all events; of a profile without a timeline its launches, as far as times are known."""
+    """SQL that reads all events, on one clock; of a profile without a timeline its launches, as far as times are
+    known."""
     if has_timeline(workload):
-        return workload.relation("events")
+        return on_one_clock(workload, workload.relation("events"))
     launches = workload.relation("dispatches")
     stated = {column[0] for column in workload.cursor.execute(f"FROM {launches} LIMIT 0").description or []}
     made = {"kind": "'kernel'", "name": "kernel", "stream": "queue_id"}
@@ -180,7 +182,8 @@ def events_of(workload: Workload) -> str:
         for name, column in schema()["events"].columns.items()
         if name not in ("workload", "event_id", "range_id")
     )
-    return f"(SELECT {listed} FROM {launches} WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL)"
+    made_of = f"(SELECT {listed} FROM {launches} WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL)"
+    return on_one_clock(workload, made_of)
 
 
 def usable_events(workload: Workload) -> str:
@@ -193,4 +196,4 @@ def ranges_of(workload: Workload) -> str | None:
     if not (workload.has("ranges") and has_timeline(workload)):
         return None
     sound = SOUND.replace(" AND kind IS NOT NULL", " AND name IS NOT NULL")
-    return f"(FROM {workload.relation('ranges')} WHERE {sound})"
+    return f"(FROM {on_one_clock(workload, workload.relation('ranges'))} WHERE {sound})"

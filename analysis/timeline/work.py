@@ -134,7 +134,7 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Figu
     """Launches, queue and kernels in single figures."""
     import numpy as np
 
-    work, total, wall = trace.work, sum(busy.values(), Busy(0)), within.wall
+    work, total = trace.work, sum(busy.values(), Busy(0))
     ns = within.ns(work.s, work.e)
     kernel = work.of((COMPUTE, COMMUNICATION)) & (ns > 0)
     brief = kernel & (work.e - work.s < rules().limits.short_kernel_ns)
@@ -142,13 +142,13 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Figu
     mean = time / n if n else None
     made = [
         Figure("kernels", n, "launches"),
-        _figure("kernels_per_s", n / wall * 1e9 if wall else None, "1/s"),
+        _figure("kernels_per_s", n / total.wall * 1e9 if total.wall else None, "1/s"),
         _figure("mean_kernel_us", mean and mean / 1e3, "us"),
         _figure("kernels_below_10us_pct", 100 * int(brief.sum()) / n if n else None, "%"),
         _figure("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
         _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
     ]
-    return [*made, *_launching(trace, within, mean)]
+    return [*made, *_launching(trace, within, mean)]  # rates and depths are of one device
 
 
 def _launching(trace: Trace, within: Within, mean: float | None) -> list[Figure]:
@@ -171,12 +171,13 @@ def _launching(trace: Trace, within: Within, mean: float | None) -> list[Figure]
         apart = np.diff(a0[order])[(np.diff(thread[order]) == 0) & (np.diff(pid[order]) == 0)]
     apart = apart[apart > 0]
     typical = float(np.median(apart)) if len(apart) else None
+    devices = within.wall * len(trace.lanes)
     queued = float((e - np.minimum(a0, e)).sum())
     return [
         _figure("launch_call_us", float((a1 - a0).mean()) / 1e3, "us"),
         _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
         _figure("launch_bound_index", typical / mean if typical and mean else None, "ratio"),
-        _figure("queue_depth", queued / within.wall if within.wall else None, "operations"),
+        _figure("queue_depth", queued / devices if devices else None, "operations"),
     ]
 
 

@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.problems import BadInput
+from ....analysis.notes import Note
+from ....analysis.problems import BadInput, LimitExceeded
 from ... import progress
 from ..tables.files import open_text
 from ..tables.jsonstream import JsonCut, elements
@@ -60,10 +61,22 @@ class Traces:
         """Categories of events."""
         self.left_out: dict[str, int] = {}
         """What was left out -> how many events."""
+        self.damaged: set[int] = set()
+        """Numbers of files that could not be read to their end; what was spooled of them does not count."""
 
     def read(self, file: Path) -> None:
         """Spool the events of one file; BadInput where it is cut or no such trace."""
         _Reading(self, file).read()
+
+    def read_of_many(self, file: Path) -> Note | None:
+        """Spool the events of one file of several; a warning where it is damaged, and is left out."""
+        try:
+            self.read(file)
+        except (BadInput, LimitExceeded) as problem:
+            self.damaged.add(len(self.facts))
+            self.facts.append({})
+            return Note("damaged", f"{problem.text} It was left out.")
+        return None
 
 
 class _Reading:
@@ -109,7 +122,7 @@ class _Reading:
             if len(known) < _DEVICES:
                 known.append(value)
         elif name == "distributedInfo" and isinstance(value, dict):
-            self.facts[name] = {"rank": value.get("rank")}
+            self.facts[name] = {"rank": value.get("rank"), "world_size": value.get("world_size")}
         elif type(value) is int:
             self.facts[name] = value
 

@@ -19,6 +19,7 @@ from ..tables.files import WORK, files_below, head
 from ..tables.merge import Merged, as_replays, without_launches, write_tables
 from ..tables.names import bounded_name, plain_text
 from ..tables.pairs import pair
+from ..tables.ranks import APART, Place, of_name, places_of_pids, rank_number, settled, sql_place
 from ..tables.timeline import EVENT, RANGE, Timeline, write_timeline
 from .collect import ROLES, Traces, roles
 
@@ -84,10 +85,16 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         raise BadInput(f"{path.name} holds no trace in Chrome's format", "no file in it has traceEvents")
     if len(files) > _MOST_FILES:
         raise BadInput(f"{path.name} holds more than {_MOST_FILES:,} traces", fix="Import fewer of them")
-    traces = Traces(con, out / WORK)
-    for file in files:
-        traces.read(file)
-    return _Written(con, out, path, files, traces).workload()
+    traces, damaged = Traces(con, out / WORK), list[Note]()
+    if len(files) == 1:
+        traces.read(files[0])
+    else:
+        damaged = [note for file in files if (note := traces.read_of_many(file))]
+    if len(damaged) == len(files):
+        raise BadInput(f"{path.name} holds nothing that can be read", " ".join(n.text for n in damaged[:4]))
+    manifest, merged = _Written(con, out, path, files, traces).workload()
+    merged.warnings[:0] = damaged
+    return manifest, merged
 
 
 class _Written:
@@ -98,16 +105,27 @@ class _Written:
     ) -> None:
         self.con, self.out, self.path, self.files, self.traces = con, out, path, files, traces
         self.names = parquet(traces.names.close())
-        self.spooled = parquet(traces.events.close())
-        self.marks = parquet(traces.marks.close())
-        self.flows = parquet(traces.flows.close())
-        self.ranks = [_rank(facts) for facts in traces.facts]
+        self.spooled, self.marks, self.flows = (
+            self._sound(parquet(spool.close())) for spool in (traces.events, traces.marks, traces.flows)
+        )
+        places = [Place(_rank(facts)).or_else(of_name(f)) for facts, f in zip(traces.facts, files, strict=True)]
+        self.places, self.doubts = settled(places)
+
+    def _sound(self, rows: str) -> str:
+        """A FROM item without the files that are damaged."""
+        damaged = ", ".join(map(str, sorted(self.traces.damaged)))
+        return f"(FROM {rows} WHERE file NOT IN ({damaged}))" if damaged else rows
+
+    @property
+    def _several(self) -> bool:
+        return len(self.files) - len(self.traces.damaged) > 1
 
     def workload(self) -> tuple[Manifest, Merged]:
         """Write the tables."""
         con, work = self.con, self.out / WORK
         con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self._lanes()}")
         con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
+        self._place()
         decided = work / "chrome_decided.parquet"
         write_table(con, self._decided(), decided)
         self.decided = parquet([decided])
@@ -118,7 +136,11 @@ class _Written:
             raise BadInput(f"{self.path.name} holds no event that can be placed in time", *_reason(written.warnings))
         left_out = self.traces.left_out
         merged.events = written.events
-        merged.warnings += [*written.warnings, *notes]
+        merged.warnings += [*written.warnings, *notes, *self.doubts]
+        if self._several:
+            sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
+            merged.places = [p for n, p in enumerate(self.places) if n not in self.traces.damaged]
+            merged.world_size = next((s for s in sizes if type(s) is int and 0 < s < 1 << 20), None)
         merged.notes += written.notes
         merged.notes += [Note("not_read", f"{n} {what} of the trace were not read.") for what, n in left_out.items()]
         con.execute("DROP TABLE chrome_lanes; DROP TABLE chrome_files")
@@ -139,15 +161,33 @@ class _Written:
         return f"SELECT {columns} FROM ({values}) v(file, lane, role, device)"
 
     def _of_files(self) -> str:
-        """SQL: file, rank, and by how much its clock is behind that of the first one."""
+        """SQL: file, rank, host, and by how much its clock is behind that of the first one."""
         bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
         known = [b for b in bases if type(b) is int and abs(b) < 1 << 61]
         shifts = [b - known[0] for b in known] if len(known) == len(bases) else [0] * len(bases)
-        rows = [
-            f"({i}, {'NULL' if r is None else r}, {s})" for i, (r, s) in enumerate(zip(self.ranks, shifts, strict=True))
-        ]
+        rows = [f"({i}, {s}, {sql_place(p)})" for i, (p, s) in enumerate(zip(self.places, shifts, strict=True))]
         columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "rank", "shift"))
-        return f"SELECT {columns} FROM (VALUES {', '.join(rows)}) v(file, rank, shift)"
+        return (
+            f"SELECT {columns}, host::VARCHAR AS host, NULL::BIGINT AS alone, 0::BIGINT AS apart "
+            f"FROM (VALUES {', '.join(rows)}) v(file, shift, rank, host, pid)"
+        )
+
+    def _place(self) -> None:
+        """Fill in the process of each file of several, where one alone made calls: device work states none."""
+        if not self._several:
+            return
+        call = ROLES.index("call")
+        rows = self.con.execute(
+            f"SELECT file, any_value(pid) FROM {self.spooled} WHERE role = {call} AND pid IS NOT NULL GROUP BY file "
+            "HAVING count(DISTINCT pid) = 1"
+        ).fetchall()
+        pids: dict[int, int] = dict(rows)
+        self.places = [Place(p.rank, p.host, pids.get(n, p.pid)) for n, p in enumerate(self.places)]
+        apart = places_of_pids(self.places)
+        self.con.executemany(
+            "UPDATE chrome_files SET alone = ?, apart = ? WHERE file = ?",
+            [[pids.get(n), number * APART, n] for n, number in enumerate(apart)],
+        )
 
     def _decided(self) -> str:
         """SQL: all events, with what they are, in words; lane and name decide where the category does not tell."""
@@ -163,7 +203,7 @@ class _Written:
         )
         return (
             f"SELECT e.* REPLACE (start_ns + shift AS start_ns, end_ns + shift AS end_ns), {role} AS what, n.text, "
-            f"rank, l.device FROM {self.spooled} e JOIN {self.names} n ON n.number = e.name "
+            f"rank, host, apart, alone, l.device FROM {self.spooled} e JOIN {self.names} n ON n.number = e.name "
             "JOIN chrome_files USING (file) LEFT JOIN chrome_lanes l USING (file, lane)"
         )
 
@@ -184,13 +224,14 @@ class _Written:
         alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM {calls})"
         (pid,) = self.con.execute(f"FROM {alone}").fetchone() or (None,)
         own = {
-            "row": "row", "dispatch_id": "row", "kernel": bounded_name("text"), "queue_id": "stream",
-            "duration_ns": span, "pid": f"coalesce(pid, {'NULL' if pid is None else pid})",
+            "row": "row", "dispatch_id": "row", "process": "file", "kernel": bounded_name("text"), "queue_id": "stream",
+            "duration_ns": span, "pid": f"coalesce(pid, alone, {'NULL' if pid is None else pid})",
             **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
         }  # fmt: skip
         picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
         table.launches = f"(SELECT {picks} FROM {self.kernels})"
         table.stated = frozenset(own)
+        table.places = dict(enumerate(self.places)) if self._several else {}
         return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
 
     def _events(self, work: Path) -> str:
@@ -199,7 +240,7 @@ class _Written:
             c: c
             for c in EVENT
             if c in ("device_id", "stream", "pid", "thread", "rank", "start_ns", "end_ns", "bytes", "correlation")
-        }
+        } | self._of()
         known["device_id"] = "coalesce(device, device_id)"
         linked = self._linked(work)
         call = row_of(
@@ -228,6 +269,10 @@ class _Written:
             f"SELECT {sample} FROM {self.decided} WHERE what = 'sample'"
         )
 
+    def _of(self, pid: str = "pid") -> dict[str, str]:
+        """SQL for where the process of an event stood."""
+        return {"rank": "rank", "host": "host", "pid": f"coalesce({pid}, alone) + apart"}
+
     def _linked(self, work: Path) -> str:
         """SQL for rows with the correlation of their arrows, where the trace has arrows for that; rocprof v1 has."""
         if not self.traces.flows.rows:
@@ -250,7 +295,7 @@ class _Written:
     def _ranges(self) -> tuple[str, list[Note]]:
         """SQL: the ranges of the program, in the columns RANGE; and warnings about begins and ends."""
         listed = ", ".join(map(sql_literal, (*_RANGES, _UNSTATED)))
-        known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")}
+        known = {c: c for c in ("thread", "start_ns", "end_ns")} | self._of()
         picks = row_of(RANGE, known | {"name": "text", "source": "what"})
         whole = f"SELECT {picks} FROM {self.decided} WHERE what IN ({listed})"
         if not self.traces.marks.rows:
@@ -269,18 +314,16 @@ class _Written:
         (lost,) = con.execute(f"SELECT count(*) FROM {self.marks} WHERE time_ns IS NULL").fetchone() or (0,)
         if lost:
             notes.append(Note("events_left_out", f"{lost} begins or ends have no time: they were left out."))
-        begun = (
-            f"SELECT m.*, s.end_ns, n.text FROM {parquet([marks])} m JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 "
-        )
-        begun += f"JOIN {self.names} n ON n.number = m.name"
+        begun = "SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone "
+        begun += f"FROM {parquet([marks])} m JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 "
+        begun += f"JOIN {self.names} n ON n.number = m.name JOIN chrome_files f ON f.file = m.file"
         columns = {
             "name": "text",
-            "pid": "lane",
             "thread": "thread",
             "start_ns": "time_ns",
             "end_ns": "end_ns",
             "source": sql_literal(_UNSTATED),
-        }
+        } | self._of("lane")
         return f"{whole} UNION ALL SELECT {row_of(RANGE, columns)} FROM ({begun})", notes
 
     def _manifest(self) -> Manifest:
@@ -295,7 +338,8 @@ class _Written:
         name = plain_text(str(device.get("name") or ""), 80) or None
         facts = _facts(device)
         vendor = "amd" if v1 else _vendor(name, self.con, self.decided)
-        known = [r for r in self.ranks if r is not None]
+        known = [place.rank for place in self.places if place.rank is not None]
+        hosts = {place.host for place in self.places}
         return Manifest(
             name=self.path.name if self.path.is_dir() else _stem(self.path),
             format="torch" if torch else "rocprof-trace" if v1 else "chrome",
@@ -303,6 +347,7 @@ class _Written:
             arch=_arch(vendor, device, name, facts),
             device=name,
             tool="PyTorch profiler" if torch else "rocprof" if v1 else None,
+            host=hosts.pop() if len(hosts) == 1 else None,
             rank=known[0] if len(self.files) == len(known) == 1 else None,
             facts=facts,
         )
@@ -311,8 +356,7 @@ class _Written:
 def _rank(facts: dict[str, Any]) -> int | None:
     """The rank that a trace of PyTorch states."""
     stated = facts.get("distributedInfo")
-    rank = stated.get("rank") if isinstance(stated, dict) else None
-    return rank if type(rank) is int and 0 <= rank < 1 << 31 else None
+    return rank_number(stated.get("rank")) if isinstance(stated, dict) else None
 
 
 def _facts(device: dict[str, Any]) -> dict[str, float]:

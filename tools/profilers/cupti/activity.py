@@ -14,6 +14,7 @@ from ..tables.directions import cuda_copy, cuda_pinned
 from ..tables.files import WORK
 from ..tables.merge import Merged
 from ..tables.names import bounded_name
+from ..tables.ranks import sql_place
 from ..tables.timeline import EVENT, Timeline, write_timeline
 from .ranges import within
 from .records import Recording, Stage
@@ -32,6 +33,10 @@ _OF_TIMELINE = ("CALL", "COPY", "FILL", "OVHD")
 _TIMED = "{0}.start_ns > 0 AND {0}.end_ns >= {0}.start_ns AND {0}.end_ns < 4611686018427387904"
 
 
+_OF = {"pid": "r.pid", "rank": "r.rank", "host": "r.host"}
+"""What tells the process of an event."""
+
+
 def is_traced(stage: Stage) -> bool:
     """Whether more was recorded than kernels and what launched them."""
     return any(stage.parts[kind] for kind in _OF_TIMELINE)
@@ -44,8 +49,8 @@ class Activity:
         self, stage: Stage, processes: Sequence[Recording], launches: str, numbers: Mapping[tuple[int, int], int]
     ) -> None:
         self.stage, self.launches = stage, launches
-        rows = (f"({r.number}, {_sql(r.pid)}, {_sql(r.rank)})" for r in processes)
-        self.processes = f"(VALUES {', '.join(rows)}) p(file, pid, rank)"
+        rows = (f"({r.number}, {sql_place(r.place)})" for r in processes)
+        self.processes = f"(VALUES {', '.join(rows)}) p(file, rank, host, pid)"
         known = ", ".join(f"({file}, {device}, {number})" for (file, device), number in numbers.items())
         self.devices = f"(VALUES {known}) d(file, device, number)"
 
@@ -64,7 +69,7 @@ class Activity:
         """SELECTs with the columns EVENT; calls of the driver that the runtime makes are not among them."""
         lifted = f"SELECT file, correlation, min(outer_correlation) AS outer_correlation FROM {parquet([inner])}"
         outer = f"LEFT JOIN ({lifted} GROUP BY ALL) i ON i.file = r.file AND i.correlation = r.correlation"
-        linked = {"correlation": "coalesce(i.outer_correlation, r.correlation)", "pid": "r.pid", "rank": "r.rank"}
+        linked = {"correlation": "coalesce(i.outer_correlation, r.correlation)", **_OF}
         # Zero is how CUPTI says that a time is not known.
         times = {c: f"TRY_CAST(nullif(r.{c}, 0) AS BIGINT)" for c in ("start_ns", "end_ns")}
         kernel = {"kind": "'kernel'", "name": "r.kernel", "device_id": "r.device_id", "stream": "r.queue_id"}
@@ -99,8 +104,8 @@ class Activity:
         if self.stage.parts["OVHD"]:
             names = " ".join(f"WHEN {kind} THEN {sql_literal(name)}" for kind, name in _OVERHEADS.items())
             own = times | {
-                "kind": "'api'", "category": "'profiler'", "name": f"CASE r.kind {names} END", "pid": "r.pid",
-                "rank": "r.rank", "thread": "CASE WHEN r.object = 1 THEN r.thread END",
+                "kind": "'api'", "category": "'profiler'", "name": f"CASE r.kind {names} END", **_OF,
+                "thread": "CASE WHEN r.object = 1 THEN r.thread END",
             }  # fmt: skip
             of_cupti = f"WHERE r.kind IN ({', '.join(map(str, _OVERHEADS))})"
             selects.append(f"SELECT {row_of(EVENT, own)} FROM {self._rows('OVHD')} {of_cupti}")
@@ -137,7 +142,7 @@ class Activity:
     def _into_ranges(self, con: duckdb.DuckDBPyConnection, out: Path, steps: str) -> None:
         """Give every event the range that its call was made in: by the rule that launches have theirs by."""
         events, joined = out / "events.parquet", out / WORK / "cupti_events.parquet"
-        same = "e.pid IS NOT DISTINCT FROM p.pid AND e.rank IS NOT DISTINCT FROM p.rank"
+        same = " AND ".join(f"e.{c} IS NOT DISTINCT FROM p.{c}" for c in _OF)
         host = f"({', '.join(map(sql_literal, HOST))})"
         calls = (
             "(SELECT e.event_id AS dispatch_id, p.file, e.thread, e.start_ns AS host_ns "
@@ -149,7 +154,7 @@ class Activity:
         called = out / WORK / "cupti_called.parquet"
         write_table(con, f"SELECT e.*, own FROM {parquet([events])} e JOIN ({found}) USING (event_id)", called)
         started = (
-            f"SELECT pid, rank, correlation, min(own) AS started FROM {parquet([called])} "
+            f"SELECT pid, rank, host, correlation, min(own) AS started FROM {parquet([called])} "
             "WHERE correlation IS NOT NULL GROUP BY ALL"
         )
         write_table(
@@ -157,11 +162,7 @@ class Activity:
             "SELECT e.* REPLACE (coalesce(c.own, s.started) AS range_id) "
             f"FROM {parquet([events])} e LEFT JOIN (SELECT event_id, own FROM {parquet([called])}) c USING (event_id) "
             f"LEFT JOIN ({started}) s ON e.kind NOT IN {host} AND e.correlation = s.correlation "
-            "AND e.pid IS NOT DISTINCT FROM s.pid AND e.rank IS NOT DISTINCT FROM s.rank ORDER BY e.event_id",
+            f"AND {same.replace('p.', 's.')} ORDER BY e.event_id",
             joined,
         )
         joined.replace(events)
-
-
-def _sql(number: int | None) -> str:
-    return "NULL::BIGINT" if number is None else f"{number}::BIGINT"

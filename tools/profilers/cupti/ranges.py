@@ -12,6 +12,7 @@ from ....analysis.notes import Note
 from ....analysis.store import write_table
 from ..tables.files import WORK
 from ..tables.names import plain_text
+from ..tables.ranks import Place, sql_place
 from .records import Stage, write_columns
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class _Sweep:
 
 
 def write_ranges(
-    con: duckdb.DuckDBPyConnection, stage: Stage, pids: Mapping[int, int | None], out: Path
+    con: duckdb.DuckDBPyConnection, stage: Stage, places: Mapping[int, Place], out: Path
 ) -> tuple[str, list[Note]]:
     """Write the table of ranges where the program has some.
 
@@ -112,12 +113,13 @@ def write_ranges(
     unfinished = _sweep(con, stage, ranges, steps)
     if not ranges.parts:
         return "", []
-    processes = ", ".join(f"({file}, {pid or 'NULL'})" for file, pid in pids.items())
+    processes = ", ".join(f"({file}, {sql_place(place)})" for file, place in places.items())
     count = write_table(
         con,
         "SELECT range_id, name, path, NULL::VARCHAR AS call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS "
-        f"depth, 'nvtx' AS source, p.pid::BIGINT AS pid, nullif(domain, '') AS domain FROM {ranges.relation()} "
-        f"JOIN (VALUES {processes}) p(file, pid) USING (file) ORDER BY start_ns, range_id",
+        f"depth, 'nvtx' AS source, p.pid::BIGINT AS pid, nullif(domain, '') AS domain, p.rank::INT AS rank, "
+        f"p.host::VARCHAR AS host FROM {ranges.relation()} JOIN (VALUES {processes}) p(file, rank, host, pid) "
+        "USING (file) ORDER BY start_ns, range_id",
         out / "ranges.parquet",
     )
     notes = [Note("ranges", f"{count} ranges (NVTX) are in the table ranges.")]

@@ -14,6 +14,7 @@ from ..tables.contract import LAUNCH, PassTable, parquet
 from ..tables.files import WORK, files_below, step_of
 from ..tables.merge import Merged, as_replays, write_tables
 from ..tables.names import bounded_name, plain_text
+from ..tables.ranks import sql_place
 from .activity import Activity, is_traced
 from .ranges import within, write_ranges
 from .records import SUFFIX, Device, Recording, Stage, is_record
@@ -53,8 +54,8 @@ class Recorded:
         return None
 
     def host(self) -> str | None:
-        hosts = {r.info.get("host") for r in self.recordings}
-        return plain_text(next(iter(hosts)) or "") or None if len(hosts) == 1 else None
+        hosts = {r.place.host for r in self.recordings}
+        return hosts.pop() if len(hosts) == 1 else None
 
     def version(self) -> str | None:
         """Version of CUPTI's programming interface: 18 is CUDA 11.8, 130000 CUDA 13.0."""
@@ -63,27 +64,23 @@ class Recorded:
 
     def write(self, con: duckdb.DuckDBPyConnection, out: Path, merged: Merged) -> None:
         """Write ranges, and the timeline where one was recorded; what is to be said of them goes to ``merged``."""
-        pids = {r.number: r.pid for r in self.processes}
-        steps, notes = write_ranges(con, self.stage, pids, out)
+        places = {r.number: r.place for r in self.processes}
+        steps, notes = write_ranges(con, self.stage, places, out)
+        merged.places = [r.place for r in (self.processes if is_traced(self.stage) else self.recordings)]
         merged.notes += [*notes, *self._into_dispatches(con, out, steps)]
         if is_traced(self.stage):
             Activity(self.stage, self.processes, self.table.launches, self.numbers).write(con, out, steps, merged)
 
     def _into_dispatches(self, con: duckdb.DuckDBPyConnection, out: Path, steps: str) -> list[Note]:
-        """Write into dispatches, where these launches are the main pass, what is known of each launch: ``range_id``,
-        and ``rank`` where there are ranks."""
-        ranked = any(r.rank is not None for r in self.recordings)
-        if not (steps or ranked):
+        """Write into dispatches, where these launches are the main pass, the range of each launch."""
+        if not steps:
             return []
-        picks = ["l.rank"] * ranked + ["w.range_id"] * bool(steps)
-        joined = f" LEFT JOIN ({within(self._calls(), steps)}) w USING (dispatch_id)" if steps else ""
+        joined = f" LEFT JOIN ({within(self._calls(), steps)}) w USING (dispatch_id)"
         known, joint = out / WORK / "cupti_known.parquet", out / WORK / "cupti_dispatches.parquet"
-        write_table(con, f"SELECT {', '.join(picks)} FROM {self.table.launches} l{joined} ORDER BY l.row", known)
+        write_table(con, f"SELECT w.range_id FROM {self.table.launches} l{joined} ORDER BY l.row", known)
         dispatches = out / "dispatches.parquet"
         write_table(con, f"SELECT * FROM {parquet([dispatches])} POSITIONAL JOIN {parquet([known])}", joint)
         joint.replace(dispatches)
-        if not steps:
-            return []
         found, total = con.execute(f"SELECT count(range_id), count(*) FROM {parquet([known])}").fetchone() or (0, 0)
         return [Note("ranges", f"{found} of {total} launches belong to a range (range_id).")]
 
@@ -159,6 +156,7 @@ def stage(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> Reco
     table.launches = parquet([launches])
     table.stated = frozenset(LAUNCH) - {"agpr", "sgpr"}
     table.warnings = _warnings(recordings)
+    table.places = {number: r.place for number, r in enumerate(used, 1)}
     first = next((d for r in used for d in r.devices if (r.number, d.id) in devices), None)
     return Recorded(staged, used, recordings, table, numbers, first)
 
@@ -196,11 +194,7 @@ def _launches(staged: Stage, used: list[Recording], numbers: dict[tuple[int, int
 
     Launches of a graph share their correlation; they are told apart by their start.
     """
-    ranks = ("NULL" if r.rank is None else r.rank for r in used)
-    processes = ", ".join(
-        f"({r.number}, {i}, {r.pid or 'NULL'}, {rank}::INT)"
-        for i, (r, rank) in enumerate(zip(used, ranks, strict=True), 1)
-    )
+    processes = ", ".join(f"({r.number}, {i}, {sql_place(r.place)})" for i, r in enumerate(used, 1))
     devices = ", ".join(f"({file}, {device}, {number})" for (file, device), number in numbers.items())
     names = "(SELECT NULL AS file, NULL AS id, NULL::VARCHAR AS text LIMIT 0)"
     if staged.parts["NAME"]:
@@ -210,15 +204,16 @@ def _launches(staged: Stage, used: list[Recording], numbers: dict[tuple[int, int
     threads = "k.block_x::BIGINT * k.block_y * k.block_z"
     blocks = "k.cluster_x::BIGINT * k.cluster_y * k.cluster_z"
     inner = (
-        "SELECT p.process, p.pid, n.text AS kernel, d.number AS device_id, k.stream AS queue_id, "
+        "SELECT p.process, p.pid::BIGINT AS pid, n.text AS kernel, d.number AS device_id, k.stream AS queue_id, "
         f"TRY({threads} * k.grid_x * k.grid_y * k.grid_z) AS grid, TRY({threads}) AS workgroup_size, "
         "k.static_shared::BIGINT + k.dynamic_shared AS lds_bytes, k.local AS scratch_bytes, k.registers AS vgpr, "
         f"NULL::INT AS agpr, NULL::INT AS sgpr, nullif(nullif(TRY({blocks}), 1), 0) AS cluster, "
         f"CASE WHEN {whole} THEN TRY_CAST(k.start_ns AS BIGINT) END AS start_ns, "
         f"CASE WHEN {whole} THEN TRY_CAST(k.end_ns AS BIGINT) END AS end_ns, "
         f"CASE WHEN {whole} AND k.end_ns > k.start_ns THEN (k.end_ns - k.start_ns)::DOUBLE END AS duration_ns, "
-        f"p.rank, k.file, k.correlation, k.row AS recorded FROM {staged.relation('KERN')} k "
-        f"JOIN (VALUES {processes}) p(file, process, pid, rank) USING (file) "
+        f"p.rank::INT AS rank, p.host::VARCHAR AS host, k.file, k.correlation, k.row AS recorded "
+        f"FROM {staged.relation('KERN')} k "
+        f"JOIN (VALUES {processes}) p(file, process, rank, host, pid) USING (file) "
         f"JOIN (VALUES {devices}) d(file, device, number) ON d.file = k.file AND d.device = k.device "
         f"LEFT JOIN {names} n ON n.file = k.file AND n.id = k.name"
     )

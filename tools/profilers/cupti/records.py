@@ -14,6 +14,7 @@ from ....analysis.store import write_table
 from ... import progress
 from ..tables.files import head, open_regular
 from ..tables.names import plain_text
+from ..tables.ranks import Place, host_name
 
 if TYPE_CHECKING:
     import duckdb
@@ -110,6 +111,11 @@ class Recording:
             if (rank := _number(self.info.get(variable))) is not None:
                 return rank
         return None
+
+    @property
+    def place(self) -> Place:
+        """Where it stood."""
+        return Place(self.rank, host_name(self.info.get("host")), self.pid)
 
     @property
     def began(self) -> int:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from ....analysis.database import sql_literal
 from ....analysis.notes import Note
 from ....analysis.store import write_table
+from ... import progress
 from ..tables.contract import parquet, row_of
 from ..tables.directions import direction_of
 from ..tables.files import WORK
 from ..tables.merge import Merged
+from ..tables.ranks import APART, distinct_pid, places_of_pids
 from ..tables.timeline import EVENT, RANGE, Timeline, write_timeline
 from .launching import launches
 from .recording import Recording
@@ -37,20 +39,13 @@ def write_activity(
 ) -> None:
     """Write the tables events and ranges: kernels of the main pass, which is written already, and what its processes
     and those that launched nothing (``idle``) did. What is to be said of them goes to ``merged``."""
-    parts = [_kernels(main)] if main else [f"SELECT {row_of(EVENT, {})} WHERE false"]
-    ranges = []
-    for recording in (*main, *idle):
-        rank = {"rank": "NULL" if recording.rank is None else str(recording.rank)}
-        parts += [_EVENTS[kind](sql, rank) for kind, sql in recording.activity.items() if kind in _EVENTS]
-        if recording.ranges:
-            ranges.append(f"SELECT {row_of(RANGE, _SPAN | {'source': sql_literal(_RANGE)})} FROM ({recording.ranges})")
-        if regions := recording.activity.get("regions"):
-            ranges.append(f"SELECT {row_of(RANGE, _SPAN | {'source': 'source'})} FROM ({regions})")
-    staged = out / WORK / "activity.parquet"
-    write_table(con, " UNION ALL ".join(parts), staged)
-    events = _lifted(con, _with_bytes(f"FROM {parquet([staged])}"))
-    timeline = write_timeline(con, out, Timeline(events, " UNION ALL ".join(ranges)))
-    staged.unlink()
+    recordings = [*main, *idle]
+    apart = places_of_pids([r.place for r in recordings])
+    staged, ranges = _staged(con, out / WORK, main, list(zip(recordings, apart, strict=True)))
+    events = _lifted(con, _with_bytes(f"FROM {parquet(staged)}"))
+    timeline = write_timeline(con, out, Timeline(events, f"FROM {parquet(ranges)}" if ranges else ""))
+    for file in (*staged, *ranges):
+        file.unlink()
     merged.events = timeline.events
     merged.warnings += timeline.warnings
     merged.notes += timeline.notes
@@ -58,43 +53,84 @@ def write_activity(
         merged.notes.append(Note("ranges", _ADVICE))
 
 
-_SPAN = {c: c for c in RANGE if c not in ("source", "call_site")}
+def _staged(
+    con: duckdb.DuckDBPyConnection, work: Path, main: Sequence[Recording], placed: Sequence[tuple[Recording, int]]
+) -> tuple[list[Path], list[Path]]:
+    """Files with the events and with the ranges of all processes, written some processes at a time: one query over
+    the files of a thousand ranks would open all of them at once."""
+    events, ranges = [work / "activity_kernels.parquet"], list[Path]()
+    apart = [number for _, number in placed[: len(main)]]
+    write_table(con, _kernels(main, apart) if main else f"SELECT {row_of(EVENT, {})} WHERE false", events[0])
+    for first in range(0, len(placed), _AT_ONCE):
+        parts, spans = [], []
+        for recording, number in placed[first : first + _AT_ONCE]:
+            own = _place(recording, number)
+            parts += [_EVENTS[kind](sql, own) for kind, sql in recording.activity.items() if kind in _EVENTS]
+            regions = recording.activity.get("regions", "")
+            for sql, source in ((recording.ranges, sql_literal(_RANGE)), (regions, "source")):
+                if sql:
+                    spans.append(f"SELECT {row_of(RANGE, _SPAN | own | {'source': source})} FROM ({sql})")
+        for written, selects, name in ((events, parts, "events"), (ranges, spans, "ranges")):
+            if selects:
+                written.append(work / f"activity_{name}_{first}.parquet")
+                write_table(con, " UNION ALL ".join(selects), written[-1])
+        progress.report(f"read what {min(first + _AT_ONCE, len(placed))} of {len(placed)} processes did")
+    return events, ranges
+
+
+def _place(recording: Recording, number: int) -> dict[str, str]:
+    """SQL for where a process stood."""
+    return {
+        "rank": "NULL" if recording.rank is None else str(recording.rank),
+        "host": "NULL" if recording.host is None else sql_literal(recording.host),
+        "pid": distinct_pid("pid", number),
+    }
+
+
+_AT_ONCE = 32
+"""Processes whose files are open at once."""
+_SPAN = {c: c for c in RANGE if c not in ("source", "call_site", "rank", "host", "pid")}
 _TIMED = {c: c for c in ("pid", "thread", "correlation", "name", "start_ns", "end_ns")}
 _ALLOCATION = "allocation"
 """Direction of an allocation that the profiler states beside the call which made it, until the two are one."""
 
 
-def _kernels(main: Sequence[Recording]) -> str:
-    times = {c: c for c in ("row", "rank", "pid", "correlation", "start_ns", "end_ns")}
+def _kernels(main: Sequence[Recording], apart: Sequence[int]) -> str:
+    times = {c: c for c in ("row", "rank", "host", "correlation", "start_ns", "end_ns")}
     known = times | {"kind": "'kernel'", "name": "kernel", "device_id": "device", "stream": "queue_id"}
-    return f"SELECT {row_of(EVENT, known)} FROM ({launches(main)})"
+    moved = ", ".join(f"({process}, {number})" for process, number in enumerate(apart) if number)
+    if not moved:
+        return f"SELECT {row_of(EVENT, known | {'pid': 'pid'})} FROM ({launches(main)})"
+    known["pid"] = f"pid + coalesce(number, 0) * {APART}"
+    places = f"(VALUES {moved}) n(process, number)"
+    return f"SELECT {row_of(EVENT, known)} FROM ({launches(main)}) LEFT JOIN {places} USING (process)"
 
 
-def _calls(sql: str, rank: dict[str, str]) -> str:
-    return f"SELECT {row_of(EVENT, _TIMED | rank | {'category': 'category'})} FROM ({sql})"
+def _calls(sql: str, place: dict[str, str]) -> str:
+    return f"SELECT {row_of(EVENT, _TIMED | place | {'category': 'category'})} FROM ({sql})"
 
 
-def _copies(sql: str, rank: dict[str, str]) -> str:
+def _copies(sql: str, place: dict[str, str]) -> str:
     way = direction_of("name")
     way = f"CASE WHEN {way} = 'd2d' AND source != target THEN 'p2p' ELSE {way} END"
     known = {
         "kind": "'copy'", "name": way, "direction": way, "bytes": "bytes", "stream": "stream",
         "device_id": "coalesce(target, source)", "thread": "NULL",
     }  # fmt: skip
-    return f"SELECT {row_of(EVENT, _TIMED | rank | known)} FROM ({sql})"
+    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
 
 
-def _allocations(sql: str, rank: dict[str, str]) -> str:
+def _allocations(sql: str, place: dict[str, str]) -> str:
     known = {
         "kind": "'alloc'", "bytes": "bytes", "category": "'hsa'", "device_id": "device", "name": "lower(name)",
         "direction": sql_literal(_ALLOCATION),
     }  # fmt: skip
-    return f"SELECT {row_of(EVENT, _TIMED | rank | known)} FROM ({sql})"
+    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
 
 
-def _samples(sql: str, rank: dict[str, str]) -> str:
+def _samples(sql: str, place: dict[str, str]) -> str:
     known = {"kind": "'sample'", "value": "value", "category": "unit", "device_id": "device"}
-    return f"SELECT {row_of(EVENT, _TIMED | rank | known)} FROM ({sql})"
+    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
 
 
 _EVENTS = {"calls": _calls, "copies": _copies, "allocations": _allocations, "samples": _samples}

@@ -15,7 +15,7 @@ from ..tables.csvfile import stage, stage_columns
 from ..tables.files import is_gzip, open_regular
 from ..tables.sheet import Column, Sheet
 from .agents import read_agents
-from .outputs import ACTIVE, SAMPLED, Output, rank_of
+from .outputs import ACTIVE, SAMPLED, Output, place_of
 from .pc_samples import csv_samples
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
 
@@ -73,8 +73,7 @@ def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tupl
             output.files[list(sheets)[-1]], "csv", output.label, output.above, launches, (low, high), rows, values,
             pid=number, agents=agents, lds_is_static=not _states_launch_lds(sheets.get("trace")),
         )  # fmt: skip
-        item.host = _host(output)
-        item.rank = rank_of(output, item.host, number)
+        item.stands(place_of(output, _host(output), number))
         recordings.append(item)
     describe(con, recordings)
     warnings = [warning for sheet in sheets.values() for warning in sheet.warnings]
@@ -141,8 +140,7 @@ def _without_launches(
     source = next(output.files[kind] for kind in (*ACTIVE, *SAMPLED) if kind in output.files)
     item = Recording(source, "csv", output.label, output.above, work, (0, -1), 0, pid=pid)
     item.agents = read_agents(output.files["agents"]) if "agents" in output.files else []
-    item.host = _host(output)
-    item.rank = rank_of(output, item.host, pid)
+    item.stands(place_of(output, _host(output), pid))
     warnings = _add_ranges(con, output, [item], work) + _add_activity(con, output, [item], pid, work)
     item.sampled = csv_samples(con, output, work)
     return [item], warnings

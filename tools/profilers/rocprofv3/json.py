@@ -19,7 +19,7 @@ from ..tables.jsonstream import ENTERED, JsonCut, elements
 from ..tables.names import bounded_name, plain_text
 from ..tables.spool import Spool
 from .agents import Agent, agent_of
-from .outputs import Output, rank_of
+from .outputs import Output, place_of
 from .pc_samples import Counted, json_samples, sample_of, sample_texts
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
 
@@ -352,7 +352,7 @@ def read_json(
             file, "json", output.label, output.above, launches, (low, high), rows, [values], host=run.host, pid=run.pid,
             command=run.command, span=run.span, agents=run.agents,
         )  # fmt: skip
-        item.rank = rank_of(output, run.host, run.pid)
+        item.stands(place_of(output, run.host, run.pid))
         if run.messages:
             item.ranges = f"SELECT {', '.join(SPAN)} FROM {marked} WHERE session = {number}"
         item.activity = _activity(runs, number, *acts)

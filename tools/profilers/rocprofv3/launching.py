@@ -1,4 +1,4 @@
-"""What is known of how each launch came about: its rank, and its number for filters."""
+"""What is known of how each launch came about: its number for filters."""
 
 from __future__ import annotations
 
@@ -16,33 +16,29 @@ if TYPE_CHECKING:
 
 
 def write_launching(con: duckdb.DuckDBPyConnection, out: Path, main: Sequence[Recording]) -> None:
-    """Write into dispatches what is known of each launch of the main pass: ``rank``, and ``iteration``, by which
-    rocprofv3 counts the launches of a kernel; columns that nothing is known for are left out."""
-    picks = []
-    if any(r.rank is not None for r in main):
-        picks.append("rank")
+    """Write into dispatches the ``iteration`` of each launch of the main pass, by which rocprofv3 counts the launches
+    of a kernel, where the profile tells."""
     if not any(r.counters for r in main) and all(_numbers_symbols(con, r) for r in main):
         # Launches are in the order of their ids.
-        picks.append(
-            "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT) AS iteration"
-        )
-    if picks:
-        _add(con, out, f"SELECT row, {', '.join(picks)} FROM ({launches(main)})")
+        count = "CAST(row_number() OVER (PARTITION BY process, device, kernel, symbol ORDER BY row) AS INT)"
+        _add(con, out, f"SELECT row, {count} AS iteration FROM ({launches(main)})")
 
 
 def launches(main: Sequence[Recording]) -> str:
-    """SQL for every launch of the main pass: row, process, rank, and what its recording states."""
+    """SQL for every launch of the main pass: row, process, rank, host, and what its recording states."""
     places, rows = [], 0
     for process, recording in enumerate(main):
         low, high = recording.keys
         rank = "NULL::INT" if recording.rank is None else recording.rank
-        places.append(f"({sql_literal(recording.launches.name)}, {low}, {high}, {low - rows}, {process}, {rank})")
+        host = "NULL::VARCHAR" if recording.host is None else sql_literal(recording.host)
+        place = f"{low}, {high}, {low - rows}, {process}, {rank}, {host}"
+        places.append(f"({sql_literal(recording.launches.name)}, {place})")
         rows += recording.rows
     files = ", ".join(sql_path(f) for f in dict.fromkeys(r.launches for r in main))
     return (
-        "SELECT key - shift AS row, p.process, p.rank, l.* EXCLUDE (key, filename) "
+        "SELECT key - shift AS row, p.process, p.rank, p.host, l.* EXCLUDE (key, filename) "
         f"FROM read_parquet([{files}], hive_partitioning = false, filename = true) l "
-        f"JOIN (VALUES {', '.join(places)}) p(file, low, high, shift, process, rank) "
+        f"JOIN (VALUES {', '.join(places)}) p(file, low, high, shift, process, rank, host) "
         "ON parse_filename(filename) = file AND key BETWEEN low AND high"
     )
 

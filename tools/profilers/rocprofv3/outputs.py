@@ -12,6 +12,7 @@ from ....analysis.notes import Note
 from ....analysis.problems import Problem
 from ..tables.database import MAGIC, open_database
 from ..tables.files import LINES, head, is_inside
+from ..tables.ranks import Place, of_name
 
 _CSV = re.compile(
     r"(?:(?P<stem>.*)_)?(?P<kind>counter_collection|kernel_trace|agent_info|kernel_stats|"
@@ -147,18 +148,13 @@ def _is_trace(file: Path) -> bool:
     return _TRACE_MARK in start and _JSON_MARK not in start
 
 
-def rank_of(output: Output, host: str | None, pid: int | None) -> int | None:
-    """The rank in the name of an output: ``rank_3``, or the number before the process id (``node01_3_4711``)."""
-    text = "/".join([*output.folder.parts[-2:], output.stem])
-    if named := re.search(r"(?<![A-Za-z])rank[_.-]?(\d{1,6})(?!\d)", text, flags=re.IGNORECASE):
-        return int(named[1])
-    stem = output.stem.removesuffix("_rank")  # the variable RANK of torchrun was empty
-    before = re.fullmatch(r"(?:(?P<host>.*[^\d_])\d*_)?(?P<rank>\d{1,6})_(?P<pid>\d+)", stem)
-    if host and stem.startswith(f"{host}_"):
-        before = re.fullmatch(r"(?P<rank>\d{1,6})_(?P<pid>\d+)", stem.removeprefix(f"{host}_"))
-    if before is None or before["rank"] == before["pid"] or (pid is not None and int(before["pid"]) != pid):
-        return None
-    return int(before["rank"])
+def place_of(output: Output, host: str | None, pid: int | None) -> Place:
+    """Where the process stood that wrote an output: as the files state it, else by its name and the folders above."""
+    name = output.folder / output.stem
+    if host and output.stem.startswith(f"{host}_"):  # a host may have underscores of its own
+        found = of_name(output.folder / output.stem.removeprefix(f"{host}_"), pid)
+        return Place(found.rank, host, pid)
+    return Place(pid=pid, host=host).or_else(of_name(name, pid))
 
 
 def _may_be_rocpd(file: Path) -> bool:

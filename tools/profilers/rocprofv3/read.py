@@ -20,6 +20,7 @@ from ..tables.csvfile import usable_names
 from ..tables.files import WORK
 from ..tables.merge import ACCUMULATE, Merged, as_replays, without_launches, write_tables
 from ..tables.names import plain_text
+from ..tables.ranks import settled
 from ..tables.sheet import Column
 from ..tables.turns import held, taken, turns
 from ..tables.xcd import channels_per_xcd
@@ -175,6 +176,7 @@ def as_pass(name: str, recordings: list[Recording], processes: list[int]) -> Pas
         {c.header: c.instance for c in columns if c.role == "instance"},
         values=values,
         warnings=warnings,
+        places={number: r.place for number, r in zip(processes, recordings, strict=True)},
     )
 
 
@@ -198,7 +200,7 @@ _PROCESSES_LISTED = 8
 def remarks(main: list[Recording], used: list[Recording], merged: Merged, facts: dict[str, float]) -> list[Note]:
     """How to read this profile; nothing of it is a fault."""
     notes = []
-    if len(main) > 1:
+    if len(main) > 1 and not any(r.rank is not None for r in main):
         listed = "; ".join(f"{_process(r)}: {r.rows}" for r in main[:_PROCESSES_LISTED])
         more = " ..." if len(main) > _PROCESSES_LISTED else ""
         notes.append(Note("processes", f"Launches of {len(main)} processes, kept apart by pid: {listed}{more}."))
@@ -255,7 +257,7 @@ def by_pass(recordings: list[Recording]) -> tuple[dict[str, list[Recording]], li
     warnings = []
     for name, group in passes.items():
         trusted = any(r.label for r in group) and len({r.above for r in group}) == 1
-        if not trusted:
+        if not (trusted or _are_ranks(group)):
             warnings += _check_related(group)
         passes[name] = sorted((r for r in group if r.rows), key=_order)
     passes = {name: group for name, group in passes.items() if group}
@@ -273,9 +275,11 @@ def assign(main: list[Recording], others: list[Recording]) -> list[int]:
     taken: list[int] = []
     for item in others:
         ranked = [n for n in free if item.rank is not None and main[n].rank == item.rank]
-        alike = [n for n in free if item.kernels.keys() <= main[n].kernels.keys()]
+        # Launches of one rank are never those of another.
+        could = [n for n in free if item.rank is None or main[n].rank is None]
+        alike = [n for n in could if item.kernels.keys() <= main[n].kernels.keys()]
         same = [n for n in alike if main[n].kernels == item.kernels]
-        number = next(iter(ranked or same or alike or free), len(main) + len(taken))
+        number = next(iter(ranked or same or alike or could), len(main) + len(taken))
         taken.append(number)
         if number in free:
             free.remove(number)
@@ -328,6 +332,12 @@ def _check_related(group: list[Recording]) -> list[Note]:
     return [Note("several_runs", text)]
 
 
+def _are_ranks(group: list[Recording]) -> bool:
+    """Whether every process has a rank of its own: then they are one run, whatever the clocks of their hosts say."""
+    ranks = [r.rank for r in group]
+    return None not in ranks and len(set(ranks)) == len(ranks)
+
+
 def _connected(group: list[Recording]) -> list[list[Recording]]:
     """The group split into pieces; a piece is what overlap in time ties together."""
     pieces: list[list[Recording]] = []
@@ -376,7 +386,9 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
     """
     outputs, warnings = find_outputs(path)
     collected = collect(con, outputs, out / WORK)
-    warnings += collected.warnings
+    warnings += collected.warnings + _settle(collected.recordings)
+    collected, others_left = _of_one_target(collected)
+    warnings += others_left
     idle = [r for r in collected.recordings if not r.rows and (r.activity or r.ranges or r.sampled)]
     traces = find_traces(trace_files(path), path)
     if not any(r.rows for r in collected.recordings) and not idle and not traces:
@@ -402,6 +414,8 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
         merged = without_launches(con, idle[0].source if idle else traces[0].source, out)
     merged.warnings[:0] = warnings
     merged.notes[:0] = collected.notes
+    beside = [r for r in idle if not main or r.label == main[0].label]
+    merged.places = [r.place for r in (*main, *beside)]
     merged.notes += remarks(main, used, merged, facts)
     if is_active([*main, *idle]):
         write_activity(con, out, main, idle, merged)
@@ -445,6 +459,37 @@ def _add_traces(
     write_traces(con, out, traces, merged, launched)
     if not main and not (out / "instructions.parquet").exists():
         raise BadInput("No thread trace could be read", " ".join(w.text for w in merged.warnings[:4]))
+
+
+def _settle(recordings: list[Recording]) -> list[Note]:
+    """Take back the ranks that cannot be believed; a warning says so."""
+    by_pass: dict[tuple[str, ...], list[Recording]] = {}
+    for item in recordings:
+        by_pass.setdefault((item.label, *item.counters), []).append(item)
+    warnings: list[Note] = []
+    for group in by_pass.values():
+        places, doubts = settled([r.place for r in group])
+        for item, place in zip(group, places, strict=True):
+            item.stands(place)
+        warnings += doubts
+    return list(dict.fromkeys(warnings))
+
+
+def _of_one_target(collected: Collected) -> tuple[Collected, list[Note]]:
+    """Without the ranks that ran on another target than most; a warning names them. Others are left as they are."""
+    of: dict[str, list[Recording]] = {}
+    for item in collected.recordings:
+        agent, _ = profiled(item.agents, item.devices)
+        if agent and agent.arch:
+            of.setdefault(agent.arch, []).append(item)
+    if len(of) < 2 or any(r.rank is None for group in of.values() for r in group):
+        return collected, []
+    most, *others = sorted(of, key=lambda arch: (-len(of[arch]), arch))
+    left = [r for arch in others for r in of[arch]]
+    kept = [r for r in collected.recordings if r not in left]
+    listed = ", ".join(f"{r.place.words} ({arch})" for arch in others for r in of[arch][:_LISTED])
+    text = f"Left out, since the other ranks ran on {most}: {listed}. Import those alone."
+    return Collected(kept, collected.warnings, collected.notes), [Note("ranks_other_device", text)]
 
 
 def _main_first(groups: dict[str, list[Recording]]) -> list[str]:

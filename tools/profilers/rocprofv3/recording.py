@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ....analysis.problems import BadInput
 from ..tables import limits
 from ..tables.contract import parquet
+from ..tables.ranks import Place
 from .agents import Agent
 
 if TYPE_CHECKING:
@@ -106,6 +107,15 @@ class Recording:
     """What else it did (ACTIVITY) -> SQL for that; empty where nothing but kernels and ranges was traced."""
 
     sampled: Sampled | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where the process stood."""
+        return Place(self.rank, self.host, self.pid)
+
+    def stands(self, place: Place) -> None:
+        """Note where the process stood; its id as the launches have it stays."""
+        self.rank, self.host = place.rank, place.host
 
     def select(self, columns: str = "*") -> str:
         """SQL for the launches of this process."""

@@ -19,7 +19,7 @@ from ..tables.database import Database, open_database
 from ..tables.names import bounded_name, plain_text
 from ..tables.spool import Spool
 from .agents import FIELDS, Agent, agent_of
-from .outputs import Output, rank_of
+from .outputs import Output, place_of
 from .pc_samples import DatabaseSamples, database_samples
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
 
@@ -408,7 +408,7 @@ def _recording(
             found.span = (start, end) if start and end and start < end else None
             nodes = dict(_small(db, "rocpd_info_node", ("id", _cut("hostname")), where))
             found.host = plain_text(nodes.get(node) or "", 80) or None
-    found.rank = rank_of(output, found.host, found.pid)
+    found.stands(place_of(output, found.host, found.pid))
     if session not in agents:
         agents[session] = _agents(db, where)
     found.agents = agents[session]

@@ -7,7 +7,7 @@ names that instead, since turning it twice would cost. The merge (merge.py) know
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from ....analysis.store import write_table
 from ... import progress
 from . import limits
 from .names import plain_text
+from .ranks import Place
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,7 +36,7 @@ SIZES = (
     "cluster",
 )  # fmt: skip
 """Columns of launches that are numbers, of which the least and the greatest are looked at."""
-RESERVED = {"file_row_number", "kernel_id", "workload", "filename", *LAUNCH}
+RESERVED = {"file_row_number", "kernel_id", "workload", "filename", "rank", "host", *LAUNCH}
 """Names that no counter may have."""
 _VALUES_AT_ONCE = 3_000_000
 _CHUNK = 200
@@ -145,6 +146,8 @@ class PassTable:
     warnings: list[Note] = field(default_factory=list)
     sizes: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Least and greatest value of the columns SIZES that hold any."""
+    places: Mapping[int, Place] = field(default_factory=dict)
+    """Number of a process -> where it stood, where the profile tells; of the main pass they become columns."""
 
     def several(self, column: str) -> bool:
         """Whether the launches differ in a column of numbers."""

@@ -10,6 +10,7 @@ from ....analysis.notes import Note
 from .contract import PassTable
 from .demangled import with_readable
 from .names import plain_kernel_name, plain_text, visible_name
+from .ranks import Place
 from .sample import Sampled, sampled
 
 if TYPE_CHECKING:
@@ -242,6 +243,17 @@ def _process(tables: Sequence[PassTable]) -> str:
         return "process"
     by_id = all("pid" in t.stated for t in tables) and any(t.several("pid") for t in tables)
     return "dense_rank() OVER (ORDER BY pid)" if by_id else "1"
+
+
+def places_of(tables: Sequence[PassTable]) -> dict[int, Place]:
+    """Where each process of the main pass stood, by the numbers that ``match`` gives them."""
+    stated = dict(tables[0].places)
+    if all("process" in t.stated for t in tables):
+        return stated
+    by_id = {place.pid: place for place in stated.values() if place.pid is not None}
+    if len(by_id) != len(stated):
+        return {}
+    return {number: by_id[pid] for number, pid in enumerate(sorted(by_id), 1)}
 
 
 def _keys(table: PassTable, process: str, names: str) -> str:

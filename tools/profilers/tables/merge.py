@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,8 @@ from ....analysis.notes import Note
 from ....analysis.store import write_table
 from .contract import PassTable, parquet
 from .files import WORK
-from .matching import Matching, match
+from .matching import Matching, match, places_of
+from .ranks import Place, sql_place
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,6 +68,10 @@ class Merged:
     """Rows of the table events."""
     samples: int = 0
     """Samples of the program counter, the sum of the table samples."""
+    places: list[Place] = field(default_factory=list)
+    """Where each process stood that launched or did anything; empty where the reader does not tell processes apart."""
+    world_size: int | None = None
+    """How many ranks the program had, where the profile states it."""
 
 
 def as_replays(tables: Sequence[PassTable]) -> list[Pass]:
@@ -157,9 +162,11 @@ def _write_counters(con: duckdb.DuckDBPyConnection, passes: list[Pass], matching
     are joined by position instead, which streams. Passes in another order are sorted first, one at a time.
     """
     identity = folder / WORK / "identity.parquet"
-    _write_identity(con, matching, identity)
+    _write_identity(con, matching, places_of([p.table for p in passes]), identity)
     sources = {"k": [identity]}
+    where = _placed(places_of([p.table for p in passes]))[0]
     columns, picks = [], ["k.dispatch_id", "k.kernel", "k.duration_ns"]
+    picks += [f"k.{c}" for c in ("rank", "host") if f" AS {c}" in where]
     for index, item in enumerate(passes):
         for read, name in item.counters.items():
             picks.append(f"{item.table.wide.cell(sql_name(read), f'p{index}.')} AS {sql_name(name)}")
@@ -174,17 +181,33 @@ def _write_counters(con: duckdb.DuckDBPyConnection, passes: list[Pass], matching
     return columns
 
 
-def _write_identity(con: duckdb.DuckDBPyConnection, matching: Matching, path: Path) -> None:
-    """What every row is called, and how long it took in each pass."""
+def _write_identity(
+    con: duckdb.DuckDBPyConnection, matching: Matching, places: Mapping[int, Place], path: Path
+) -> None:
+    """What every row is called, how long it took in each pass, and where its process stood."""
     others = list(enumerate(matching.pairs))[1:]
     times = "".join(f", p{i}.duration_ns AS t{i}" for i, _ in others)
     joins = "".join(f" LEFT JOIN {pairs} p{i} ON p{i}.main_row = k.row" for i, pairs in others)
+    where, placed = _placed(places)
     write_table(
         con,
-        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times} FROM {matching.keys[0]} k "
-        f"JOIN {matching.names} n USING (name_id){joins} ORDER BY k.row",
+        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times}{where} FROM {matching.keys[0]} k "
+        f"JOIN {matching.names} n USING (name_id){joins}{placed} ORDER BY k.row",
         path,
     )
+
+
+def _placed(places: Mapping[int, Place]) -> tuple[str, str]:
+    """SQL for the columns rank and host, as far as any is known, and the join that they come from."""
+    if not (any(p.rank is not None for p in places.values()) or len(places) > 1):
+        return "", ""
+    known = {"rank": "INT", "host": "VARCHAR"}
+    columns = [c for c in known if any(getattr(p, c) is not None for p in places.values())]
+    if not columns:
+        return "", ""
+    rows = ", ".join(f"({number}, {sql_place(place)})" for number, place in places.items())
+    picks = "".join(f", stood.{c}::{known[c]} AS {c}" for c in columns)
+    return picks, f" LEFT JOIN (VALUES {rows}) stood(process, rank, host, pid) ON stood.process = k.process"
 
 
 def _aligned(
@@ -224,10 +247,11 @@ def _dispatches(passes: list[Pass], matching: Matching) -> str:
             )
         picks.append(f"TRY_CAST({value} AS {kind}) AS {name}")
     rows = f"SELECT row, {', '.join(picks)} FROM {passes[0].table.launches} launch{joins}"
+    where, placed = _placed(places_of([p.table for p in passes]))
     launches = (
         "SELECT row, k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
-        "launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns "
-        f"FROM ({rows}) launch JOIN {matching.keys[0]} k USING (row) JOIN {matching.names} n USING (name_id)"
+        f"launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns{where} "
+        f"FROM ({rows}) launch JOIN {matching.keys[0]} k USING (row) JOIN {matching.names} n USING (name_id){placed}"
     )
     return f"SELECT * EXCLUDE (row) FROM ({numbered(launches)}) ORDER BY row"
 

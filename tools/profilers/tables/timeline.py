@@ -16,6 +16,7 @@ from .demangled import with_readable
 from .files import WORK
 from .names import bounded_name, plain_kernel_name, visible_name
 from .nesting import nest
+from .ranks import plain_pid
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
 EVENT = {  # column of the events that a reader hands over -> SQL type; what it does not know is NULL
     "kind": "VARCHAR",  # NULL: a host call, whose function says more
     "name": "VARCHAR", "device_id": "BIGINT", "stream": "BIGINT", "pid": "BIGINT", "thread": "BIGINT",
-    "rank": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT", "bytes": "BIGINT", "direction": "VARCHAR",
+    "rank": "BIGINT", "host": "VARCHAR", "start_ns": "BIGINT", "end_ns": "BIGINT", "bytes": "BIGINT",
+    "direction": "VARCHAR",
     "pinned": "BOOLEAN", "correlation": "BIGINT", "value": "DOUBLE",
     "category": "VARCHAR",  # NULL: that of its function
     "row": "BIGINT",  # of a kernel, in the main pass
 }  # fmt: skip
 RANGE = {
     "name": "VARCHAR", "pid": "BIGINT", "thread": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT",
-    "source": "VARCHAR", "call_site": "VARCHAR",
+    "source": "VARCHAR", "call_site": "VARCHAR", "rank": "BIGINT", "host": "VARCHAR",
     "correlation": "BIGINT",  # by which device work may name the range itself
 }  # fmt: skip
 DIRECTIONS = ("h2d", "d2h", "d2d", "p2p", "h2h", "other")
@@ -53,7 +55,10 @@ _WORDS = {
 
 @dataclass
 class Timeline:
-    """What a reader found, as SELECTs with the columns EVENT and RANGE."""
+    """What a reader found, as SELECTs with the columns EVENT and RANGE.
+
+    Processes of several hosts may have one id: readers that know them hand over ``ranks.distinct_pid``.
+    """
 
     events: str
     ranges: str = ""
@@ -102,10 +107,11 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
     progress.report(f"sorted {count:,} events")
     ranges, steps, more = _ranges(con, out, timeline.ranges)
     within = _within(con, work, staged, ranges, steps)
-    columns = ", ".join(c for c in EVENT if c not in ("row", "rank", "value", "category"))
+    last = ("rank", "host", "value", "category")
+    columns = ", ".join(f"{plain_pid()} AS pid" if c == "pid" else c for c in EVENT if c not in ("row", *last))
     write_table(
         con,
-        f"SELECT e.file_row_number + 1 AS event_id, {columns}, w.range_id, rank, value, category "
+        f"SELECT e.file_row_number + 1 AS event_id, {columns}, w.range_id, {', '.join(last)} "
         f"FROM {staged} e POSITIONAL JOIN {within} w",
         out / "events.parquet",
     )
@@ -184,7 +190,8 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
     table = out / "ranges.parquet"
     write_table(
         con,
-        "SELECT range_id, name, path, call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS depth, source, pid "
+        "SELECT range_id, name, path, call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS depth, source, "
+        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host "
         f"FROM (FROM {parquet([staged])} POSITIONAL JOIN {nested.placed}) LEFT JOIN {nested.paths} USING (path_id) "
         "ORDER BY range_id",
         table,

@@ -1,0 +1,174 @@
+"""Why one rank computes longer than the others: more work on it, or the same work taking longer.
+
+Launches of one kernel and launch configuration are compared between ranks: what a rank launches more is work that it
+was given; what the same launches take longer is its device, unless counters say that they did more. Only lengths and
+counts are compared, no times of two hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..database import sql_literal, sql_name
+from ..workload import Workload
+from .rules import rules
+
+Why = Literal["uneven_work", "slow_device", "slower_launches", "unknown"]
+"""More work; as much work (counted) in more time; launches of the same sizes in more time, their work not counted."""
+
+
+@dataclass(frozen=True)
+class SlowRank:
+    """One rank against the mean of the others, over some kernels; times in ns.
+
+    ``more_work`` is what it takes for launches that others do not have, ``slower`` what the same launches take longer.
+    """
+
+    rank: int
+    host: str | None
+    ranks: int
+    time: float
+    others: float
+    """Mean of the other ranks."""
+    more_work: float
+    slower: float
+    why: Why
+    claim: str
+    evidence: list[str] = field(default_factory=list)
+    advice: Sequence[str] = ()
+    kernel: str | None = None
+    """The one that it is about; None for all together."""
+
+    @property
+    def ratio(self) -> float:
+        """Its time over the mean of all ranks (POP: 1 / load balance)."""
+        return self.time * self.ranks / (self.time + self.others * (self.ranks - 1))
+
+
+def slow_rank(workload: Workload, kernel: str | None = None, rank: int | None = None) -> SlowRank | None:
+    """The rank with the longest kernel time (or ``rank``), of all kernels that do not communicate or of one, and why.
+
+    None where there are not several ranks with launches, or none stands out (limit uneven_pct).
+    """
+    if workload.manifest.ranks < 2 or not workload.manifest.dispatches:
+        return None
+    launches = _launches(workload, kernel)
+    rows = workload.rows(
+        f"SELECT rank, sum(duration_ns) FROM {launches} WHERE rank IS NOT NULL GROUP BY rank ORDER BY 1"
+    )
+    times = {int(r): float(ns) for r, ns in rows if ns}
+    if len(times) < 2:
+        return None
+    slowest = max(times, key=lambda r: (times[r], -r)) if rank is None else rank
+    mean = sum(times.values()) / len(times)
+    if slowest not in times or 100 * (times[slowest] / mean - 1) < rules().limits.uneven_pct:
+        return None
+    return _explained(workload, launches, times, slowest, kernel)
+
+
+def _launches(workload: Workload, kernel: str | None) -> str:
+    """SQL for the launches that count."""
+    which = (
+        f"NOT regexp_matches(kernel, {sql_literal(rules().communication)})"
+        if kernel is None
+        else f"kernel = {sql_literal(kernel)}"
+    )
+    return f"(FROM {workload.relation('dispatches')} WHERE {which})"
+
+
+def _explained(
+    workload: Workload, launches: str, times: dict[int, float], slowest: int, kernel: str | None
+) -> SlowRank:
+    others = (sum(times.values()) - times[slowest]) / (len(times) - 1)
+    ((more, slower, own_n, other_n, own_items, other_items),) = workload.rows(
+        "WITH c AS (SELECT rank, kernel, launch, count(*) AS n, avg(duration_ns) AS mean, sum(grid::DOUBLE) AS items "
+        f"FROM {launches} WHERE rank IS NOT NULL AND duration_ns IS NOT NULL GROUP BY ALL), "
+        f"s AS (FROM c WHERE rank = {slowest}), "
+        f"o AS (SELECT kernel, launch, sum(n) / {len(times) - 1} AS n, sum(n * mean) / sum(n) AS mean, "
+        f"sum(items) / {len(times) - 1} AS items FROM c WHERE rank != {slowest} GROUP BY ALL) "
+        "SELECT sum((coalesce(s.n, 0) - coalesce(o.n, 0)) * coalesce(o.mean, s.mean)), "
+        "sum(coalesce(s.n, 0) * (s.mean - o.mean)), sum(s.n), sum(o.n), sum(s.items), sum(o.items) "
+        "FROM s FULL JOIN o USING (kernel, launch)"
+    )
+    more, slower = float(more or 0), float(slower or 0)
+    evidence = [
+        f"{times[slowest] / 1e6:.4g} ms in kernels, the other ranks {others / 1e6:.4g} ms on average",
+        f"launches: {own_n or 0:.6g}, others {other_n or 0:.6g}",
+    ]
+    if own_items and other_items:
+        evidence.append(f"work-items launched: {100 * own_items / other_items:.4g} % of the others'")
+    if slower > 0:
+        evidence.append(f"launches of the same configurations take {slower / 1e6:.4g} ms more here")
+    counted = _counted(workload, launches, slowest)
+    evidence += counted.words
+    excess = max(times[slowest] - others, 1.0)
+    if counted.work is not None and counted.work > 1 + rules().limits.uneven_pct / 100:
+        # The same launches did more: their data is uneven, not the device slow.
+        more, slower = more + slower, 0.0
+    why: Why = "unknown"
+    if more >= _MOST * excess:
+        why = "uneven_work"
+    elif slower >= _MOST * excess:
+        why = "slower_launches" if counted.work is None else "slow_device"
+    said = rules().ranks[why]
+    host = _host(workload, slowest)
+    claim = said.claim.format_map({
+        "rank": f"rank {slowest}" + (f" on {host}" if host else ""),
+        "pct": f"{100 * (times[slowest] / others - 1):.3g}",
+        "what": "its kernels" if kernel is None else "this kernel",
+    })  # fmt: skip
+    own = times[slowest]
+    return SlowRank(
+        slowest, host, len(times), own, others, more, slower, why, _begun(claim), evidence, said.advice, kernel
+    )
+
+
+def _begun(text: str) -> str:
+    """A sentence with its first letter in upper case."""
+    return text[0].upper() + text[1:]
+
+
+_MOST = 0.6
+"""Share of the excess that decides."""
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What counters say of one rank's launches against the others' of the same configurations: ratio of instructions
+    (work), and it all in words."""
+
+    work: float | None
+    words: list[str]
+
+
+def _counted(workload: Workload, launches: str, slowest: int) -> _Counted:
+    """Ratios of counters per launch at the same kernel and configuration, weighted by the launches of the rank."""
+    if not workload.has("counters"):
+        return _Counted(None, [])
+    collected, words, work = set(workload.manifest.counters), [], None
+    for what, names in rules().rank_counters.items():
+        name = next((n for n in names if n in collected), None)
+        if name is None:
+            continue
+        column = sql_name(name)
+        rows = workload.rows(
+            f"WITH c AS (SELECT l.rank, l.kernel, l.launch, avg(w.{column}) AS mean, count(w.{column}) AS n "
+            f"FROM {launches} l JOIN (SELECT dispatch_id, {column} FROM {workload.relation('counters')}) w "
+            "USING (dispatch_id) WHERE l.rank IS NOT NULL GROUP BY ALL HAVING n > 0), "
+            f"s AS (FROM c WHERE rank = {slowest}), o AS (SELECT kernel, launch, avg(mean) AS mean FROM c "
+            f"WHERE rank != {slowest} GROUP BY ALL) "
+            "SELECT sum(s.n * s.mean), sum(s.n * o.mean) FROM s JOIN o USING (kernel, launch)"
+        )
+        own, other = rows[0]
+        if not own or not other:
+            continue
+        words.append(f"{name} per launch: {100 * own / other:.4g} % of the others' ({rules().rank_words[what]})")
+        work = own / other if what == "work" else work
+    return _Counted(work, words)
+
+
+def _host(workload: Workload, rank: int) -> str | None:
+    rows = workload.rows(f"SELECT DISTINCT host FROM {workload.relation('ranks')} WHERE rank = {rank}")
+    return str(rows[0][0]) if len(rows) == 1 and rows[0][0] else None
