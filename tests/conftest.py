@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from rooflens.analysis.store import Store
+from rooflens.tests import nursery
 from rooflens.tools.import_profile import import_profile
+from rooflens.tools.isolation import child, forks
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copies() -> Iterator[None]:
+    """Children are copies of one process that has imported everything, instead of fresh interpreters."""
+    with pytest.MonkeyPatch.context() as patch, closing(nursery.Nursery()) as ours:
+        for module in (child, forks):
+            patch.setattr(module, "start_fresh", ours.start)
+        yield
+
+
+@pytest.fixture
+def fresh_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children start as those of a user's program do."""
+    for module in (child, forks):
+        monkeypatch.setattr(module, "start_fresh", nursery.start_fresh)
 
 
 @pytest.fixture(scope="session")

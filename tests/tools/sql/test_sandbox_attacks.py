@@ -324,6 +324,7 @@ def test_a_query_that_ignores_interrupts_is_killed_and_its_worker_gone(
 # -- each layer holds alone -----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("fresh_interpreters")
 @pytest.mark.parametrize(
     "name", ["read_csv", "read_text", "glob", "query", "serialized_sql", "cte_delete", "file_cache"]
 )
@@ -334,6 +335,7 @@ def test_the_worker_holds_even_if_the_parent_refuses_no_function(
     field.check(told(field.attack(REFUSED[name])))
 
 
+@pytest.mark.usefixtures("fresh_interpreters")
 def test_the_system_forbids_files_even_if_duckdb_would_allow_them(field: Field, tmp_path: Path) -> None:
     """With DuckDB's own lock taken out of the worker, its limits on files are still there."""
     source = Path(sandbox.__file__).with_name("worker.py").read_text()
@@ -351,6 +353,7 @@ def test_the_system_forbids_files_even_if_duckdb_would_allow_them(field: Field, 
             assert CANARY not in answer and "secret.parquet" not in answer
 
 
+@pytest.mark.usefixtures("fresh_interpreters")
 def test_the_worker_sees_nothing_of_the_environment(field: Field) -> None:
     with sandbox.sandbox("SELECT 1", 5) as box:
         seen = Path(f"/proc/{box.child.pid}/environ").read_bytes() if sys.platform == "linux" else b""

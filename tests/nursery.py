@@ -1,0 +1,140 @@
+"""One process per test worker that has imported everything, and whose copies stand in for fresh interpreters.
+
+A test process has threads, so ``Child`` and ``ForkServer`` cannot fork it and start an interpreter for every query and
+every code object. A copy of the nursery does what that interpreter would do, without importing it all again.
+Tests of the start itself use the fixture ``fresh_interpreters``.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from rooflens.server import warm_up
+from rooflens.tools.isolation import child
+from rooflens.tools.isolation.channel import Channel
+from rooflens.tools.isolation.limits import Limits
+
+_FOREVER = Limits(memory_bytes=16_000_000_000, cpu_s=10**8)
+_ORDER_BYTES = 1 << 17
+_AS_IMPORTED = ("ROOFLENS_CATALOGUE", "PYTHONPATH", "LD_LIBRARY_PATH")
+"""Variables that decide what was imported: where they differ, only a fresh interpreter will do."""
+start_fresh = child.start_fresh
+"""What a user's program does."""
+
+
+class Copy:
+    """A copy of the nursery, as far as subprocess.Popen is used of a fresh interpreter."""
+
+    def __init__(self, pid: int, status: int) -> None:
+        self.pid, self._status, self._ended = pid, status, None
+
+    def poll(self) -> int | None:
+        """How it ended, None while it runs."""
+        if self._ended is None and select.select([self._status], [], [], 0)[0]:
+            self._ended = int(os.read(self._status, 16) or -signal.SIGKILL)
+        return self._ended
+
+    def __del__(self) -> None:
+        os.close(self._status)
+
+
+class Nursery:
+    """The test's end: ``start`` takes the place of ``child.start_fresh``; the process begins when first asked."""
+
+    def __init__(self) -> None:
+        self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._variables = dict(os.environ)
+        self._asking = threading.Lock()
+
+    def start(self, theirs: socket.socket, order: Mapping[str, Any], environment: Mapping[str, str] | None) -> Any:
+        """A copy that does the ``order`` with one end of a socket."""
+        if any(os.environ.get(name) != self._variables.get(name) for name in _AS_IMPORTED):
+            return start_fresh(theirs, order, environment)
+        told = {
+            "order": order,
+            "path": sys.path,
+            "environment": dict(os.environ if environment is None else environment),
+        }
+        reader, writer = os.pipe()
+        try:
+            with self._asking:
+                if not self._process:
+                    # It ends with the socket, not with the thread that happens to be the first to ask.
+                    life = {"work": child.name_of(nurse), "arguments": {}, "limits": vars(_FOREVER), "parent": None}
+                    self._process = start_fresh(self._theirs, life, self._variables)
+                    self._theirs.close()
+                socket.send_fds(self._control, [json.dumps(told).encode()], [theirs.fileno(), writer])
+                pid = int(self._control.recv(16))
+        finally:
+            os.close(writer)
+        return Copy(pid, reader)
+
+    def close(self) -> None:
+        """End it, and wait until it has."""
+        self._control.close()
+        if self._process:
+            self._process.wait()
+
+
+def nurse(channel: Channel, _: dict[str, Any]) -> None:
+    """The life of the nursery: import, then copy itself on demand until the test process is gone."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    for step in warm_up.STEPS:
+        step()
+    gc.collect()
+    gc.freeze()
+    wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    copies: dict[int, int] = {}
+    while True:
+        readable, _, _ = select.select([channel.end, wake], [], [])
+        if wake in readable:
+            os.read(wake, 4096)
+        if channel.end in readable and not _copied(channel.end, copies):
+            return
+        _reap(copies)
+
+
+def _copied(control: socket.socket, copies: dict[int, int]) -> bool:
+    """Start one copy, and tell its number; False where the test process is gone."""
+    message, files, _, _ = socket.recv_fds(control, _ORDER_BYTES, 2)
+    if not message:
+        return False
+    told = json.loads(message)
+    end, status = socket.socket(fileno=files[0]), files[1]
+    # Where it is to end with the process that asked, it ends with this one, which does.
+    order = {"parent": os.getpid(), **told["order"]}
+
+    def life() -> None:
+        sys.path[:] = told["path"]
+        os.environ.clear()
+        os.environ.update(told["environment"])
+        child.run_fresh(end, order)
+
+    pid = child.fork(life, keep=(end.fileno(),), talkative=False)
+    end.close()
+    copies[pid] = status
+    control.send(str(pid).encode())
+    return True
+
+
+def _reap(copies: dict[int, int]) -> None:
+    """Tell how copies ended, where they did."""
+    with suppress(ChildProcessError):
+        while pid := (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            with suppress(BrokenPipeError):
+                os.write(copies[pid], str(os.waitstatus_to_exitcode(ended[1])).encode())
+            os.close(copies.pop(pid))
