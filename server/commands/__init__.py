@@ -11,7 +11,9 @@ from typing import Protocol, cast
 
 from ...analysis.store import Store
 
-NAMES = ("serve", "call", "tools", "report", "demo", "doctor", "check", "export-db", "export-trace")
+NAMES = (
+    "serve", "call", "tools", "report", "demo", "doctor", "check", "export-db", "export-trace", "init", "push", "pull",
+)  # fmt: skip
 """In the order of the help."""
 
 

@@ -69,7 +69,7 @@ def demo(store: Store | None) -> int:
         _loop(where)
         _ceilings(where)
         kept = store is not None
-        print(_CONNECT.format(command="rooflens", store=where.root if kept else "DIR"))
+        print(_CONNECT.format(command="rooflens", store=where.address if kept else "DIR"))
         if not kept:
             print("\nThe samples were imported into a temporary store; `rooflens demo --store DIR` keeps them.")
     return 0
