@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .database import connect, sql_path
-from .manifest import PREFIX, Manifest, read_manifest
+from .manifest import Manifest, read_manifest
 from .problems import StoreProblem
 from .store import Store
 
@@ -18,7 +18,10 @@ _NEEDED = {"dispatches": {"dispatch_id", "kernel", "duration_ns"}, "counters": {
 def damage(store: Store, manifest: Manifest) -> StoreProblem | None:
     """Why a workload cannot be read: its files are gone, cut, damaged or exchanged; None where nothing is wrong."""
     what = f"Workload {manifest.id} cannot be read"
-    folder = store.root / f"{PREFIX}{manifest.id}"
+    try:
+        folder = store.folder(manifest)
+    except StoreProblem as problem:
+        return StoreProblem(f"{what}: {problem.what}", problem.why, problem.fix)
     if not folder.is_dir():
         return StoreProblem(what, "it was deleted meanwhile", "list_workloads shows what is left")
     try:
@@ -61,7 +64,7 @@ def told_by(store: Store, error: BaseException) -> StoreProblem | None:
     else:
         return None
     return StoreProblem(
-        f"The store {store.root} changed meanwhile", why, "Call list_workloads to see what is left, and try again"
+        f"The store {store.address} changed meanwhile", why, "Call list_workloads to see what is left, and try again"
     )
 
 

@@ -20,8 +20,8 @@ from .problems import StoreProblem
 LAYOUT = 1
 PREFIX = "workload="
 ID = re.compile(r"[0-9a-z]{1,64}")
-_FILE = "manifest.json"
-_MOST_BYTES = 16 << 20
+MANIFEST = "manifest.json"
+MANIFEST_BYTES = 16 << 20
 """Of a manifest, which has some kilobytes; a tenth of a megabyte with thousands of counters."""
 _AGAIN = "Import the profile again"
 _Whole = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
@@ -68,6 +68,9 @@ class Manifest(pydantic.BaseModel):
     rank: _Whole | None = None
     ranks: _Whole = 0
     """Rows of the table ranks: processes of a program that has several; 0 for a program of one."""
+    commit: str | None = None
+    """Of the sources that were profiled, where known (tools/revision.py)."""
+    branch: str | None = None
     tags: Annotated[list[str], pydantic.FailFast()] = []
     multiplexed: str | None = None
     """How the groups of counters took turns, where each launch of a kernel collected another one."""
@@ -92,6 +95,8 @@ class Manifest(pydantic.BaseModel):
     """What those warnings say of counters and times; None in a manifest from before they were kept."""
     files: dict[str, _Whole] = {}
     """Bytes of every Parquet file, by file name: a truncated file is noticed without opening it."""
+    sha256: dict[str, str] = {}
+    """Checksum of every file, of a workload that is or was in a shared store."""
 
 
 def read_manifest(folder: str, *, linked: bool) -> Manifest:
@@ -104,14 +109,14 @@ def read_manifest(folder: str, *, linked: bool) -> Manifest:
     try:
         with os.scandir(folder) as entries:
             files = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
-        if _FILE not in files:
-            raise StoreProblem(f"no {_FILE}", "the folder is not a complete workload", "Delete it")
-        state = files[_FILE]
-        manifest = _parsed(f"{folder}/{_FILE}", (state.st_mtime_ns, state.st_ino, state.st_size))
+        if MANIFEST not in files:
+            raise StoreProblem(f"no {MANIFEST}", "the folder is not a complete workload", "Delete it")
+        state = files[MANIFEST]
+        manifest = _parsed(f"{folder}/{MANIFEST}", (state.st_mtime_ns, state.st_ino, state.st_size))
     except pydantic.ValidationError as error:
-        raise StoreProblem(f"{_FILE} cannot be read", _first(error), _AGAIN) from error
+        raise StoreProblem(f"{MANIFEST} cannot be read", _first(error), _AGAIN) from error
     except OSError as error:
-        raise StoreProblem(f"{_FILE} cannot be read", error.strerror or str(error), _AGAIN) from error
+        raise StoreProblem(f"{MANIFEST} cannot be read", error.strerror or str(error), _AGAIN) from error
     if manifest.layout > LAYOUT:
         raise StoreProblem(f"layout {manifest.layout} is newer than this rooflens knows", fix="Update rooflens")
     if not ID.fullmatch(manifest.id) or not folder.endswith(f"/{PREFIX}{manifest.id}"):
@@ -143,7 +148,7 @@ def read_small(path: str | Path, most: int) -> bytes:
 @lru_cache(maxsize=10_000)
 def _parsed(path: str, _state: tuple[int, ...]) -> Manifest:
     """A manifest, parsed once as long as its file stays the same: a store of a thousand is listed at every call."""
-    return Manifest.model_validate_json(read_small(path, _MOST_BYTES))
+    return Manifest.model_validate_json(read_small(path, MANIFEST_BYTES))
 
 
 def _first(error: pydantic.ValidationError) -> str:

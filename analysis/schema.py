@@ -93,7 +93,9 @@ _times_of: dict[str, list[str]] = {}
 
 def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
     """The columns ``duration_ns@PASS`` of the table counters, sorted; manifests do not name them."""
-    files = [str(path) for m in manifests if (path := store.file(m, "counters"))]
+    holders = [m for m in manifests if "counters.parquet" in m.files]
+    distant = store.distant(holders)
+    files = [str(path) for path in _files(store, _without(holders, distant), "counters")]
     if new := [file for file in files if file not in _times_of]:
         import duckdb
 
@@ -107,7 +109,8 @@ def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
         for file, name in rows:
             if name.startswith(_PASS_TIME):
                 _times_of[file].append(name)
-    return sorted({name for file in files for name in _times_of[file]})
+    further = [name for name in store.columns("counters") if name.startswith(_PASS_TIME)] if distant else []
+    return sorted({*further, *(name for file in files for name in _times_of[file])})
 
 
 def unreadable() -> StoreProblem:
@@ -116,13 +119,22 @@ def unreadable() -> StoreProblem:
     return StoreProblem("A table of the store could not be read", why, "Call list_workloads to see which are left")
 
 
-def relation(store: Store, manifests: Sequence[Manifest], table: str, names: Sequence[str] | None = None) -> str | None:
+def relation(
+    store: Store,
+    manifests: Sequence[Manifest],
+    table: str,
+    names: Sequence[str] | None = None,
+    spare: Path | None = None,
+) -> str | None:
     """Trusted SQL that reads ``table`` of the given workloads from their files.
 
     Its columns are ``names``, or all that the manifests know, with their declared types; what a file lacks
-    is NULL. None where no workload has the table, or where it is not kept in files.
+    is NULL. None where no workload has the table, or where it is not kept in files. ``spare`` is a folder that
+    takes what is brought from afar for it; without one, copies of workloads are.
     """
-    files = _files(store, manifests, table)
+    holders = [m for m in manifests if f"{table}.parquet" in m.files] if table in TABLES else []
+    distant = store.distant(holders) if spare and names is not None else []
+    files = _files(store, _without(holders, distant), table)
     older = _unnumbered(files) if table == "dispatches" and _names_configurations(names) else []
     newer = [file for file in files if file not in older]
     sources = [_read(newer)] if newer else []
@@ -130,18 +142,28 @@ def relation(store: Store, manifests: Sequence[Manifest], table: str, names: Seq
         sources.append(f"FROM ({_numbered(older)})")
     if table == "ceilings" and (measured := peaks.relation(store)):
         sources.append(f"SELECT * FROM {measured}")
-    if not sources:
+    if not (sources or distant):
         return None
     known = columns(table, manifests, names or ())
     names = list(known) if names is None else names
     lent = _lent(manifests, names) if table == "counters" else {}
     # The branch without rows gives every column its name and type, whatever each file holds.
     needed = dict.fromkeys([*names, *(name for by_id in lent.values() for name in by_id)])
+    if distant:
+        assert spare
+        brought = spare / f"{table}-brought.parquet"
+        store.extract(table, distant, list(dict.fromkeys(["workload", *needed])), brought)
+        sources.append(f"SELECT * FROM read_parquet({sql_path(brought)}, hive_partitioning = false)")
     typed = ", ".join(f"NULL::{known[n].type if n in known else 'DOUBLE'} AS {sql_name(n)}" for n in needed)
     if lent and "workload" not in needed:
         typed += ", NULL::VARCHAR AS workload"
     picks = [_pick(name, lent.get(name, {})) for name in names]
     return f"SELECT {', '.join(picks)} FROM ({' UNION ALL BY NAME '.join([f'SELECT {typed} WHERE false', *sources])})"
+
+
+def _without(manifests: Iterable[Manifest], others: Iterable[Manifest]) -> list[Manifest]:
+    left_out = {m.id for m in others}
+    return [m for m in manifests if m.id not in left_out]
 
 
 def _read(files: Sequence[Path]) -> str:
@@ -240,7 +262,11 @@ def render() -> str:
 
 def _files(store: Store, manifests: Iterable[Manifest], table: str) -> list[Path]:
     """The files of one table."""
-    return [path for m in manifests if (path := store.file(m, table))] if table in TABLES else []
+    if table not in TABLES:
+        return []
+    holders = [m for m in manifests if f"{table}.parquet" in m.files]
+    store.prepare(holders)
+    return [path for m in holders if (path := store.file(m, table))]
 
 
 def iso(created_ns: int) -> str:

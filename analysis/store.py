@@ -16,19 +16,21 @@ Many processes may share a store: no lock, no server. A folder is either complet
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .database import sql_literal
-from .manifest import ID, LAYOUT, PREFIX, read_manifest, read_small
+from .manifest import ID, LAYOUT, MANIFEST, PREFIX, read_manifest, read_small
 from .manifest import Manifest as Manifest
 from .owners import MARK, made_by, mark, remove, sweep
 from .problems import NotAllowed, NotFound, StoreProblem, near
@@ -56,8 +58,18 @@ _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DRAFT = re.compile(rf"\..+\.({MARK}|[0-9a-f]{{32}})")
 """Names of the drafts of ``write_atomically``."""
+_SHARED = ("s3://", "ducklake:")
+"""How the addresses of shared stores begin; what is more of them is loaded when one is named."""
 _FORMAT = "format.json"
 _FORMAT_BYTES = 4096
+
+
+Step = Callable[[str], None]
+"""Hears how far a long work is."""
+
+
+def quiet(_: str) -> None:
+    """Nobody wants to hear."""
 
 
 class Store:
@@ -65,18 +77,25 @@ class Store:
 
     def __init__(self, root: str | Path, *, read_only: bool = False) -> None:
         self.root = Path(root).expanduser().absolute()
+        """Where its files are on this machine; of a shared store, the copies of them."""
+        self.address = str(self.root)
+        """By which ``locate`` finds it again, in this process and in others."""
         self.read_only = read_only
         """Whether everything that writes refuses to."""
 
     @staticmethod
-    def locate(explicit: str | Path | None = None) -> Store:
-        """The store named by the caller, else ``$ROOFLENS_STORE``, else the user's data folder."""
-        if explicit:
-            return Store(explicit)
-        if env := os.environ.get("ROOFLENS_STORE"):
-            return Store(env)
+    def locate(explicit: str | Path | None = None, *, read_only: bool = False) -> Store:
+        """The store named by the caller, else ``$ROOFLENS_STORE``, else the user's data folder.
+
+        A name is a path, or the address of a shared store: ``s3://bucket/prefix``, ``ducklake:...`` (remote/).
+        Reaches no network. Raises BadArgument for an address that means nothing or holds a password.
+        """
+        named = str(explicit) if explicit else os.environ.get("ROOFLENS_STORE") or ""
+        if named.startswith(_SHARED):
+            opened: Store = import_module(".remote.opening", __package__).opened(named, read_only=read_only)
+            return opened
         data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-        return Store(Path(data) / "rooflens")
+        return Store(named or Path(data) / "rooflens", read_only=read_only)
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -132,13 +151,14 @@ class Store:
         Raises NotFound with near names when nothing, or more than one id, fits.
         """
         self.verify()
-        direct = self.root / f"{PREFIX}{reference}"
-        if ID.fullmatch(reference) and direct.is_dir():
+        if ID.fullmatch(reference):
             try:
-                return read_manifest(str(direct), linked=direct.is_symlink())
+                direct = self._direct(reference)
             except StoreProblem as problem:
                 what = f"Workload {reference} is damaged: {problem.what}"
                 raise StoreProblem(what, problem.why, problem.fix) from problem
+            if direct:
+                return direct
         known, broken = self.scan()
         if not known and broken:
             what = f"There is no workload {reference!r}"
@@ -146,7 +166,7 @@ class Store:
         if not known:
             raise NotFound(
                 f"There is no workload {reference!r}",
-                f"the store {self.root} is empty",
+                f"the store {self.address} is empty",
                 "Import one with import_profile, or run `rooflens demo`",
             )
         if reference in ("latest", ""):
@@ -168,7 +188,31 @@ class Store:
     def file(self, manifest: Manifest, table: str) -> Path | None:
         """The Parquet file of one table of a workload, or None where the workload has no such table."""
         name = f"{table}.parquet"
-        return self.root / f"{PREFIX}{manifest.id}" / name if name in manifest.files else None
+        return self.folder(manifest) / name if name in manifest.files else None
+
+    def folder(self, manifest: Manifest) -> Path:
+        """The folder of a workload with all its files."""
+        return self.root / f"{PREFIX}{manifest.id}"
+
+    def prepare(self, manifests: Sequence[Manifest]) -> None:
+        """Get ready to read several workloads; files of one's own are."""
+
+    def distant(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+        """Those whose tables are better read where they lie, by ``extract``, than copied here; of one's own, none."""
+        return []
+
+    def extract(self, table: str, manifests: Sequence[Manifest], names: Sequence[str], target: Path) -> None:
+        """Write those of the columns ``names`` that ``table`` has, of distant workloads, to a new Parquet file."""
+        raise NotImplementedError
+
+    def columns(self, table: str) -> list[str]:
+        """The columns that a table of distant workloads has."""
+        raise NotImplementedError
+
+    def _direct(self, reference: str) -> Manifest | None:
+        """The workload of this id, found without looking at others."""
+        folder = self.root / f"{PREFIX}{reference}"
+        return read_manifest(str(folder), linked=folder.is_symlink()) if folder.is_dir() else None
 
     def derived(self, digest: str) -> Path:
         """Where files computed from workloads by the code and catalogue of ``digest`` are kept, if any are."""
@@ -189,21 +233,21 @@ class Store:
     @contextmanager
     def draft(self) -> Iterator[Path]:
         """A fresh folder to write tables into; it is removed unless ``publish`` moved it away."""
-        with _disk(self.root):
+        with self.writing():
             self._founded()
             (self.root / "tmp").mkdir(exist_ok=True)
             self.sweep_drafts()
             folder = self.root / "tmp" / mark()
             folder.mkdir()
         try:
-            with _disk(self.root):
+            with self.writing():
                 yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def new_run(self, run_id: str) -> Path:
         """Make the folder of a run, closed to other users: what programs print may be private."""
-        with _disk(self.root):
+        with self.writing():
             self._founded()
             self.runs.mkdir(mode=0o700, exist_ok=True)
             folder = self.run_folder(run_id)
@@ -215,15 +259,15 @@ class Store:
 
         Returns the manifest with its id, creation time and file sizes filled in.
         """
-        with _disk(self.root):
+        with self.writing():
             files = {p.name: p.stat().st_size for p in sorted(folder.glob("*.parquet"))}
             for name in files:
                 _fsync(folder / name)
             while True:
                 now = time.time_ns()
                 done = manifest.model_copy(update={"id": new_id(now), "created_ns": now, "files": files})
-                (folder / "manifest.json").write_text(done.model_dump_json(indent=1))
-                _fsync(folder / "manifest.json")
+                (folder / MANIFEST).write_text(done.model_dump_json(indent=1))
+                _fsync(folder / MANIFEST)
                 _fsync(folder)
                 try:
                     folder.rename(self.root / f"{PREFIX}{done.id}")
@@ -234,9 +278,61 @@ class Store:
                 _fsync(self.root)
                 return done
 
+    def add(self, source: Store, manifests: Sequence[Manifest], step: Step = quiet) -> list[bool]:
+        """Copy workloads of another store under their ids, each visible when it is whole; whether each was new here.
+
+        What is here already stays as it is, so this can be repeated after anything. StoreProblem where another
+        workload of that id is here, or where a file is not what its manifest says.
+        """
+        new = []
+        for number, manifest in enumerate(manifests, 1):
+            step(f"{number} of {len(manifests)}: {manifest.name}")
+            new.append(self._add(source.folder(manifest), manifest))
+        return new
+
+    def _add(self, folder: Path, manifest: Manifest) -> bool:
+        target = self.root / f"{PREFIX}{manifest.id}"
+        if target.is_dir():
+            there = read_manifest(str(target), linked=target.is_symlink())
+            same_workload(there, manifest, self.address)
+            return False
+        with self.draft() as draft, self.writing():
+            for name, size in manifest.files.items():
+                shutil.copyfile(folder / name, draft / name, follow_symlinks=False)
+                stated = manifest.sha256.get(name)
+                if (draft / name).stat().st_size != size or (stated and sha256_of(draft / name) != stated):
+                    raise StoreProblem(f"{name} of {manifest.id} is not what its manifest says", fix="Try again")
+                _fsync(draft / name)
+            (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
+            _fsync(draft / MANIFEST)
+            _fsync(draft)
+            try:
+                draft.rename(target)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was first
+                    return False
+                raise
+            _fsync(self.root)
+        return True
+
+    def remove(self, manifests: Sequence[Manifest]) -> None:
+        """Delete workloads: each is gone in one step, and its files after it."""
+        with self.writing():
+            self._founded()
+            (self.root / "tmp").mkdir(exist_ok=True)
+            for manifest in manifests:
+                away = self.root / "tmp" / mark()
+                with suppress(FileNotFoundError):
+                    (self.root / f"{PREFIX}{manifest.id}").rename(away)
+                remove(away)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Within, a disk that refuses is a StoreProblem about this store."""
+        return _disk(self.root)
+
     def keep(self, draft: Path, target: Path) -> None:
         """Move a complete file of a draft to its place in the store, in one step; it replaces one of that name."""
-        with _disk(self.root):
+        with self.writing():
             _fsync(draft)
             target.parent.mkdir(parents=True, exist_ok=True)
             draft.rename(target)
@@ -268,7 +364,7 @@ class Store:
         """Make the store where there is none; NotAllowed where it may only be read."""
         if self.read_only:
             raise NotAllowed(
-                f"The store {self.root} is open for reading only", fix="Start the server without --read-only"
+                f"The store {self.address} is open for reading only", fix="Start the server without --read-only"
             )
         self.root.mkdir(parents=True, exist_ok=True)
         self.verify()
@@ -317,6 +413,22 @@ def write_atomically(path: Path, text: str) -> None:
         with suppress(OSError):  # what counts is why it could not be written
             draft.unlink()
         raise
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def same_workload(there: Manifest, ours: Manifest, place: str) -> None:
+    """StoreProblem where two workloads of one id are not the same, by their sizes and what checksums there are."""
+    if there.files != ours.files or (there.sha256 and ours.sha256 and there.sha256 != ours.sha256):
+        raise StoreProblem(
+            f"{place} has another workload {ours.id}",
+            "its files differ from these",
+            "One of both was changed after it was stored: import the profile again, under a new id",
+        )
 
 
 def new_id(now_ns: int) -> str:

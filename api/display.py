@@ -45,9 +45,7 @@ class View:
         if self.picture is not None:
             data = base64.b64encode(self.picture).decode()
             alt = html.escape(cut(shown(self.title), _TEXT), quote=True)
-            parts.append(
-                f'<img alt="{alt}" style="max-width:100%;background:#fff" src="data:image/png;base64,{data}">'
-            )
+            parts.append(f'<img alt="{alt}" style="max-width:100%;background:#fff" src="data:image/png;base64,{data}">')
         parts += [_table(title, frame) for title, frame in self.tables.items() if len(frame)]
         if self.notes:
             items = "".join(f"<li>{_escaped(note, _TEXT)}</li>" for note in self.notes[:_NOTES])

@@ -70,7 +70,7 @@ def build(
     ``forks`` is where its calls run; otherwise one that all servers of this process share, started with the first call.
     """
     forks = forks or warm_up.shared()
-    store, calls = Store(store.root, read_only=read_only), Calls(forks, source_roots=source_roots)
+    store, calls = Store.locate(store.address, read_only=read_only), Calls(forks, source_roots=source_roots)
     offered = tools(read_only=read_only, allow_exec=allow_exec)
     names = [tool.name for tool in offered]
     mcp: MCPServer[Any] = MCPServer(
@@ -146,7 +146,7 @@ class _SeamTool(SdkTool):
         async def told(activity: str) -> None:
             await context.report_progress(next(steps), None, activity)
 
-        call = Call(str(self.store.root), self.read_only, self.allow_exec, self.name, arguments)
+        call = Call(self.store.address, self.read_only, self.allow_exec, self.name, arguments)
         reply: Reply | Problem = await self.calls.reply(call, told)
         return reply
 

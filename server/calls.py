@@ -168,7 +168,7 @@ class Calls:
 def sweep(channel: Channel, job: dict[str, Any]) -> None:
     """In a child: remove what processes that are gone were writing."""
     with scratch():
-        Store(job["store"]).sweep_drafts()
+        Store.locate(job["store"]).sweep_drafts()
 
 
 def outcome(found: Result | Problem) -> str:
@@ -179,7 +179,7 @@ def outcome(found: Result | Problem) -> str:
 def perform(channel: Channel, job: dict[str, Any]) -> None:
     """In a child: answer one call and send the result as the protocol has it."""
     call = Call(**job)
-    store = Store(call.store, read_only=call.read_only)
+    store = Store.locate(call.store, read_only=call.read_only)
     roots = [Path(folder) for folder in call.source_roots]
     with allowing(roots), listening(lambda text: channel.send({"progress": text})):
         found = answer(store, call.tool, call.arguments, read_only=call.read_only, allow_exec=call.allow_exec)

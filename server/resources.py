@@ -57,7 +57,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collec
         description="Device, passes and kernels by time of one workload",
     )
     async def workload_summary(id: str) -> str:
-        call = Call(str(store.root), store.read_only, False, "list_workloads", {"workload": id})
+        call = Call(store.address, store.read_only, False, "list_workloads", {"workload": id})
         reply = await calls.reply(call, _to_nobody)
         if isinstance(reply, Problem):
             raise ResourceError(render.refusal(reply))

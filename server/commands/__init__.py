@@ -25,6 +25,9 @@ NAMES = (
     "check",
     "export-db",
     "export-trace",
+    "init",
+    "push",
+    "pull",
 )
 """In the order of the help."""
 

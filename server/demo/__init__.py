@@ -75,11 +75,11 @@ def demo(store: Store | None, facts: dict[str, Any]) -> Iterator[str]:
         yield from _ceilings(where)
         kept = store is not None
         facts |= {
-            "store": str(where.root) if kept else None,
+            "store": where.address if kept else None,
             "workloads": {m.name: m.id for m in where.scan()[0]} if kept else {},
             "pictures": [str(picture) for picture in pictures],
         }
-        yield _CONNECT.format(command="rooflens", store=where.root if kept else "DIR")
+        yield _CONNECT.format(command="rooflens", store=where.address if kept else "DIR")
         if not kept:
             yield "\nThe samples were imported into a temporary store; `rooflens demo --store DIR` keeps them."
 

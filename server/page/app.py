@@ -54,9 +54,7 @@ def add_app(mcp: MCPServer[Any], store: Store, forks: ForkServer) -> None:
 
     async def document(words: list[str]) -> bytes:
         """JSON as bytes: it goes to the page as it is, and a model that comes across it reads no names in it."""
-        reply = await calls.reply(
-            Call(str(store.root), store.read_only, False, "report", {"workloads": words}), _silent
-        )
+        reply = await calls.reply(Call(store.address, store.read_only, False, "report", {"workloads": words}), _silent)
         if isinstance(reply, Problem):
             raise ResourceError(render.refusal(reply))
         text = str(reply.result["text"])
@@ -80,7 +78,7 @@ def add_app(mcp: MCPServer[Any], store: Store, forks: ForkServer) -> None:
 def compose(channel: Channel, job: dict[str, Any]) -> None:
     """In a child: collect a report and send it as JSON, or the Problem in words."""
     call = Call(**job)
-    store = Store(call.store, read_only=True)
+    store = Store.locate(call.store, read_only=True)
     found: str | Problem
     try:
         with listening(lambda text: channel.send({"progress": text})):

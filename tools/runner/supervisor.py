@@ -126,7 +126,7 @@ class Supervisor:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.store = Store(job.store)
+        self.store = Store.locate(job.store)
         self.folder = self.store.run_folder(job.run.run_id)
         self.out = self.folder / job.run.out
         self.state = RunState(supervisor=this_process())

@@ -40,7 +40,7 @@ def main() -> None:
     module, _, name = task["function"].partition(":")
     try:
         function = getattr(importlib.import_module(module), name)
-        answer = {"result": function(Store(task["store"]), Progress(folder), **task["arguments"])}
+        answer = {"result": function(Store.locate(task["store"]), Progress(folder), **task["arguments"])}
     except Problem as problem:
         answer = {"problem": ProblemText.of(problem).model_dump()}
     write_atomically(folder / ANSWER, json.dumps(answer))

@@ -30,7 +30,7 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
 
     manifests = [store.resolve(workload)] if workload else store.scan()[0]
     if not manifests:
-        raise BadInput("There is nothing to export", f"the store {store.root} is empty")
+        raise BadInput("There is nothing to export", f"the store {store.address} is empty")
     draft = target.with_name(f".{target.name}.{mark()}")
     con, counts = apart(), dict[str, int]()
     try:

@@ -79,7 +79,7 @@ def plan(offer: Offer, named: References, folder: Path, first: tuple[str, int, b
         only = named.workloads.get(table)
         manifests = offer.manifests if only is None else [m for m in offer.manifests if m.id in only]
         rows = source(offer.store, manifests, table, names, folder)
-        if table in TABLES and rows is None and not any(offer.store.file(m, table) for m in offer.manifests):
+        if table in TABLES and rows is None and not any(f"{table}.parquet" in m.files for m in offer.manifests):
             planned.empty.append(table)
         if rows is None:
             continue
@@ -100,7 +100,7 @@ def source(store: Store, manifests: Sequence[Manifest], table: str, names: Seque
     """
     picks = ", ".join(map(sql_name, names))
     if table in TABLES:
-        return relation(store, manifests, table, names)
+        return relation(store, manifests, table, names, folder)
     if table in DERIVED:
         files = derived_files(store, manifests, table, folder)
         return f"SELECT {picks} FROM read_parquet([{', '.join(map(sql_path, files))}])" if files else None
@@ -120,9 +120,9 @@ def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare
     kind, home = DERIVED[table], store.derived(digest())
     name = f"{table}-{_measured(store)}.parquet" if kind.measured else f"{table}.parquet"
     files, computed = [], False
-    for manifest in manifests:
-        if not kind.exists(manifest):
-            continue
+    having = [manifest for manifest in manifests if kind.exists(manifest)]
+    store.prepare([manifest for manifest in having if not measured_ceilings.complete(home / manifest.id / name)])
+    for manifest in having:
         path = home / manifest.id / name
         if not measured_ceilings.complete(path):
             with Workload(store, manifest) as workload:

@@ -1,0 +1,290 @@
+"""The DuckLake catalogue of a shared store: which workloads there are, and SQL over all of them.
+
+Its tables are those of docs/schema.md that are kept in files, with the workload as a column by which they are
+partitioned, and ``workloads`` and ``facts`` with the checksum of the manifest. The rows of a workload are its own
+Parquet files, made known without a copy.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..database import apart, sql_literal, sql_name
+from ..manifest import Manifest
+from ..problems import BadArgument, StoreProblem
+from ..schema import columns, manifest_rows, schema
+from ..store import TABLES
+from .address import S3, Bucket, Lake, bucket, masked
+from .extensions import load
+from .objects import Folder, Objects
+from .s3 import S3Objects
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LAKE, _PLAIN = "lake", "catalogue"
+_WHAT = "manifest_sha256"
+"""Column of ``workloads``, beside those of the schema: of the manifest as it lies among the files."""
+_ROWS = ("workloads", "facts")
+_LOCK = 0x726F6F666C656E73
+"""Number of the advisory lock in PostgreSQL that is held while a workload is made known or forgotten."""
+_TRIES, _PAUSE_S = 20, 0.2
+_CONNECT_S = 5
+_MEMORY = "2GB"
+_OFFLINE: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+T = TypeVar("T")
+
+
+class Catalogue:
+    """One catalogue; every method connects anew and leaves nothing open."""
+
+    def __init__(self, place: Lake) -> None:
+        self.place = place
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def data(self) -> Objects:
+        """Where the files lie."""
+        return _objects(self._path)
+
+    def listed(self, id: str | None = None) -> dict[str, str]:
+        """Id -> SHA-256 of the manifest of every workload, or of one."""
+        only = "" if id is None else f" WHERE workload = {sql_literal(id)}"
+        with self._open(read_only=True) as con:
+            rows = con.execute(f"SELECT workload, {_WHAT} FROM {_LAKE}.workloads{only}").fetchall()
+        return {str(workload): str(version) for workload, version in rows}
+
+    def columns(self, table: str) -> list[str]:
+        """The columns of one table."""
+        with self._open(read_only=True) as con:
+            return _columns(con, table)
+
+    def extract(self, table: str, ids: Sequence[str], names: Sequence[str], target: Path) -> None:
+        """Write those of the columns ``names`` that the table has, of some workloads, to a new Parquet file.
+
+        Reads the files of these workloads and no others, and of them those columns.
+        """
+        with self._open(read_only=True) as con:
+            known = {name.lower() for name in _columns(con, table)}
+            picked = ", ".join(sql_name(name) for name in names if name.lower() in known)
+            con.execute(f"SET allowed_directories = [{sql_literal(self._path)}, {sql_literal(f'{target.parent}/')}]")
+            # Paths in a catalogue are what somebody wrote there: nothing outside of its data is read.
+            con.execute("SET enable_external_access = false")
+            listed = ", ".join(map(sql_literal, ids))
+            con.execute(
+                f"COPY (SELECT {picked} FROM {_LAKE}.{table} WHERE workload IN ({listed})) "
+                f"TO {sql_literal(str(target))} (FORMAT parquet)"
+            )
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def found(self, data: str) -> bool:
+        """Make the catalogue, with its files at ``data`` (``s3://...`` or a folder); False where there is one.
+
+        BadArgument for a place that is no place.
+        """
+        path = f"{bucket(data)}/" if data.startswith(S3) else f"{Path(data).expanduser().absolute()}/"
+        if masked(data) != data:
+            raise BadArgument("The data path holds a password", "it is stored in the catalogue", "Leave it out")
+        if (before := self._state()) is not None:
+            if before != path:
+                what = f"The catalogue keeps its files at {before}"
+                raise BadArgument(what, f"and not at {path}", "Name another database, or leave --data as it is")
+            return False
+        with self._open(read_only=False, create=path) as con:
+            con.execute("BEGIN")
+            for table in (*_ROWS, *TABLES):
+                known = columns(table)
+                typed = [f"{sql_name(name)} {column.type}" for name, column in known.items()]
+                if table == "workloads":
+                    typed.append(f"{_WHAT} VARCHAR")
+                if "workload" not in known:
+                    typed.insert(0, "workload VARCHAR")
+                con.execute(f"CREATE TABLE {_LAKE}.{table} ({', '.join(typed)})")
+                if table in TABLES:
+                    con.execute(f"ALTER TABLE {_LAKE}.{table} SET PARTITIONED BY (workload)")
+            con.execute("COMMIT")
+            for table in TABLES:
+                # A deletion of all rows then takes the file out of the table, instead of a note of its rows.
+                con.execute(f"CALL {_LAKE}.set_option('data_inlining_row_limit', 0, table_name => '{table}')")
+        return True
+
+    def add(self, manifests: Mapping[str, Manifest], data: Objects) -> list[bool]:
+        """Make known workloads whose files are at their place, by the checksums of their manifests, in one transaction.
+
+        Returns whether each was new: of several writers of the same workload one makes it known.
+        """
+        return self._locked(lambda con: [_add(con, m, version, data) for version, m in manifests.items()])
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Forget workloads in one transaction; their files stay."""
+
+        def forget(con: duckdb.DuckDBPyConnection) -> None:
+            listed = ", ".join(map(sql_literal, ids))
+            for table in (*_ROWS, *TABLES):
+                con.execute(f"DELETE FROM {_LAKE}.{table} WHERE workload IN ({listed})")
+
+        self._locked(forget)
+
+    def _locked(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+        """``work`` in a transaction while no other rooflens writes; again where another client was in between."""
+        import duckdb
+
+        with self._alone():
+            for tried in range(_TRIES):
+                with self._open(read_only=False) as con:
+                    try:
+                        con.execute("BEGIN")
+                        done = work(con)
+                        con.execute("COMMIT")
+                        return done
+                    except duckdb.TransactionException:
+                        if tried + 1 == _TRIES:
+                            raise
+                time.sleep(_PAUSE_S * (1 + random.random()))
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the lock of writers, which ends with this connection whatever happens to the process."""
+        if not self.place.postgres:  # a DuckDB file is open in one process at a time anyway
+            yield
+            return
+        with closing(apart(1, **_OFFLINE)) as con, self._told():
+            load(con, ["postgres_scanner"])
+            con.execute(f"ATTACH {sql_literal(self._libpq)} AS {_PLAIN} (TYPE postgres)")
+            con.execute("BEGIN")
+            query = sql_literal(f"SELECT pg_advisory_xact_lock({_LOCK})::text")
+            con.execute(f"FROM postgres_query('{_PLAIN}', {query})").fetchall()
+            yield
+            con.execute("ROLLBACK")
+
+    # -- connections -------------------------------------------------------------------------
+
+    @contextmanager
+    def _open(self, *, read_only: bool, create: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own with the catalogue attached, and what reads its files loaded."""
+        import duckdb
+
+        data = create or self._path
+        options = ["READ_ONLY"] if read_only else []
+        options += [f"DATA_PATH {sql_literal(create)}"] if create else ["CREATE_IF_NOT_EXISTS false"]
+        name = f"ducklake:postgres:{self._libpq}" if self.place.postgres else str(self.place)
+        with closing(apart(memory_limit=_MEMORY, **_OFFLINE)) as con:
+            load(con, ["ducklake", *(["postgres_scanner"] if self.place.postgres else [])])
+            if data.startswith(S3):
+                load(con, ["httpfs"])
+                S3Objects(bucket(data)).secret(con, "rooflens")
+            try:
+                con.execute(f"ATTACH {sql_literal(name)} AS {_LAKE} ({', '.join(options)})")
+            except duckdb.Error as error:
+                raise StoreProblem(
+                    f"The catalogue {masked(str(self.place))} cannot be opened",
+                    masked(str(error).splitlines()[0])[:300],
+                    "If another version of DuckLake wrote it, install the same version of the extension everywhere",
+                ) from None
+            with self._told():
+                yield con
+
+    @cached_property
+    def _path(self) -> str:
+        """The data path; StoreProblem where there is no catalogue."""
+        if (path := self._state()) is None:
+            shown = masked(str(self.place))
+            raise StoreProblem(
+                f"There is no catalogue at {shown}",
+                "nothing was set up there",
+                f"Set it up once: rooflens init --store '{shown}' --data PLACE",
+            )
+        return path
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Errors of DuckDB as a StoreProblem: what is asked here is ours, so that what fails is the place."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.Error as error:
+            why = masked(str(error).splitlines()[0])[:300]
+            raise StoreProblem(
+                f"The catalogue {masked(str(self.place))} cannot be used", why,
+                "Check that its server runs, and that this user may read (and to push, write) its tables and files",
+            ) from error  # fmt: skip
+
+    @property
+    def _libpq(self) -> str:
+        connection = self.place.connection
+        return connection if "connect_timeout" in connection else f"{connection} connect_timeout={_CONNECT_S}"
+
+    def _state(self) -> str | None:
+        """The data path of the catalogue, None where there is none. StoreProblem where its place cannot be reached."""
+        import duckdb
+
+        file = Path(self.place.connection)
+        if not self.place.postgres and not file.exists():
+            return None
+        kind, name = ("postgres", self._libpq) if self.place.postgres else ("duckdb", str(file))
+        with closing(apart(1, **_OFFLINE)) as con:
+            if self.place.postgres:
+                load(con, ["postgres_scanner"])
+            with self._told():
+                con.execute(f"ATTACH {sql_literal(name)} AS {_PLAIN} (TYPE {kind}, READ_ONLY)")
+            try:
+                query = f"SELECT value FROM {_PLAIN}.ducklake_metadata WHERE key = 'data_path'"
+                row = con.execute(query).fetchone()
+            except duckdb.CatalogException:
+                return None
+        return str(row[0]) if row else None
+
+
+def _add(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str, data: Objects) -> bool:
+    """The statements that make a workload known."""
+    known = con.execute(f"SELECT 1 FROM {_LAKE}.workloads WHERE workload = ?", [manifest.id]).fetchone()
+    if known:
+        return False
+    for table in _ROWS:
+        for row in manifest_rows(table, [manifest]):
+            values = {**row, _WHAT: version} if table == "workloads" else row
+            names = ", ".join(map(sql_name, values))
+            marks = ", ".join("?" for _ in values)
+            con.execute(f"INSERT INTO {_LAKE}.{table} ({names}) VALUES ({marks})", list(values.values()))
+    for table in TABLES:
+        if f"{table}.parquet" not in manifest.files:
+            continue
+        path = sql_literal(f"{data.place}workload={manifest.id}/{table}.parquet")
+        if schema()[table].open:
+            _widen(con, table, path)
+        con.execute(
+            f"CALL ducklake_add_data_files('{_LAKE}', '{table}', {path}, allow_missing => true, "
+            "ignore_extra_columns => true, hive_partitioning => true)"
+        )
+    return True
+
+
+def _widen(con: duckdb.DuckDBPyConnection, table: str, path: str) -> None:
+    """Give a table the columns of a file that it lacks."""
+    there = {name.lower() for name in _columns(con, table)}
+    for name, kind, *_ in con.execute(f"DESCRIBE FROM read_parquet({path}, hive_partitioning = false)").fetchall():
+        if name.lower() not in there:
+            con.execute(f"ALTER TABLE {_LAKE}.{table} ADD COLUMN {sql_name(name)} {kind}")
+
+
+def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
+    return [str(name) for name, *_ in con.execute(f"DESCRIBE {_LAKE}.{table}").fetchall()]
+
+
+def _objects(path: str) -> Objects:
+    """The files at a data path, as a catalogue states it."""
+    if path.startswith(S3):
+        place: Bucket = bucket(path)
+        return S3Objects(place)
+    if not path.startswith("/"):
+        raise StoreProblem(f"The catalogue keeps its files at {masked(path)[:200]}", "rooflens reads S3 and folders")
+    return Folder(Path(path))

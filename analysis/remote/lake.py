@@ -1,0 +1,62 @@
+"""A shared store behind a DuckLake catalogue: what is there, and SQL over all of it, comes from the catalogue."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..manifest import MANIFEST_BYTES, Manifest
+from ..problems import BadInput
+from .address import Lake
+from .catalogue import Catalogue
+from .store import RemoteStore, Stored, marker, parsed
+
+_FEW = 4
+"""Workloads that are rather copied here, which serves the next question too, than read where they are."""
+
+
+class LakeStore(RemoteStore):
+    """Files in a bucket or a shared folder, made known by transactions in a catalogue."""
+
+    def __init__(self, place: Lake, *, read_only: bool = False) -> None:
+        self.catalogue = Catalogue(place)
+        super().__init__(str(place), self.catalogue.data, read_only=read_only)
+
+    def distant(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+        missing = self.missing(manifests)
+        return missing if len(missing) > _FEW else []
+
+    def extract(self, table: str, manifests: Sequence[Manifest], names: Sequence[str], target: Path) -> None:
+        self.catalogue.extract(table, [m.id for m in manifests], names, target)
+
+    def columns(self, table: str) -> list[str]:
+        return self.catalogue.columns(table)
+
+    def _listed(self) -> dict[str, str]:
+        return self.catalogue.listed()
+
+    def _direct(self, reference: str) -> Manifest | None:
+        if (version := self.catalogue.listed(reference).get(reference)) is None:
+            return None
+        content = self.objects.read(marker(reference), MANIFEST_BYTES)
+        if content is None:
+            return None
+        self._check_marker(content, version, reference)
+        return parsed(content, reference)
+
+    def _check_marker(self, content: bytes, version: str, id: str) -> None:
+        if hashlib.sha256(content).hexdigest() != version:
+            raise BadInput(
+                f"the manifest of {id} is not the one that was stored",
+                "its SHA-256 differs from the catalogue's",
+                "Somebody changed it among the files: prune the workload and push it again",
+            )
+
+    def _announce(self, stored: Sequence[Stored]) -> list[bool]:
+        return self.catalogue.add({one.version: one.manifest for one in stored}, self.objects)
+
+    def _forget(self, ids: Iterable[str]) -> None:
+        listed = list(ids)
+        self.catalogue.remove(listed)
+        super()._forget(listed)

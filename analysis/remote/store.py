@@ -1,0 +1,345 @@
+"""A shared store as this machine uses it: workloads are listed there and read from copies kept here.
+
+Layout of the shared place, the same in a bucket and in a folder::
+
+    workload=<id>/<table>.parquet, manifest.json     as in a folder of one user
+    manifests/<id>.json                              the manifest once more, written last: now the workload is there
+
+and of the copies, in ``$XDG_CACHE_HOME/rooflens/<digest of the address>``: a store as of one user, with
+``manifests/<id>.<version>.json`` for what was listed. What is computed from workloads, runs, measured ceilings and the
+log of experiments stay on the machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pydantic
+
+from ..manifest import ID, LAYOUT, MANIFEST, MANIFEST_BYTES, PREFIX, Manifest, read_manifest
+from ..owners import mark, remove
+from ..problems import BadInput, LimitExceeded, NotAllowed, StoreProblem
+from ..store import Step, Store, quiet, same_workload, sha256_of, write_atomically
+from .objects import Objects
+
+MARKERS = "manifests"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}\.parquet")
+_AT_ONCE = 8
+_MOST_FILES, _MOST_WORKLOADS = 64, 1_000_000
+_CACHE_BYTES = 10_000_000_000
+CACHE_BYTES = "ROOFLENS_CACHE_BYTES"
+"""Variable that says how large the copies of all shared stores' workloads may grow, each store for itself."""
+_IN_USE_S = 3600
+"""A copy that was asked for within this time is not given up: somebody may be reading it."""
+_TOUCH_S = 60
+_A_BATCH = 64
+"""Workloads that are made known together."""
+
+
+class Stored(NamedTuple):
+    """A workload whose files are there: its manifest, the checksum of that as it is there, and whether it was new."""
+
+    manifest: Manifest
+    version: str
+    new: bool
+
+
+class RemoteStore(Store):
+    """A store whose workloads lie in ``objects``; opening one reaches no network."""
+
+    def __init__(self, address: str, place: Callable[[], Objects], *, read_only: bool = False) -> None:
+        super().__init__(cache_folder(address), read_only=read_only)
+        self.address = address
+        self._place = place
+        self._copies = Store(self.root)
+        """The copies alone, which are written too where the shared store is only read."""
+
+    @cached_property
+    def objects(self) -> Objects:
+        """Where its files lie."""
+        return self._place()
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def scan(self) -> tuple[list[Manifest], list[str]]:
+        listed = self._listed()
+        found, broken = [], []
+        for one in self._manifests(listed):
+            if isinstance(one, Manifest):
+                found.append(one)
+            else:
+                broken.append(one)
+        return sorted(found, key=lambda m: (m.created_ns, m.id)), broken
+
+    def _direct(self, reference: str) -> Manifest | None:
+        if len(reference) < _ID_LENGTH:
+            return None
+        content = self.objects.read(marker(reference), MANIFEST_BYTES)
+        return None if content is None else parsed(content, reference)
+
+    def folder(self, manifest: Manifest) -> Path:
+        folder = self.root / f"{PREFIX}{manifest.id}"
+        try:
+            copy = read_manifest(str(folder), linked=folder.is_symlink())
+        except StoreProblem:
+            copy = None
+        if copy is None or copy.files != manifest.files or copy.sha256 != manifest.sha256:
+            self._fetch(manifest)
+        _touch(folder)
+        return folder
+
+    def prepare(self, manifests: Sequence[Manifest]) -> None:
+        """Bring copies of several workloads here at once."""
+        if len(missing := self.missing(manifests)) > 1:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                list(pool.map(self.folder, missing))
+
+    def missing(self, manifests: Iterable[Manifest]) -> list[Manifest]:
+        """Those of which there is no copy here."""
+        return [m for m in manifests if not (self.root / f"{PREFIX}{m.id}").is_dir()]
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def publish(self, folder: Path, manifest: Manifest) -> Manifest:
+        done = super().publish(folder, manifest)
+        local = self.root / f"{PREFIX}{done.id}"
+        try:
+            self.add(self._copies, [done])
+        except StoreProblem as problem:
+            remove(local)
+            fix = f"{problem.fix}. Or store it in a folder (--store DIR) now, and rooflens push it later"
+            raise StoreProblem(f"{problem.what}; nothing was stored", problem.why, fix) from problem
+        return read_manifest(str(local), linked=False)
+
+    def add(self, source: Store, manifests: Sequence[Manifest], step: Step = quiet) -> list[bool]:
+        if self.read_only:
+            raise NotAllowed(f"The store {self.address} is open for reading only")
+        new: list[bool] = []
+        for first in range(0, len(manifests), _A_BATCH):
+            batch = manifests[first : first + _A_BATCH]
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                stored = []
+                for one in pool.map(lambda m: self._upload(source.folder(m), m), batch):
+                    stored.append(one)
+                    step(f"{first + len(stored)} of {len(manifests)}: {one.manifest.name}")
+            new += self._announce(stored)
+        return new
+
+    def _upload(self, folder: Path, manifest: Manifest) -> Stored:
+        """Store the files of a workload, and what makes it visible last; nothing that is there is sent again."""
+        done = manifest.model_copy(update={"sha256": {name: sha256_of(folder / name) for name in manifest.files}})
+        accepted(done)
+        if manifest.sha256:
+            same_workload(done, manifest, str(folder))
+        content = done.model_dump_json(indent=1).encode()
+        there = self.objects.read(marker(done.id), MANIFEST_BYTES)
+        if there is None:
+            for name in done.files:
+                self.objects.put(folder / name, f"{PREFIX}{done.id}/{name}", done.sha256[name])
+            with self._copies.draft() as draft, self.writing():
+                (draft / MANIFEST).write_bytes(content)
+                self.objects.put(draft / MANIFEST, f"{PREFIX}{done.id}/{MANIFEST}", sha256_of(draft / MANIFEST))
+                if folder.parent == self.root:  # then it is a copy like those that were brought
+                    (draft / MANIFEST).replace(folder / MANIFEST)
+            if not self.objects.create(marker(done.id), content):
+                there = self.objects.read(marker(done.id), MANIFEST_BYTES)
+        if there is not None:
+            same_workload(parsed(there, done.id), done, self.address)
+        return Stored(done, hashlib.sha256(there or content).hexdigest(), there is None)
+
+    def _announce(self, stored: Sequence[Stored]) -> list[bool]:
+        """Make workloads known whose files are there; whether each was new."""
+        return [one.new for one in stored]
+
+    def remove(self, manifests: Sequence[Manifest]) -> None:
+        if self.read_only:
+            raise NotAllowed(f"The store {self.address} is open for reading only")
+        self._forget([m.id for m in manifests])
+        for manifest in manifests:
+            names = [*manifest.files, MANIFEST]
+            self.objects.delete(f"{PREFIX}{manifest.id}/{name}" for name in names)
+            self._give_up(self.root / f"{PREFIX}{manifest.id}")
+
+    def _forget(self, ids: Sequence[str]) -> None:
+        """Make workloads invisible, before their files go."""
+        self.objects.delete(marker(id) for id in ids)
+
+    # -- listings ----------------------------------------------------------------------------
+
+    def _listed(self) -> dict[str, str]:
+        """Id -> version of the manifest of every workload that is there."""
+        found = {}
+        for one in self.objects.listing(f"{MARKERS}/")[:_MOST_WORKLOADS]:
+            id = one.key.removeprefix(f"{MARKERS}/").removesuffix(".json")
+            if ID.fullmatch(id):
+                found[id] = hashlib.sha256(one.version.encode()).hexdigest()
+        return found
+
+    def _manifests(self, listed: Mapping[str, str]) -> Iterable[Manifest | str]:
+        """The manifest of every workload listed, or a sentence on what is wrong with it; each is brought here once."""
+        folder = self.root / MARKERS
+        with self._copies.writing():
+            folder.mkdir(parents=True, exist_ok=True)
+        names = {id: f"{id}.{version[:32]}.json" for id, version in listed.items()}
+        kept = {entry.name for entry in os.scandir(folder)}
+        lacking = [id for id in listed if names[id] not in kept]
+
+        def bring(id: str) -> None:
+            content = self.objects.read(marker(id), MANIFEST_BYTES)
+            if content is not None:
+                self._check_marker(content, listed[id], id)
+                with self._copies.writing():
+                    write_atomically(folder / names[id], content.decode(errors="replace"))
+
+        problems: dict[str, str] = {}
+
+        def brought(id: str) -> None:
+            try:
+                bring(id)
+            except BadInput as problem:
+                problems[id] = f"{id}: {problem.text}"
+
+        if lacking:
+            with ThreadPoolExecutor(_AT_ONCE * 2) as pool:
+                list(pool.map(brought, lacking))
+        for stale in kept - set(names.values()):
+            with suppress(OSError):
+                (folder / stale).unlink()
+        for id in listed:
+            if id in problems:
+                yield problems[id]
+                continue
+            try:
+                yield parsed((folder / names[id]).read_bytes(), id)
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            except StoreProblem as problem:
+                yield f"{id}: {problem.text}"
+
+    def _check_marker(self, content: bytes, version: str, id: str) -> None:
+        """BadInput where a manifest is not the one that was made known."""
+
+    # -- copies ------------------------------------------------------------------------------
+
+    def _fetch(self, manifest: Manifest) -> None:
+        """Bring a copy of a workload here; it appears whole, with the sizes and checksums of its manifest."""
+        accepted(manifest)
+        needed = sum(manifest.files.values())
+        with self._copies.draft() as draft:
+            if (free := shutil.disk_usage(draft).free) < needed:
+                raise LimitExceeded(
+                    f"Workload {manifest.id} has {needed / 1e9:.1f} GB",
+                    f"{self.root} has room for {free / 1e9:.1f} GB",
+                    "Free space, or name another folder with XDG_CACHE_HOME",
+                )
+            with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(manifest.files)))) as pool:
+                fetched = {
+                    name: pool.submit(self.objects.fetch, f"{PREFIX}{manifest.id}/{name}", draft / name, size)
+                    for name, size in manifest.files.items()
+                }
+            for name, future in fetched.items():
+                if future.result() != manifest.sha256[name]:
+                    raise StoreProblem(
+                        f"{name} of workload {manifest.id} is not what its manifest says",
+                        "its SHA-256 differs: it was damaged on the way, or changed in the shared store",
+                        "Try again; if it stays, push the workload again from a store that has it",
+                    )
+            (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
+            target = self.root / f"{PREFIX}{manifest.id}"
+            if target.is_dir():
+                self._give_up(target)
+            with suppress(FileExistsError, OSError):  # another process was first
+                draft.rename(target)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Give up copies that were not asked for longest, down to the limit."""
+        limit = _limit()
+        copies = []
+        for folder in self.root.glob(f"{PREFIX}*"):
+            with suppress(OSError):
+                size = sum(file.stat().st_size for file in folder.iterdir())
+                copies.append((folder.stat().st_mtime, size, folder))
+        total = sum(size for _, size, _ in copies)
+        for used, size, folder in sorted(copies):
+            if total <= limit or time.time() - used < _IN_USE_S:
+                return
+            self._give_up(folder)
+            total -= size
+
+    def _give_up(self, folder: Path) -> None:
+        """Remove a copy: first from its place in one step, so that nobody finds half of it."""
+        away = self.root / "tmp" / mark()
+        with suppress(OSError):
+            away.parent.mkdir(parents=True, exist_ok=True)
+            folder.rename(away)
+            remove(away)
+
+
+_ID_LENGTH = 16
+
+
+def cache_folder(address: str) -> Path:
+    """Where the copies of a shared store lie on this machine."""
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(home).expanduser() / "rooflens" / hashlib.sha256(address.encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=10_000)
+def parsed(content: bytes, id: str) -> Manifest:
+    """The manifest of workload ``id`` as a shared store has it, of which nothing is trusted. Raises StoreProblem."""
+    try:
+        manifest = Manifest.model_validate_json(content)
+    except (pydantic.ValidationError, RecursionError) as error:
+        what = f"the manifest of {id} cannot be read"
+        raise StoreProblem(what, "it is none", "Push the workload again, or prune it") from error
+    if manifest.id != id or not ID.fullmatch(id):
+        raise StoreProblem(f"the manifest of {id} belongs to another workload")
+    accepted(manifest)
+    return manifest
+
+
+def accepted(manifest: Manifest) -> None:
+    """StoreProblem for a manifest that names what is no table, or lacks a checksum."""
+    if manifest.layout > LAYOUT:
+        raise StoreProblem(
+            f"layout {manifest.layout} of {manifest.id} is newer than this rooflens knows", fix="Update rooflens"
+        )
+    if len(manifest.files) > _MOST_FILES or not all(map(_NAME.fullmatch, manifest.files)):
+        raise StoreProblem(f"the manifest of {manifest.id} names files that are no tables")
+    if manifest.files.keys() != manifest.sha256.keys():
+        raise StoreProblem(
+            f"the manifest of {manifest.id} states no checksums", "it was not stored by rooflens push or import"
+        )
+
+
+def marker(id: str) -> str:
+    """The key of a workload's manifest that makes it visible."""
+    return f"{MARKERS}/{id}.json"
+
+
+def _touch(folder: Path) -> None:
+    """Note that a copy is in use, now and then."""
+    with suppress(OSError):
+        if time.time() - folder.stat().st_mtime > _TOUCH_S:
+            os.utime(folder)
+
+
+def _limit() -> int:
+    text = os.environ.get(CACHE_BYTES, "")
+    if not text:
+        return _CACHE_BYTES
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"{CACHE_BYTES} is no number of bytes", fix="Such as 20e9") from error

@@ -1,0 +1,35 @@
+"""`rooflens init`: set up the catalogue of a store that a team shares."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from ...analysis.problems import BadArgument
+from ...analysis.store import Store
+from ..exits import OK
+
+HELP = "set up a store that a team shares: a DuckLake catalogue, once"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "--data",
+        metavar="PLACE",
+        required=True,
+        help="where the files of workloads go: s3://BUCKET/PREFIX, or a folder that all machines see",
+    )
+
+
+def run(options: Namespace, store: Store) -> int:
+    from ...analysis.remote.lake import LakeStore
+
+    if not isinstance(store, LakeStore):
+        raise BadArgument(
+            f"{store.address} needs no setting up",
+            "a folder and a place in a bucket are made at the first import",
+            "For a catalogue name --store 'ducklake:postgres:dbname=NAME host=HOST'",
+        )
+    made = store.catalogue.found(options.data)
+    print(f"{store.address}: {'a new catalogue' if made else 'the catalogue is there already'}")
+    return OK

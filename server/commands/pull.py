@@ -1,0 +1,20 @@
+"""`rooflens pull`: copy workloads of another store, such as the team's, to this one."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from ...analysis.store import Store
+from .moving import moving, selection
+
+HELP = "copy workloads from another store, such as s3://... or ducklake:...; can be repeated and interrupted"
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    selection(parser)
+    parser.add_argument("source", metavar="FROM", help="the other store: s3://BUCKET/PREFIX, ducklake:..., or a folder")
+
+
+def run(options: Namespace, store: Store) -> int:
+    return moving(options, Store.locate(options.source), store)

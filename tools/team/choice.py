@@ -1,0 +1,33 @@
+"""Which workloads are meant: by reference, by labels, or all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...analysis.problems import BadArgument, NotFound, near
+from ...analysis.store import Manifest, Store
+
+
+def labels(manifest: Manifest) -> frozenset[str]:
+    """Its tags, and what is known of where it comes from as labels of the same form: branch=main, host=node7."""
+    known = {"commit": manifest.commit, "branch": manifest.branch, "host": manifest.host, "name": manifest.name}
+    return frozenset([*manifest.tags, *(f"{key}={value}" for key, value in known.items() if value)])
+
+
+def chosen(store: Store, references: Sequence[str], tags: Sequence[str] = (), every: bool = False) -> list[Manifest]:
+    """The workloads of these references (each id, unique id prefix, name or latest), else of all that have every tag.
+
+    Oldest first, each once. BadArgument where nothing was named; NotFound where nothing fits.
+    """
+    if bool(references) + bool(tags or every) != 1:
+        raise BadArgument("Say which workloads", "by their names or ids, by --tag, or --all", "One of the three")
+    if references:
+        found = [store.resolve(reference) for reference in references]
+        return list({m.id: m for m in found}.values())
+    known = store.scan()[0]
+    fitting = [m for m in known if labels(m).issuperset(tags)]
+    if not fitting:
+        every_label = sorted({label for m in known for label in labels(m)})
+        what = f"No workload of {store.address} has {' and '.join(tags)}" if tags else f"{store.address} is empty"
+        raise NotFound(what, near(tags[0], every_label) if tags else "")
+    return fitting
