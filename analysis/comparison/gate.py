@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from .. import clocks
 from ..catalogue import metrics as catalog
@@ -114,10 +114,10 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     kernels, left_out = _kernels(before, after, matching.pairs, limits)
     asked += kernels
     comparison = judged(before, after, matching, [one.pair for one in asked])
-    certain = _certain([c.effect for c in comparison.pairs])
+    sure_of = certain([c.effect for c in comparison.pairs])
     items = [
         replace(_timed(comparison, c, one.limit, certain=sure), kind=one.kind, share=_share(one.pair, before, after))
-        for one, c, sure in zip(asked, comparison.pairs, certain, strict=True)
+        for one, c, sure in zip(asked, comparison.pairs, sure_of, strict=True)
     ]
     of_kernels = comparison.pairs[len(asked) - len(kernels) :]
     items += [_of_metric(limit, c, before.workload, after.workload) for limit in limits.metrics for c in of_kernels]
@@ -175,19 +175,19 @@ def _coverage(before: Version, after: Version) -> list[Note]:
     return [Note("all_kernels", text)]
 
 
-def _certain(effects: Sequence[Effect | None]) -> list[bool]:
+def certain(effects: Sequence[Effect | None]) -> list[bool]:
     """Whether each is slower for certain where all are looked at together (Holm's step-down method).
 
     Where there are too few launches for an interval, the noise floor of single launches alone decides.
     """
     slower = [e is not None and e.verdict == "regressed" for e in effects]
     known = {i: p for i, e in enumerate(effects) if e is not None and (p := _p(e)) is not None}
-    certain = [slow and i not in known for i, slow in enumerate(slower)]
+    found = [slow and i not in known for i, slow in enumerate(slower)]
     for rank, i in enumerate(sorted(known, key=known.__getitem__)):
         if known[i] > LEVEL / (len(known) - rank):
             break
-        certain[i] = slower[i]
-    return certain
+        found[i] = slower[i]
+    return found
 
 
 def _p(effect: Effect) -> float | None:
@@ -210,28 +210,54 @@ def _timed(comparison: Comparison, c: Compared, limit: float, *, certain: bool) 
     item = Item("kernel", c.pair.label, "inconclusive", "no_time", "no usable time on both sides", limit)
     if e is None:
         return item
-    change = e.candidate_ns / e.baseline_ns - 1
-    low, high = (1 / e.high - 1, 1 / e.low - 1) if e.low is not None and e.high is not None else (None, None)
-    spread = max((1 + high) / (1 + change), (1 + change) / (1 + low)) - 1 if high is not None and low is not None else 0
-    noise = max(e.floor, spread)
+    span = _Span.of(e)
     item = replace(
-        item, change=change, low=low, high=high, noise=noise, baseline=e.baseline_ns, candidate=e.candidate_ns,
-        launches=e.n, same_work=c.work.answer,
+        item, change=span.change, low=span.low, high=span.high, noise=span.noise, baseline=e.baseline_ns,
+        candidate=e.candidate_ns, launches=e.n, same_work=c.work.answer,
     )  # fmt: skip
     if blocked := _not_comparable(comparison, c):
         return replace(item, code=blocked[0], why=blocked[1])
-    if change > limit and not certain:
-        why = f"{_signed(change)} is more than {_share_of(limit)}, and not certain: {e.why}"
-        return replace(item, code="uncertain", why=why)
-    worst = max(change if high is None else high, (1 + change) * (1 + e.floor) - 1)
-    if change <= limit and noise > limit and worst > limit:
-        why = f"{_signed(change)}, but changes below {_share_of(noise)} cannot be told from noise"
-        return replace(item, code="noise", why=why)
-    failed = change > limit
-    if clock := _clock(comparison, slower=failed):
+    status, code = by_time(e, limit, certain=certain)
+    if status != "inconclusive" and (clock := _clock(comparison, slower=status == "fail")):
         return replace(item, code="clocks", why=clock)
-    why = f"{_signed(change)}, {'more than' if failed else 'within'} the limit of {_share_of(limit)}"
-    return replace(item, status="fail" if failed else "pass", code="beyond" if failed else "within", why=why)
+    change = _signed(span.change)
+    why = {
+        "uncertain": f"{change} is more than {_share_of(limit)}, and not certain: {e.why}",
+        "noise": f"{change}, but changes below {_share_of(span.noise)} cannot be told from noise",
+        "beyond": f"{change}, more than the limit of {_share_of(limit)}",
+    }
+    return replace(
+        item, status=status, code=code, why=why.get(code, f"{change}, within the limit of {_share_of(limit)}")
+    )
+
+
+class _Span(NamedTuple):
+    """A change of time as a share, its 95 % interval where there is one, and how large a change can be noise."""
+
+    change: float
+    low: float | None
+    high: float | None
+    noise: float
+
+    @staticmethod
+    def of(e: Effect) -> _Span:
+        change = e.candidate_ns / e.baseline_ns - 1
+        if e.low is None or e.high is None:
+            return _Span(change, None, None, e.floor)
+        low, high = 1 / e.high - 1, 1 / e.low - 1
+        return _Span(change, low, high, max(e.floor, (1 + high) / (1 + change) - 1, (1 + change) / (1 + low) - 1))
+
+
+_ByTime = Literal["within", "beyond", "uncertain", "noise"]
+
+
+def by_time(e: Effect, limit: float, *, certain: bool) -> tuple[Verdict, _ByTime]:
+    """What times alone say; ``certain`` is what ``certain()`` found of it among all."""
+    change, _, high, noise = _Span.of(e)
+    if change > limit:
+        return ("fail", "beyond") if certain else ("inconclusive", "uncertain")
+    worst = max(change if high is None else high, (1 + change) * (1 + e.floor) - 1)
+    return ("inconclusive", "noise") if noise > limit and worst > limit else ("pass", "within")
 
 
 def _not_comparable(comparison: Comparison, c: Compared) -> tuple[Code, str] | None:

@@ -130,10 +130,9 @@ def test_a_small_kernel_that_grew_large_is_judged(store: Store) -> None:
 
 def test_limits_of_kernels_groups_and_metrics(store: Store) -> None:
     def one(scale: float, gb: float) -> Manifest:
-        rows = launches("gemm", times(1e6 * scale), **traffic(gb)) + launches(
-            "attn_qk", times(4e5 * scale), **traffic(1)
-        )
-        return workload(store, rows + launches("attn_pv", times(4e5), **traffic(1)))
+        rows = launches("gemm", times(1e6 * scale), **traffic(0.1 * gb), SQ_WAVES=1e3)
+        rows += launches("attn_qk", times(4e5 * scale), **traffic(0.1), SQ_WAVES=1e3)
+        return workload(store, rows + launches("attn_pv", times(4e5), **traffic(0.1), SQ_WAVES=1e3))
 
     file = store.root / "limits.toml"
     file.write_text(

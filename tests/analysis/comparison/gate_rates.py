@@ -1,0 +1,112 @@
+"""How often a gate is wrong: programs of known change with the noise of an H200, judged by the gate's own rule.
+
+python -m rooflens.tests.analysis.comparison.gate_rates   prints the tables of docs/how-to/gate_in_ci.md
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rooflens.analysis.comparison.gate import by_time, certain
+from rooflens.analysis.comparison.time import Part, effect
+
+RECORDED = Path(__file__).parent / "data" / "h200_launches.csv.gz"
+LIMIT = 0.03
+Runs = Sequence[np.ndarray]
+
+
+def recorded(how: str) -> dict[str, dict[str, list[float]]]:
+    """Kernel -> run -> times in ns, of one build on an H200."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with gzip.open(RECORDED, "rt") as lines:
+        for row in csv.DictReader(lines):
+            if row["how"] == how:
+                found[row["kernel"]][row["run"]].append(float(row["time_us"]) * 1000)
+    return found
+
+
+def run_noise() -> list[float]:
+    """Of each kernel: the deviation of the logarithm of its median between ten runs."""
+    return [
+        float(np.std([np.log(times[0]) for times in runs.values()], ddof=1)) for runs in recorded("median").values()
+    ]
+
+
+def verdicts(before: Mapping[str, Runs], after: Mapping[str, Runs], limit: float = LIMIT) -> dict[str, str]:
+    """Kernel -> its status; each side is a list of runs, which are pooled."""
+    effects = {}
+    for name in before:
+        sides = [[Part(tuple(np.concatenate(runs)), sum(map(len, runs)))] for runs in (before[name], after[name])]
+        counts = (sides[0][0].launches, sides[1][0].launches)
+        effects[name] = effect(sides[0], sides[1], counts, runs=(len(before[name]), len(after[name])))
+    sure = certain(list(effects.values()))
+    return {name: by_time(e, limit, certain=s)[0] for (name, e), s in zip(effects.items(), sure, strict=True)}
+
+
+def overall(found: Mapping[str, str]) -> str:
+    """The verdict over all kernels."""
+    return next((word for word in ("fail", "inconclusive") if word in found.values()), "pass")
+
+
+def of_recordings(factor: float = 1.0, limit: float = LIMIT) -> Counter[str]:
+    """Verdicts over all ordered pairs of four recorded runs, with one kernel after the other slower by ``factor``."""
+    kernels = recorded("ncu")
+    runs = {name: [np.array(times) for times in of.values()] for name, of in kernels.items()}
+    counts: Counter[str] = Counter()
+    for i, j in itertools.permutations(range(4), 2):
+        for slowed in runs if factor != 1 else [None]:
+            after = {name: [of[j] * (factor if name == slowed else 1)] for name, of in runs.items()}
+            found = verdicts({name: [of[i]] for name, of in runs.items()}, after, limit)
+            counts[overall(found) if slowed is None else found[slowed]] += 1
+    return counts
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A simulated program: kernels with ``launches`` each in ``runs`` runs, whose launches spread by ``spread``."""
+
+    launches: int
+    spread: float
+    runs: int = 1
+    kernels: int = 17
+
+
+def simulated(noise: Noise, factor: float, programs: int, seed: int = 0) -> Counter[str]:
+    """Verdicts over so many programs; with a ``factor`` those of the one kernel in each that is slower."""
+    rng, between = np.random.default_rng(seed), run_noise()
+
+    def side(ns: float, of_run: float) -> list[np.ndarray]:
+        return [ns * np.exp(rng.normal(rng.normal(0, of_run), noise.spread, noise.launches)) for _ in range(noise.runs)]
+
+    counts: Counter[str] = Counter()
+    for number in range(programs):
+        slowed = f"k{number % noise.kernels}"
+        names = {f"k{i}": between[i % len(between)] for i in range(noise.kernels)}
+        before = {name: side(1e6, of_run) for name, of_run in names.items()}
+        after = {name: side(1e6 * (factor if name == slowed else 1), of_run) for name, of_run in names.items()}
+        found = verdicts(before, after)
+        counts[overall(found) if factor == 1 else found[slowed]] += 1
+    return counts
+
+
+def main() -> None:
+    """Print both tables."""
+    for limit in (0.01, 0.03, 0.05):
+        print("recorded, nothing changed, limit", limit, dict(of_recordings(limit=limit)))
+    for factor in (1.05, 1.1):
+        print("recorded, one kernel slower by", factor, dict(of_recordings(factor)))
+    for noise in (Noise(5, 0.005), Noise(5, 0.02), Noise(20, 0.005), Noise(20, 0.02), Noise(100, 0.02),
+                  Noise(100, 0.05), Noise(20, 0.02, runs=3)):  # fmt: skip
+        rates = [(factor, dict(simulated(noise, factor, 200))) for factor in (1.0, 1.05, 1.1)]
+        print(noise, *rates, sep="  ", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""rooflens gate: exit statuses, which workloads are meant, and the files that it writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rooflens.analysis.store import Manifest, Store
+from rooflens.server import exits
+from rooflens.server.cli import main
+from rooflens.tests.comparisons import launches, workload
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str, list[Manifest]]]:
+    """Runs of one program on main, of the same on a branch, and of a slower one."""
+    store, found = Store(tmp_path_factory.mktemp("gate")), dict[str, list[Manifest]]()
+    rng = np.random.default_rng(5)
+    for name, ns, tags in (
+        ("main", 1e6, ["main"]),
+        ("main", 1e6, ["main"]),
+        ("branch", 1e6, ["main"]),
+        ("slow", 1.1e6, []),
+        ("few", 1e6, []),
+    ):
+        times = list(ns * np.exp(rng.normal(0, 0.003, 2 if name == "few" else 40)))
+        found.setdefault(name, []).append(workload(store, launches("a", times), name=name, tags=tags))
+    return store, found
+
+
+Filled = tuple[Store, dict[str, list[Manifest]]]
+
+
+def told(capsys: pytest.CaptureFixture[str], filled: Filled, *argv: str) -> tuple[int, dict[str, Any]]:
+    status = main(["gate", *argv, "--json", "--store", str(filled[0].root)])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_exit_statuses(filled: Filled, capsys: pytest.CaptureFixture[str]) -> None:
+    for argv, status in (
+        (("main", "branch"), exits.OK),
+        (("main", "slow"), exits.REGRESSED),
+        (("main", "slow", "--max-regression", "20%"), exits.OK),
+        (("main", "few"), exits.INCONCLUSIVE),
+        (("main", "few", "--inconclusive", "pass"), exits.OK),
+        (("main", "few", "--inconclusive", "fail"), exits.REGRESSED),
+        (("main", "nothing"), exits.REFUSED),
+        (("main", "slow", "--max-regression", "3"), exits.REFUSED),
+        (("main", "slow", "--runs", "0"), exits.USAGE),
+        (("main", "slow", "--annotations"), exits.USAGE),
+        (("main",), exits.USAGE),
+    ):
+        found = told(capsys, filled, *argv)
+        assert found[0] == status, (argv, found)
+        if status in (exits.OK, exits.REGRESSED, exits.INCONCLUSIVE):
+            assert found[1]["exit_status"] == status
+
+
+def test_a_tag_or_name_means_its_newest_but_never_the_candidate(
+    filled: Filled, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = filled[1]
+    first, second, branch = made["main"][0].id, made["main"][1].id, made["branch"][0].id
+    assert told(capsys, filled, "tag:main", "branch")[1]["baseline"] == [second]
+    assert told(capsys, filled, "tag:main", "slow")[1]["baseline"] == [branch]
+    assert told(capsys, filled, "tag:main", "slow", "--runs", "9")[1]["baseline"] == [branch, second, first]
+    assert told(capsys, filled, "main", "main")[1]["baseline"] == [first]
+    assert told(capsys, filled, first, "slow", "--runs", "9")[1]["baseline"] == [first]
+    status, found = told(capsys, filled, "tag:mian", "slow")
+    assert status == exits.REFUSED and "Near names: main" in found["error"]["why"]
+
+
+def test_files_are_written_whole_and_words_end_with_the_verdict(
+    filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--markdown", str(tmp_path / "s.md"), "--junit", str(tmp_path / "j.xml")]
+    (tmp_path / "s.md").write_text("old")
+    assert main(["gate", "main", "slow", *files, "--annotations", "--store", str(filled[0].root)]) == exits.REGRESSED
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("FAIL") and "1 ms -> 1.1" in line.replace("0.99", "1.") for line in lines) or lines
+    assert any(line.startswith("fail: 2 fail") for line in lines)
+    assert sum(line.startswith("::error title=rooflens gate::") for line in lines) == 2
+    assert (tmp_path / "s.md").read_text(encoding="utf-8").startswith("## ❌ rooflens gate: main")
+    assert (tmp_path / "j.xml").read_text(encoding="utf-8").rstrip().endswith("</testsuites>")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["j.xml", "s.md"], "no draft stays"
+
+
+def test_a_file_that_cannot_be_written_is_a_refusal(
+    filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, found = told(capsys, filled, "main", "branch", "--markdown", str(tmp_path / "no" / "s.md"))
+    assert status == exits.REFUSED and found["error"]["code"] == "store_problem"
+
+
+def test_limits_of_a_file_count(filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text('max_regression = "20%"\n[[kernel]]\npattern = "^a$"\nmax_regression = "5%"\n')
+    status, found = told(capsys, filled, "main", "slow", "--limits", str(file))
+    assert status == exits.REGRESSED
+    assert {i["kind"]: i["status"] for i in found["items"]} == {"program": "pass", "kernel": "fail"}

@@ -1,0 +1,123 @@
+"""What a gate writes for a CI: no name can act in it, and JUnit XML has the form of Ant's schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+from rooflens.analysis.comparison.gate import Gate, Item
+from rooflens.server.gate import telling
+from rooflens.server.gate.junit import junit
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "[click](https://evil.example)",
+    "@everyone see #1 and https://evil.example www.evil.example a@b.example",
+    "a|b\\|c | ``` `x` | <script>",
+    "k\x00\x01\x1b[31m\u202eevil\ufffe\ud800\n::error::injected",
+    "##[error]injected ##[add-mask]x",
+    "::stop-commands::x",
+    "%0A::error::injected",
+    "*" * 3000,
+    "",
+    "~~ ** __ $x$ ![i](//e)",
+]
+
+
+def found(*items: Item, verdict: str = "fail") -> Gate:
+    return Gate(verdict, list(items), [], None)  # type: ignore[arg-type]
+
+
+def items(names: Sequence[str]) -> list[Item]:
+    statuses = ("pass", "fail", "inconclusive", "new")
+    codes = ("within", "beyond", "noise", "new")
+    return [
+        Item("kernel", name, statuses[n % 4], codes[n % 4], name, 0.03, 0.1, 0.05, 0.15, 0.025, 1e6, 1.1e6)  # type: ignore[arg-type]
+        for n, name in enumerate(names)
+    ]
+
+
+def test_no_name_acts_in_a_summary() -> None:
+    text = telling.markdown(found(*items(HOSTILE)), HOSTILE[0])
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    tokens = list(parser.parse(text))
+    kinds = {token.type for token in tokens} | {c.type for token in tokens for c in token.children or []}
+    assert not kinds & {"html_inline", "html_block", "link_open", "image", "fence", "strong_open", "em_open", "s_open"}
+    rows = sum(token.type == "tr_open" for token in tokens)
+    cells = sum(token.type in ("td_open", "th_open") for token in tokens)
+    assert (rows, cells) == (1 + len(HOSTILE), 8 * (1 + len(HOSTILE))), "no name breaks the table"
+    outside = re.sub(r"(`+) .*? \1", "", text)
+    assert "@" not in outside and not re.search(r"#\w", outside), "no mention, no reference"
+    assert "://" not in outside and "www." not in outside, "nothing that becomes a link by itself"
+
+
+def test_a_summary_shows_names_as_they_are() -> None:
+    text = telling.markdown(found(*items(["std::plus<float>(a|b, char const*)"])), "t")
+    cell = next(
+        t
+        for t in MarkdownIt("commonmark").enable("table").parse(text)
+        if t.children and t.children[0].type == "code_inline"
+    )
+    assert cell.children and cell.children[0].content.strip() == "std::plus<float>(a|b, char const*)"
+
+
+def test_no_line_is_a_command_to_a_runner() -> None:
+    gate = found(*items(HOSTILE))
+    for line in telling.lines(gate):
+        assert not line.lstrip().startswith("::") and "##[" not in line and "\n" not in line and "\x1b" not in line
+    commands = list(telling.commands(gate))
+    assert len(commands) == sum(i.status in ("fail", "inconclusive") for i in gate.items)
+    for command in commands:
+        assert re.match(r"::(error|warning) title=rooflens gate::", command)
+        assert "\n" not in command and "%0A" not in command and "##[" not in command
+
+
+def test_junit_has_the_form_of_the_schema() -> None:
+    """What Ant's JUnit.xsd asks for: order and content of elements, required attributes and their types."""
+    gate = found(*items(HOSTILE), Item("metric", "k", "pass", "within", "x", metric="hbm.bytes_per_wave"))
+    whole = ElementTree.fromstring(junit(gate, "t"))
+    assert whole.tag == "testsuites" and not whole.attrib and [s.tag for s in whole] == ["testsuite"]
+    suite = whole[0]
+    whole_numbers = ("id", "tests", "failures", "errors", "skipped")
+    assert set(suite.attrib) == {*whole_numbers, "name", "package", "hostname", "timestamp", "time"}
+    assert all(re.fullmatch(r"\d+", suite.attrib[name]) for name in whole_numbers)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.attrib["timestamp"])
+    assert re.fullmatch(r"\d+\.\d+", suite.attrib["time"])
+    cases = suite.findall("testcase")
+    assert [e.tag for e in suite] == ["properties", *["testcase"] * len(cases), "system-out", "system-err"]
+    assert len(cases) == int(suite.attrib["tests"]) == len(HOSTILE) + 1
+    for case in cases:
+        assert set(case.attrib) == {"name", "classname", "time"} and re.fullmatch(r"\d+\.\d+", case.attrib["time"])
+        assert case.attrib["name"].strip() and len(case) <= 1
+        for told in case:
+            assert set(told.attrib) == ({"message", "type"} if told.tag == "failure" else {"message"})
+            assert told.tag in ("failure", "skipped")
+    assert int(suite.attrib["failures"]) == len(suite.findall("testcase/failure")) == 3
+    assert int(suite.attrib["skipped"]) == len(suite.findall("testcase/skipped")) == 5
+    strict = ElementTree.fromstring(junit(gate, "t", inconclusive_fails=True))[0]
+    assert int(strict.attrib["failures"]) == 6
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_in_junit_are_text(name: str) -> None:
+    text = junit(found(*items([name])), name)
+    text.encode("utf-8")
+    assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", text)
+    assert "<img" not in text and "<script" not in text
+
+
+def test_facts_are_percentages_and_missing_ones_null() -> None:
+    facts = telling.facts(found(Item("kernel", "k", "new", "new", "only in the candidate", share=0.25), *items(["a"])))
+    new, old = facts["items"]
+    assert (new["share_pct"], new["change_pct"], new["limit_pct"]) == (25, None, None)
+    assert (old["change_pct"], old["limit_pct"], old["status"]) == (10, 3, "pass")
+    assert facts["counts"] == {"new": 1, "pass": 1}
+
+
+def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
+    text = telling.markdown(found(*items([f"k{i}" for i in range(500)])), "t")
+    assert "and 400 more." in text and len(text) < 100_000
