@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ROWS = 10
-_CELL, _TEXT = 90, 600
+_CELL, _TEXT = 160, 600
 """Characters of a cell, and of a fact."""
 _NOTES = 6
 _LINE = "1px solid rgba(128,128,128,.45)"
@@ -93,7 +93,18 @@ def value_text(value: Any) -> str:
 
 
 def _escaped(text: str, most: int) -> str:
-    return html.escape(cut(" ".join(shown(text).split()), most), quote=True)
+    line = " ".join(shown(text).split())
+    return html.escape(line if len(line) <= most else f"{line[: most - 1]}…", quote=True)
+
+
+def some(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Those of a frame's columns that it has, with their units."""
+    return frame[[name for name in columns if name in frame.columns]]
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things: ``1 kernel``, ``2 kernels``."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 class Shown:

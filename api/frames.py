@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _NUMBERS = frozenset(
     ("avg", "min", "max", "peak", "value", "q1", "median", "q3", "std", "low", "high", "baseline", "candidate",
-     "intensity", "performance", "attainable", "operations", "speedup", "per_work", "ratio", "speedup_bound", "ridge")
+     "intensity", "performance", "attainable", "operations", "speedup", "per_work", "ratio", "speedup_bound",
+     "vgpr", "agpr", "sgpr", "vgprs", "agprs", "sgprs")
 )  # fmt: skip
 """Figures whose unit stands in another column: a column of them that is empty is one of numbers all the same."""
 _INT64 = range(-(2**63), 2**63)
@@ -29,6 +30,11 @@ def of_table(table: Table, notes: Sequence[str] = ()) -> pd.DataFrame:
     columns = {name: [row[i] for row in rows] for i, name in enumerate(table.columns)}
     units = {name: unit for name, unit in zip(table.columns, table.units, strict=True) if unit}
     return of_columns(columns, units, notes)
+
+
+def of_any(table: Table | None) -> pd.DataFrame:
+    """A table of a tool, or an empty one where the answer has none."""
+    return of_table(table or Table(columns=[], units=[], rows=[], total_rows=0))
 
 
 def of_columns(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:
@@ -57,7 +63,7 @@ def of_rows(rows: Rows, notes: Sequence[str] = ()) -> pd.DataFrame:
         elif isinstance(values, np.ma.MaskedArray):
             made[name] = _masked(values)
         else:
-            made[name] = values
+            made[name] = values.astype("int64") if values.dtype.kind == "i" else values
     return _labelled(pd.DataFrame(made, columns=list(rows.columns)), rows.units, [*rows.notes, *notes])
 
 
@@ -69,7 +75,8 @@ def _masked(values: Any) -> Any:
     mask = np.ma.getmaskarray(values)
     kind = values.dtype.kind
     if kind in "iu":
-        return pd.arrays.IntegerArray(values.data.copy(), mask.copy())
+        wide = "int64" if kind == "i" else values.dtype
+        return pd.arrays.IntegerArray(values.data.astype(wide), mask.copy())
     if kind == "b":
         return pd.arrays.BooleanArray(values.data.copy(), mask.copy())
     if kind == "f":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from .parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, 
 from .results import NextCall, Result
 
 if TYPE_CHECKING:
+    from ..analysis.plot.roofline import RooflinePicture
     from ..analysis.plot.style import Picture
 
 Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline"]
@@ -133,26 +134,43 @@ class RooflineOptions:
     source: Literal["empirical", "theoretical"] = "empirical"
     ceilings: Mapping[str, float] = field(default_factory=dict)
     kernels: int = 5
+    levels: Sequence[str] = LEVELS
+    dispatches: str | Sequence[int] | None = None
+    each: Literal["kernel", "dispatch"] = "kernel"
+    """What a point stands for."""
 
 
 def on_roofline(workload: Workload, kernel: str | None, options: RooflineOptions, width_px: int) -> Drawn:
     """The roofline of a workload's longest kernels."""
-    from ..analysis.plot import roofline, roofline_content
+    from ..analysis.plot import roofline
     from ..analysis.plot.style import render
 
-    inputs = prepare(workload, Asked(kernel, limit=options.kernels), options.source, options.ceilings)
+    picture, facts = roofline_picture(workload, kernel, options)
+    return Drawn(render(lambda: roofline.draw(picture), width_px), facts, width_px)
+
+
+def roofline_picture(
+    workload: Workload, kernel: str | None, options: RooflineOptions
+) -> tuple[RooflinePicture, list[str]]:
+    """What the picture of a roofline shows, and its facts in words."""
+    from ..analysis.plot import roofline_content
+
+    asked = Asked(kernel, options.dispatches, options.each, options.kernels)
+    inputs = prepare(workload, asked, options.source, options.ceilings)
     shares = {name: time.share_pct for name, time in workload.kernels.items()}
     subject = roofline_content.Subject(workload.name, shares, options.datatype)
     instructions = options.kind == "instruction"
-    computed: Roofline = instruction(inputs, LEVELS) if instructions else flop(inputs, LEVELS, options.datatype)
+    computed: Roofline = (
+        instruction(inputs, options.levels) if instructions else flop(inputs, options.levels, options.datatype)
+    )
     note = None
     if options.kind is None and computed.points and all(p.status == "not_supported" for p in computed.points):
         note = f"{workload.arch} has no counters of floating-point operations: this is the instruction roofline."
-        computed, subject = instruction(inputs, LEVELS), replace(subject, datatype=None)
+        computed, subject = instruction(inputs, options.levels), replace(subject, datatype=None)
     picture, facts = roofline_content.of_kernels(computed, subject)
     if note:
         picture, facts = replace(picture, statements=[note, *picture.statements]), [note, *facts]
-    return Drawn(render(lambda: roofline.draw(picture), width_px), facts, width_px)
+    return picture, facts
 
 
 def measured_device(store: Store, word: str) -> list[dict[str, Any]]:

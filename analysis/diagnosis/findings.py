@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from string import Formatter
+from typing import Annotated
+
+from pydantic import Field
 
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
@@ -14,7 +17,7 @@ from ..notes import Reason
 from ..planning.plan import plan
 from ..rooflines import limits
 from ..rooflines.inputs import Asked, prepare
-from ..rooflines.loads import label_of, line
+from ..rooflines.loads import Load, label_of, line
 from ..workload import Workload
 from . import score
 from .evidence import Evidence, gather
@@ -93,6 +96,8 @@ class Diagnosis:
     """What stays open and why, where collecting counters would not help."""
     lines: list[str] = field(default_factory=list)
     """The code that was sampled waiting for the subsystem of the verdict, hottest first, where there are samples."""
+    units: Annotated[list[Load], Field(exclude=True)] = field(default_factory=list)
+    """The loads one by one, for those who compute with them."""
 
 
 def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None = None) -> tuple[list[Diagnosis], int]:
@@ -155,6 +160,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         findings=[_finding(case, holding) for holding in by_subsystem.values()],
         next_counters=requests(case, open_rules),
         undecided=undecided(case, open_rules),
+        units=list(case.view.loads) if case.view else [],
     )
 
 

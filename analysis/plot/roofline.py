@@ -21,6 +21,7 @@ from .style import (
     TITLE,
     WIDTH,
     Page,
+    clean,
     decade,
     kernel_name,
     number,
@@ -171,10 +172,57 @@ def draw(shown: RooflinePicture) -> Page:
     return made
 
 
+def draw_on(axes: Axes, shown: RooflinePicture) -> None:
+    """The same figures on axes of someone else: lines and numbered points, named in a legend."""
+    bandwidths = sorted((r for r in shown.roofs if r.unit == "GB/s"), key=lambda r: -r.value)
+    peaks = sorted((r for r in shown.roofs if r.unit != "GB/s"), key=lambda r: -r.value)
+    frame = _frame(shown, bandwidths, peaks)
+    _scaled(axes, frame, shown)
+    axes.set_title(clean(shown.title), parse_math=False)
+    for roof in bandwidths:
+        level = roof.name.removesuffix(".bw")
+        end = min(frame.x1, peaks[0].value / roof.value if peaks else frame.x1, frame.y1 / roof.value)
+        start = max(frame.x0, frame.y0 / roof.value)
+        label = f"{NAMES.get(level, level)} {si(roof.value, roof.unit)}"
+        color = LEVELS.get(level, INK)
+        axes.plot([start, end], [roof.value * start, roof.value * end], color=color, label=label, gid=f"level-{level}")
+    words: dict[float, list[str]] = {}
+    for (pipe, value, _), equal in _alike(peaks).items():
+        height = equal[0].value
+        start = max(frame.x0, height / bandwidths[0].value) if bandwidths else frame.x0
+        style: Any = _STYLES.get(pipe, "solid")
+        axes.plot([start, frame.x1], [height, height], color=INK, linewidth=1.1, linestyle=style, gid="compute")
+        words.setdefault(height, [value]).insert(-1, _types(pipe, equal))
+    for height, told in words.items():
+        label = f"{'; '.join(told[:-1])}  {told[-1]}"
+        axes.annotate(
+            label, (1, height), xycoords=axes.get_yaxis_transform(), xytext=(-3, 2), textcoords="offset points",
+            ha="right", fontsize=SMALL, parse_math=False,
+        )  # fmt: skip
+    _tracks(axes, frame, shown)
+    _sweeps(axes, frame, shown)
+    for dot in (d for d in shown.dots if d.drawn):
+        place, color = (dot.intensity or 0, dot.performance or 0), LEVELS[dot.level]
+        axes.plot(
+            [place[0]], [place[1]], marker=_marker(dot.datatype), linestyle="none", zorder=4, markeredgecolor=color,
+            markerfacecolor="white" if dot.doubtful else color, gid=f"point-{dot.kernel}-{dot.level}-{dot.datatype}",
+        )  # fmt: skip
+        axes.annotate(str(dot.kernel), place, xytext=(5, 4), textcoords="offset points", fontsize=SMALL, weight="bold")
+    if bandwidths:
+        axes.legend(fontsize=SMALL, frameon=False, loc="lower right")
+
+
 def _axes(made: Page, frame: Frame, shown: RooflinePicture) -> Axes:
+    axes = made.axes(LEFT, TOP, AXES_WIDTH, AXES_HEIGHT)
+    _scaled(axes, frame, shown)
+    axes.yaxis.set_label_coords(-48 / AXES_WIDTH, 0.5)
+    return axes
+
+
+def _scaled(axes: Axes, frame: Frame, shown: RooflinePicture) -> None:
+    """Logarithmic scales with the limits of the frame, grid and labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes = made.axes(LEFT, TOP, AXES_WIDTH, AXES_HEIGHT)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(frame.x0, frame.x1)
@@ -187,8 +235,6 @@ def _axes(made: Page, frame: Frame, shown: RooflinePicture) -> Axes:
     axes.grid(True, color=GRID, linewidth=0.6)
     axes.set_xlabel(f"Intensity ({shown.intensity_unit})")
     axes.set_ylabel(f"Performance ({shown.unit})")
-    axes.yaxis.set_label_coords(-48 / AXES_WIDTH, 0.5)
-    return axes
 
 
 def _legend(axes: Axes, shown: RooflinePicture, shapes: list[str]) -> None:
@@ -236,11 +282,7 @@ def _compute(
     made: Page, axes: Axes, frame: Frame, bandwidths: list[Roof], peaks: list[Roof], origins: list[str], shapes: int
 ) -> None:
     """Horizontal ceilings, equal ones of one pipe as one; labels in the gutter, each joined to its line."""
-    groups: dict[tuple[str, str, str], list[Roof]] = {}
-    for peak in peaks:
-        pipe, _, kind = peak.name.partition(".")
-        pipe = f"{pipe} packed" if kind.endswith("_packed") else pipe
-        groups.setdefault((pipe, si(peak.value, peak.unit), peak.origin), []).append(peak)
+    groups = _alike(peaks)
     edge = LEFT + AXES_WIDTH
     bottom = TOP + AXES_HEIGHT - LINE * (shapes + 1)
     places = spread([frame.y(equal[0].value) for equal in groups.values()], _GAP, TOP - 4, bottom)
@@ -249,14 +291,29 @@ def _compute(
         start = max(frame.x0, height / bandwidths[0].value) if bandwidths else frame.x0
         style: Any = _STYLES.get(pipe, "solid")
         axes.plot([start, frame.x1], [height, height], color=INK, linewidth=1.1, linestyle=style, gid="compute")
-        kinds = [r.name.partition(".")[2].removesuffix("_packed") for r in equal]
-        words = f"{pipe} {', '.join(k for k in kinds if k)}".strip() + f"  {value}{_note(origin, origins)}"
+        words = f"{_types(pipe, equal)}  {value}{_note(origin, origins)}"
         axes.annotate(
             "", xy=(edge + 14, y), xytext=(edge, frame.y(height)), xycoords=made.pixels(), textcoords=made.pixels(),
             arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
             annotation_clip=False,
         )  # fmt: skip
         made.text(edge + 18, y, shortened(words, _GUTTER), va="center", kind="ceiling")
+
+
+def _alike(peaks: list[Roof]) -> dict[tuple[str, str, str], list[Roof]]:
+    """Compute ceilings by pipe, value and origin."""
+    groups: dict[tuple[str, str, str], list[Roof]] = {}
+    for peak in peaks:
+        pipe, _, kind = peak.name.partition(".")
+        pipe = f"{pipe} packed" if kind.endswith("_packed") else pipe
+        groups.setdefault((pipe, si(peak.value, peak.unit), peak.origin), []).append(peak)
+    return groups
+
+
+def _types(pipe: str, equal: list[Roof]) -> str:
+    """A pipe and its data types."""
+    kinds = [r.name.partition(".")[2].removesuffix("_packed") for r in equal]
+    return f"{pipe} {', '.join(k for k in kinds if k)}".strip()
 
 
 def _memory(

@@ -1,0 +1,466 @@
+"""What tools answer, as objects: tables as DataFrames, verdicts and notes as attributes, and a view for notebooks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..analysis.notes import Reason
+from ..tools.compare_workloads import CompareResult
+from ..tools.compute_occupancy import OccupancyResult
+from ..tools.compute_timeline import TimelineResult
+from ..tools.diagnose_bottleneck import DiagnosisResult
+from ..tools.find_hotspots import HotspotsResult
+from ..tools.plan_profile import PlanResult
+from ..tools.results import Result
+from .display import Shown, View, some, value_text
+from .frames import of_any, of_records
+from .pictures import Drawing, Pictured
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+R = TypeVar("R", bound=Result)
+
+
+class Answer(Shown, Generic[R]):
+    """The answer of a tool. ``result`` is what the tool returns, whole; ``notes`` is what to know of its figures."""
+
+    def __init__(self, result: R) -> None:
+        self.result = result
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the figures, in words."""
+        return list(self.result.notes)
+
+
+class Comparison(Pictured, Answer[CompareResult]):
+    """A baseline against one candidate or more: ``verdict`` is that of the pair that takes most of the time."""
+
+    def __init__(self, result: CompareResult, drawing: Drawing) -> None:
+        Pictured.__init__(self, drawing)
+        Answer.__init__(self, result)
+
+    @property
+    def verdict(self) -> str:
+        """improved, regressed or inconclusive; the first two are said of the same work only."""
+        return self.result.verdict
+
+    @property
+    def same_work(self) -> str:
+        """yes, no or unknown: whether both did the same work."""
+        return self.result.same_work
+
+    @property
+    def summary(self) -> str:
+        """The outcome in words."""
+        return self.result.summary
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """Every pair of kernels (of several candidates: every step) with times, speed-up, interval and verdict."""
+        return of_any(self.result.kernels)
+
+    @cached_property
+    def changed(self) -> pd.DataFrame:
+        """The metrics that changed, of every pair of single kernels, those that changed most first."""
+        return of_any(self.result.metrics)
+
+    @cached_property
+    def explanation(self) -> pd.DataFrame:
+        """The terms that the change of each pair's time consists of."""
+        return of_any(self.result.explanation)
+
+    @cached_property
+    def work(self) -> pd.DataFrame:
+        """The quantities that tell whether the work was the same."""
+        return of_any(self.result.work)
+
+    @cached_property
+    def launches(self) -> pd.DataFrame:
+        """What differs between the launches: sizes, registers, LDS, clocks."""
+        return of_any(self.result.launch)
+
+    @cached_property
+    def groups(self) -> pd.DataFrame:
+        """The kernels of each group that was asked for."""
+        return of_any(self.result.groups)
+
+    @cached_property
+    def lines(self) -> pd.DataFrame:
+        """Source lines or instructions that lost or gained samples, where both were sampled."""
+        return of_any(self.result.lines)
+
+    @cached_property
+    def normalised(self) -> pd.DataFrame:
+        """Between different GPUs: the least times as shares of each one's own ceilings."""
+        return of_any(self.result.normalised)
+
+    @property
+    def causes(self) -> list[str]:
+        """What else changed of the pair that takes most of the time, in words."""
+        return list(self.result.causes)
+
+    @property
+    def only_in_baseline(self) -> list[str]:
+        """Kernels without a counterpart in the candidate."""
+        return list(self.result.only_in_baseline)
+
+    @property
+    def only_in_candidate(self) -> list[str]:
+        """Kernels without a counterpart in the baseline."""
+        return list(self.result.only_in_candidate)
+
+    def _view(self) -> View:
+        facts = {"verdict": self.verdict, "same work": self.same_work, "summary": self.summary}
+        facts["causes"] = "; ".join(self.causes)
+        times = ("kernel", "share_pct", "baseline_ms", "candidate_ms", "ms", "speedup", "low", "high")
+        tables = {
+            "kernels": some(self.kernels, *times, "verdict", "same_work", "status"),
+            "changed": self.changed,
+            "explanation": self.explanation,
+        }
+        return View("Comparison", facts, tables, notes=self.notes)
+
+
+class Diagnosis(Answer[DiagnosisResult]):
+    """What holds each kernel back, longest total time first."""
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """A row per kernel: subsystem, bound, confidence, upper bounds of the speed-up."""
+        rows = []
+        for d in self.result.kernels:
+            verdict = d.verdict
+            rows.append(
+                {
+                    "rank": d.rank,
+                    "number": f"#{d.number}",
+                    "kernel": d.kernel,
+                    "share_pct": d.share_pct,
+                    "launches": d.launches,
+                    "subsystem": verdict.subsystem,
+                    "bound": verdict.bound,
+                    "confidence": verdict.confidence,
+                    "speedup_bound": verdict.speedup_bound,
+                    "program_bound": verdict.program_bound,
+                    "status": "suspect" if verdict.doubt else "ok",
+                    "reason": _text(verdict.doubt),
+                }
+            )
+        return of_records(rows, {"share_pct": "%"})
+
+    @cached_property
+    def findings(self) -> pd.DataFrame:
+        """A row per finding: claim, severity (0 to 100), evidence, contradictions and advice in words."""
+        rows = [
+            {
+                "number": f"#{d.number}",
+                "kernel": d.kernel,
+                "subsystem": f.subsystem,
+                "severity": f.severity,
+                "claim": f.claim,
+                "speedup_bound": f.speedup_bound,
+                "evidence": _evidence(f.evidence),
+                "contradicting": _evidence(f.contradicting),
+                "advice": "; ".join(a.do for a in f.advice) or None,
+                "falsify": f.falsify,
+                "then": f.then,
+                "tried": "; ".join(f.tried) or None,
+            }
+            for d in self.result.kernels
+            for f in d.findings
+        ]
+        return of_records(rows)
+
+    @cached_property
+    def evidence(self) -> pd.DataFrame:
+        """A row per figure behind a finding, with the SQL that reproduces it."""
+        rows = [
+            {
+                "number": f"#{d.number}",
+                "subsystem": f.subsystem,
+                "speaks": speaks,
+                "metric": e.metric,
+                "value": e.value,
+                "unit": e.unit,
+                "threshold": e.threshold,
+                "status": e.status,
+                "reason": _text(e.reason),
+                "sql": e.sql,
+            }
+            for d in self.result.kernels
+            for f in d.findings
+            for speaks, figures in (("for", f.evidence), ("against", f.contradicting))
+            for e in figures
+        ]
+        return of_records(rows)
+
+    @cached_property
+    def loads(self) -> pd.DataFrame:
+        """How much of what it sustains each unit of a kernel is used, in percent."""
+        rows = [
+            {
+                "number": f"#{d.number}",
+                "kernel": d.kernel,
+                "unit": load.unit,
+                "label": load.label,
+                "pct": load.pct,
+                "cycles_pct": load.cycles_pct,
+                "work_pct": load.work_pct,
+                "status": load.status,
+                "reason": _text(load.reason),
+            }
+            for d in self.result.kernels
+            for load in d.units
+        ]
+        return of_records(rows, dict.fromkeys(("pct", "cycles_pct", "work_pct"), "%"))
+
+    @cached_property
+    def next_counters(self) -> pd.DataFrame:
+        """What would decide where a verdict is open, and the passes that collecting it takes."""
+        rows = [
+            {
+                "number": f"#{d.number}",
+                "decides": ", ".join(r.decides),
+                "metrics": ", ".join(r.metrics),
+                "passes": r.passes,
+            }
+            for d in self.result.kernels
+            for r in d.next_counters
+        ]
+        return of_records(rows)
+
+    def _view(self) -> View:
+        facts, whole = {}, self.result.application
+        if whole is not None:
+            facts["application"] = f"{whole.height}: {whole.claim}"
+        for d in self.result.kernels[:5]:
+            gain = "" if d.verdict.speedup_bound is None else f", at most {d.verdict.speedup_bound:.3g} times as fast"
+            facts[f"#{d.number}"] = (
+                f"{d.verdict.subsystem} ({d.verdict.bound}), confidence {d.verdict.confidence:.2f}{gain}; {d.kernel}"
+            )
+        tables = {
+            "verdicts": self.verdicts,
+            "findings": some(self.findings, "number", "subsystem", "severity", "claim", "evidence", "advice"),
+        }
+        return View(f"Diagnosis of {self.result.name}", facts, tables, notes=self.notes)
+
+
+def _text(reason: Reason | None) -> str | None:
+    return None if reason is None else reason.text
+
+
+def _evidence(figures: Sequence[object]) -> str | None:
+    told = []
+    for e in figures:
+        value, unit, threshold = (getattr(e, name) for name in ("value", "unit", "threshold"))
+        known = "unknown" if value is None else f"{value_text(value)} {unit}".strip()
+        told.append(f"{getattr(e, 'metric')} = {known}" + (f" ({threshold})" if threshold else ""))  # noqa: B009
+    return "; ".join(told) or None
+
+
+class Occupancy(Pictured, Answer[OccupancyResult]):
+    """Waves that reside at once on one CU, what limits them, and what would give more."""
+
+    def __init__(self, result: OccupancyResult, drawing: Drawing) -> None:
+        Pictured.__init__(self, drawing)
+        Answer.__init__(self, result)
+
+    @property
+    def waves_per_cu(self) -> int | None:
+        """Of the first kernel; None where it cannot be computed."""
+        return self.result.waves_per_cu
+
+    @property
+    def occupancy_pct(self) -> float | None:
+        """Of the first kernel: its waves as a share of those that a CU can hold."""
+        return self.result.occupancy_pct
+
+    @property
+    def limiters(self) -> list[str]:
+        """What limits the first kernel."""
+        return list(self.result.limiters)
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """Every kernel and launch configuration with its resources, waves and limiters."""
+        return of_any(self.result.kernels)
+
+    @cached_property
+    def limits(self) -> pd.DataFrame:
+        """The waves that each resource alone would allow the first kernel."""
+        return of_any(self.result.limits)
+
+    @cached_property
+    def what_if(self) -> pd.DataFrame:
+        """The smallest changes that give the first kernel more waves."""
+        return of_any(self.result.what_if)
+
+    def _view(self) -> View:
+        found = self.result
+        waves = f"{value_text(found.waves_per_cu)} of {value_text(found.max_waves_per_cu)} waves per {found.cu}"
+        facts = {
+            "kernel": found.kernel or "",
+            "occupancy": f"{waves} ({value_text(found.occupancy_pct)} %), limited by {', '.join(found.limiters)}"
+            if found.waves_per_cu is not None
+            else "",
+            "achieved": f"{value_text(found.achieved_waves_per_cu)} waves ({value_text(found.achieved_pct)} %)"
+            if found.achieved_waves_per_cu is not None
+            else "",
+            "answer": found.answer or "",
+        }
+        tables = {"limits": self.limits, "what if": self.what_if, "kernels": self.kernels}
+        return View(f"Occupancy on {found.gpu}", facts, tables, notes=self.notes)
+
+
+class Timeline(Pictured, Answer[TimelineResult]):
+    """Where the wall time of a program goes, and why the device is idle."""
+
+    def __init__(self, result: TimelineResult, drawing: Drawing) -> None:
+        Pictured.__init__(self, drawing)
+        Answer.__init__(self, result)
+
+    @property
+    def verdict(self) -> str:
+        """What takes most of the wall time: gpu, launch, host, copies, synchronisation, allocation, communication."""
+        return self.result.verdict.height
+
+    @cached_property
+    def findings(self) -> pd.DataFrame:
+        """A row per height: share of the wall time, claim, upper bound of the gain, evidence and advice."""
+        rows = [
+            {
+                "height": f.height,
+                "share_pct": f.share_pct,
+                "claim": f.claim,
+                "speedup_bound": f.speedup_bound,
+                "evidence": "; ".join(f.evidence) or None,
+                "advice": "; ".join(f.advice) or None,
+            }
+            for f in self.result.findings
+        ]
+        return of_records(rows, {"share_pct": "%"})
+
+    @cached_property
+    def split(self) -> pd.DataFrame:
+        """The wall time by what the device did."""
+        return of_any(self.result.split)
+
+    @cached_property
+    def idle(self) -> pd.DataFrame:
+        """The idle time by cause."""
+        return of_any(self.result.idle)
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """The gaps, longest first."""
+        return of_any(self.result.gaps)
+
+    @cached_property
+    def copies(self) -> pd.DataFrame:
+        """Copies by direction, with bytes and rates."""
+        return of_any(self.result.copies)
+
+    @cached_property
+    def devices(self) -> pd.DataFrame:
+        """Shares of the wall time by device."""
+        return of_any(self.result.devices)
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """Kernels by time within the window."""
+        return of_any(self.result.kernels)
+
+    @cached_property
+    def ranges(self) -> pd.DataFrame:
+        """Ranges (NVTX, ROCTX, operators) by host and device time."""
+        return of_any(self.result.ranges)
+
+    @cached_property
+    def figures(self) -> pd.DataFrame:
+        """Single figures, such as launches per second, each with unit, status and reason."""
+        return of_any(self.result.figures)
+
+    def _view(self) -> View:
+        found = self.result
+        share = "" if found.verdict.share_pct is None else f" ({value_text(found.verdict.share_pct)} %)"
+        facts = {
+            "verdict": f"{self.verdict}{share}",
+            "window": f"{value_text(found.wall_ms)} ms, {found.window}",
+            "steps": found.steps,
+        }
+        return View(f"Timeline of {found.name}", facts, {"split": self.split, "idle": self.idle}, notes=self.notes)
+
+
+class Hotspots(Answer[HotspotsResult]):
+    """Which source lines or instructions of one kernel cost the time."""
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that the rows are of."""
+        return self.result.kernel
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The places, costliest first: share of the samples with interval, stall reasons, what they wait for."""
+        return of_any(self.result.hotspots)
+
+    @cached_property
+    def loops(self) -> pd.DataFrame:
+        """The loops that those places lie in."""
+        return of_any(self.result.loops)
+
+    @cached_property
+    def source(self) -> pd.DataFrame:
+        """Source lines around the costliest place, where they are known."""
+        return of_any(self.result.source)
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """The next kernels that were sampled, each with its hottest place."""
+        return of_any(self.result.kernels)
+
+    def _view(self) -> View:
+        facts = {"kernel": f"#{self.result.number} {self.kernel}", "samples": value_text(self.result.samples)}
+        return View(f"Hot spots of {self.result.name}", facts, {"rows": self.rows}, notes=self.notes)
+
+
+class Plan(Answer[PlanResult]):
+    """Which passes of counters metrics take, and the commands that collect them on any machine."""
+
+    @cached_property
+    def passes(self) -> pd.DataFrame:
+        """The counters of each pass."""
+        return of_any(self.result.passes)
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """Input files of the commands: path below the folder that they run in, and text."""
+        table = self.result.files
+        at = [table.columns.index(name) for name in ("file", "text")]
+        return {str(row[at[0]]): str(row[at[1]]) for row in table.rows}
+
+    @property
+    def script(self) -> str:
+        """The commands as lines for bash, with what has to be done once before."""
+        lines = [command.shell or shlex.join(command.argv) for command in self.result.commands]
+        return "\n".join([self.result.prepare, *lines]) + "\n"
+
+    @property
+    def unsupported(self) -> Mapping[str, str]:
+        """Metrics that cannot be collected there, and why."""
+        return dict(self.result.unsupported)
+
+    def _view(self) -> View:
+        found = self.result
+        facts = {
+            "profiler": found.profiler,
+            "runs of the program": str(found.application_runs),
+            "metrics whole in one pass": str(found.whole_total),
+            "metrics split": ", ".join(found.split),
+        }
+        return View(f"Plan for {found.gpu}", facts, {"passes": self.passes}, notes=self.notes)

@@ -1,0 +1,55 @@
+"""Programs and benchmarks run from Python: started as the tools start them, waited for, cancelled with Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from ..analysis.problems import NotAllowed, Problem
+from ..analysis.store import Store
+from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
+from ..tools.progress import Listener, listening
+from .asking import ask
+
+_STEP_S = 2.0
+
+
+class RunFailed(Problem):
+    """A run that ended without what it was started for; ``result`` has its output, and its id for the files it left."""
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+        what = result.problem or f"The run {result.run_id} was {result.state}"
+        printed = f"It printed: {result.output}" if result.output else ""
+        kept = f"What had finished is workload {result.workload}" if result.workload else ""
+        super().__init__(what, printed, kept)
+
+
+def finished(
+    store: Store, tool: Callable[..., RunResult], arguments: dict[str, Any], progress: Listener | None
+) -> RunResult:
+    """The result of a run that ``tool`` starts, once it is done; ``progress`` gets what it is doing.
+
+    Raises RunFailed where it is not done, NotAllowed where the store may only be read. An interrupt cancels the run.
+    """
+    from ..tools.cancel_run import cancel_run
+    from ..tools.runner.state import FINAL
+
+    if store.read_only:
+        raise NotAllowed("Nothing can be run", "the store is open for reading only", "Open it without read_only")
+    with listening(progress) if progress else nullcontext():
+        found = ask(store, tool, arguments, wait_s=0)
+        told = ""
+        try:
+            while found.state not in FINAL:
+                if progress and found.progress != told:
+                    told = found.progress
+                    progress(told)
+                found = get_run(store, found.run_id, wait_s=_STEP_S if progress else LONGEST_WAIT_S)
+        except KeyboardInterrupt:
+            cancel_run(store, found.run_id)
+            raise
+    if found.state != "done":
+        raise RunFailed(found)
+    return found

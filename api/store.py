@@ -1,0 +1,300 @@
+"""A store as an object: its workloads by name, SQL over all of them, imports, runs, plans and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..analysis.problems import NotFound
+from ..analysis.schema import schema
+from ..analysis.store import Store
+from ..tools.progress import Listener, listening
+from ..tools.sql import direct
+from . import frames
+from .asking import ALL, ask, changing
+from .display import Shown, View, counted
+from .workload import By, OpenWorkload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .answers import Comparison, Occupancy, Plan
+
+_SHOWN = 10
+
+
+class OpenStore(Shown):
+    """A store of workloads, as ``rooflens.open()`` gives it.
+
+    ``store["name"]`` is a workload by id, unique id prefix, name (the newest of it) or ``latest``. Other processes may
+    add workloads meanwhile: every question sees what is there. Nothing stays open between questions, and threads may
+    ask at the same time.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def root(self) -> Path:
+        """The folder of the store."""
+        return self._store.root
+
+    @property
+    def read_only(self) -> bool:
+        """Whether everything that writes refuses to."""
+        return self._store.read_only
+
+    # -- workloads -------------------------------------------------------------------------------------
+
+    def __getitem__(self, workload: str) -> OpenWorkload:
+        """The workload meant by an id, a unique id prefix, a name or ``latest``. Raises NotFound with near names."""
+        if not isinstance(workload, str):
+            raise TypeError(f"a workload is named by a text, not by {type(workload).__name__}")
+        return OpenWorkload(self._store, self._store.resolve(workload))
+
+    def __contains__(self, workload: object) -> bool:
+        if not isinstance(workload, str):
+            return False
+        try:
+            self._store.resolve(workload)
+        except NotFound:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[OpenWorkload]:
+        """Its workloads, newest first."""
+        return iter([OpenWorkload(self._store, m) for m in reversed(self._store.scan()[0])])
+
+    def __len__(self) -> int:
+        return len(self._store.scan()[0])
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(dict.fromkeys(m.name for m in reversed(self._store.scan()[0])))
+
+    def workloads(self) -> pd.DataFrame:
+        """Its workloads, newest first: id, name, time (UTC), device, and how much each holds."""
+        import pandas as pd
+
+        from ..tools.list_workloads import list_workloads
+
+        found = ask(self._store, list_workloads, {}, limit=ALL)
+        frame = frames.of_table(found.table, found.notes)
+        frame["created"] = pd.to_datetime(frame["created"], utc=True)
+        return frame
+
+    def tables(self) -> pd.DataFrame:
+        """The columns of every SQL table with type, unit and meaning; counters come as columns of their own."""
+        rows = [
+            {"table": table, "column": name, "type": c.type, "unit": c.unit, "description": c.description}
+            for table, described in schema().items()
+            for name, c in described.columns.items()
+        ]
+        return frames.of_records(rows)
+
+    def sql(self, sql: str, **tables: pd.DataFrame) -> pd.DataFrame:
+        """All rows of one SELECT (DuckDB) over all workloads, and over frames given by name.
+
+        >>> store.sql("SELECT w.name, d.kernel, d.duration_ns FROM dispatches d JOIN workloads w USING (workload)")
+        """
+        manifests, broken = self._store.scan()
+        with changing(self._store):
+            rows = direct.query(self._store, manifests, sql, tables)
+        return frames.of_rows(rows, [f"Left out: {sentence}" for sentence in broken])
+
+    def ceilings(self) -> pd.DataFrame:
+        """What devices can reach, measured or stated by profiles, with the origin of each figure."""
+        return self.sql("FROM ceilings")
+
+    def log(self) -> pd.DataFrame:
+        """The experiment log: what was tried, why, and what came of it."""
+        return self.sql("FROM log")
+
+    def compare(
+        self,
+        baseline: str | OpenWorkload,
+        candidate: str | OpenWorkload | Sequence[str | OpenWorkload],
+        *,
+        kernel: str | None = None,
+        by: By = "kernel",
+        group: Mapping[str, Sequence[str]] | None = None,
+        checked: bool | None = None,
+        hypothesis: str | None = None,
+        change: str | None = None,
+    ) -> Comparison:
+        """Whether a change helped: times with intervals, whether the work is the same, what the change consists of.
+
+        ``group`` compares split or fused kernels as one: {"name": ["pattern before", "pattern after"]}. ``checked`` is
+        what the program's own check of the candidate said. ``hypothesis`` and ``change`` go into the log.
+        """
+        from .comparing import compare
+
+        one = isinstance(candidate, str | OpenWorkload)
+        options = {
+            "kernel": kernel,
+            "by": by,
+            "group": None if group is None else {name: list(patterns) for name, patterns in group.items()},
+            "checked": checked,
+            "hypothesis": hypothesis,
+            "change": change,
+        }
+        return compare(self._store, baseline, [candidate] if one else list(candidate), options)  # type: ignore[list-item, arg-type]
+
+    def report(self, *workloads: str | OpenWorkload, output: str | Path | None = None) -> Path:
+        """Write one HTML page about workloads, the first of which is the baseline of the others; returns its path."""
+        from .reporting import report
+
+        words = [one if isinstance(one, str) else one.id for one in workloads or ("latest",)]
+        return report(self._store, words, output)
+
+    # -- new workloads ---------------------------------------------------------------------------------
+
+    def import_profile(
+        self,
+        path: str | Path,
+        *,
+        format: str = "auto",
+        name: str | None = None,
+        tags: Sequence[str] = (),
+        gpu: str | None = None,
+        code: str | Path | None = None,
+        progress: Listener | None = None,
+    ) -> OpenWorkload:
+        """Read a profile that was taken elsewhere; ``progress`` (such as ``print``) gets how far it is.
+
+        What is doubtful about it is in ``warnings`` of the workload. Raises BadInput for what is no profile.
+        """
+        from ..tools.import_profile import import_profile
+
+        arguments = {
+            "path": str(path),
+            "format": format,
+            "name": name,
+            "tags": list(tags),
+            "gpu": gpu,
+            "code": None if code is None else str(code),
+        }
+        with listening(progress or _nobody):
+            done = ask(self._store, import_profile, arguments)
+        return self[done.workload]
+
+    def profile(
+        self, command: Sequence[str], metrics: str | Sequence[str] | None = None, *, progress: Listener | None = None,
+        **options: Any,
+    ) -> OpenWorkload:  # fmt: skip
+        """Run a program under the profiler of this machine and wait for its workload.
+
+        ``command`` is an argument list, never a shell. ``options`` are the further parameters of profile_command
+        (docs/tools.md): name, kernel, cwd, env, gpu, launches, budget_s, repeats, hypothesis, ... An interrupt cancels
+        it. Raises RunFailed where the program or its profiler fails, MissingTool where there is no profiler.
+        """
+        from ..tools.profile_command import profile_command
+        from .runs import finished
+
+        named = [metrics] if isinstance(metrics, str) else metrics
+        arguments = {**options, "command": list(command), "metrics": None if named is None else list(named)}
+        done = finished(self._store, profile_command, arguments, progress)
+        return self[str(done.workload)]
+
+    # -- what can be known beforehand ------------------------------------------------------------------
+
+    def plan(self, gpu: str, metrics: str | Sequence[str] | None = None, **options: Any) -> Plan:
+        """Which passes metrics take on a GPU, and the commands for any machine; runs nothing.
+
+        ``options`` are the further parameters of plan_profile (docs/tools.md): profiler, command, replay, kernel, ...
+        """
+        from ..tools.plan_profile import plan_profile
+        from .answers import Plan
+
+        named = [metrics] if isinstance(metrics, str) else metrics
+        arguments = {**options, "gpu": gpu, "metrics": None if named is None else list(named), "detail": "full"}
+        return Plan(ask(self._store, plan_profile, arguments))
+
+    def search_metrics(self, query: str = "", gpu: str | None = None) -> pd.DataFrame:
+        """The metrics of the catalogue that fit: id, unit, formula, counters, GPUs, meaning; without a query all."""
+        from ..tools.search_metrics import search_metrics
+
+        found = ask(self._store, search_metrics, {"query": query, "gpu": gpu}, limit=ALL)
+        return frames.of_table(found.table, found.notes)
+
+    def occupancy(
+        self,
+        gpu: str | None = None,
+        *,
+        code_object: str | Path | None = None,
+        kernel: str | None = None,
+        **numbers: int,
+    ) -> Occupancy:
+        """Resident waves from numbers, or of the kernels of AMD compiled code.
+
+        ``numbers``: vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size.
+        """
+        from ..analysis.problems import BadInput
+        from ..tools.compute_occupancy import compute_occupancy
+        from .answers import Occupancy
+
+        arguments = {**numbers, "gpu": gpu, "kernel": kernel, "code_object": code_object and str(code_object)}
+        found = ask(self._store, compute_occupancy, arguments, limit=ALL)
+
+        def drawing() -> Any:
+            raise BadInput("There is no picture of an occupancy from numbers", fix="occupancy() of a workload has one")
+
+        return Occupancy(found, drawing)
+
+    def devices(self) -> pd.DataFrame:
+        """The GPUs and processors of this machine; notes say what forbids profiling them."""
+        from ..tools.list_devices import list_devices
+
+        found = ask(self._store, list_devices, {})
+        frame = frames.of_records([device.model_dump(mode="json") for device in found.devices])
+        frame.attrs["units"] = {"clock_max_mhz": "MHz", "memory_bytes": "B"}
+        frame.attrs["notes"] = list(found.notes)
+        return frame
+
+    def benchmark(
+        self, device: str | int | None = None, *, mode: Literal["full", "quick", "functional"] = "full",
+        ceilings: Sequence[str] | None = None, again: bool = False, progress: Listener | None = None,
+    ) -> pd.DataFrame:  # fmt: skip
+        """Measure what a device can reach, and wait for it; what was measured within 90 days answers, unless again."""
+        from ..tools.run_peak_benchmarks import run_peak_benchmarks
+        from .runs import finished
+
+        named = None if ceilings is None else list(ceilings)
+        arguments = {"device": device, "ceilings": named, "mode": mode, "again": again}
+        done = finished(self._store, run_peak_benchmarks, arguments, progress)
+        frame = frames.of_any(done.ceilings)
+        frame.attrs["notes"] = list(done.notes)
+        return frame
+
+    # -- showing itself --------------------------------------------------------------------------------
+
+    def _view(self) -> View:
+        found, broken = self._store.scan()
+        notes = [f"Left out: {sentence}" for sentence in broken]
+        tables = {}
+        if found:
+            columns = ["name", "workload", "created", "arch", "device", "kernels", "dispatches", "tags"]
+            tables = {"workloads, newest first": self.workloads()[columns]}
+        return View(self._title(len(found)), {}, tables, notes=notes)
+
+    def _title(self, n: int) -> str:
+        mode = ", read-only" if self.read_only else ""
+        return f"rooflens store {self.root} ({counted(n, 'workload')}{mode})"
+
+    def __repr__(self) -> str:
+        found, _ = self._store.scan()
+        if not found:
+            return View(self._title(0)).text()
+        last = found[-1]
+        at = datetime.fromtimestamp(last.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
+        return (
+            View(self._title(len(found))).text() + "\n" + View(f"  newest: {last.name!r} ({last.id}), {at} UTC").text()
+        )
+
+
+def _nobody(activity: str) -> None:
+    """Takes progress that nobody asked for."""

@@ -1,0 +1,410 @@
+"""One workload as an object: every question of the tools about it, answered whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..analysis.catalogue.work import LEVELS
+from ..analysis.database import sql_name
+from ..analysis.problems import BadArgument, NotFound, near
+from ..analysis.schema import columns, iso, pass_times, schema
+from ..analysis.store import Manifest, Store
+from ..analysis.workload import Workload
+from ..tools.sql import direct
+from . import frames
+from .asking import ALL, ask, changing
+from .display import Shown, View, counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from ..tools.plot import Drawn
+    from .answers import Comparison, Diagnosis, Hotspots, Occupancy, Timeline
+    from .pictures import Chart
+    from .roofline import Roofline
+
+By = Literal["kernel", "launch"]
+MetricsBy = Literal["kernel", "launch", "operator", "range", "range_name"]
+Normalization = Literal["per_kernel", "per_wave", "per_cycle", "per_second"]
+Dispatches = str | Iterable[int] | None
+"""Ids of dispatches, or a text such as "0,2,5-9"."""
+
+
+class OpenWorkload(Shown):
+    """A workload of a store, as ``store["name"]`` gives it. It never changes; it can be deleted.
+
+    ``kernel`` is everywhere a pattern (RE2) searched in the names of kernels, or ranks by time ("#1", "#1,#3"; "#1.2"
+    is the second launch configuration of the first). ``dispatches`` are ids or a text such as "0,2,5-9".
+    """
+
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        self._store, self._manifest = store, manifest
+
+    # -- what it is ------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Its id, which stays its own."""
+        return self._manifest.id
+
+    @property
+    def name(self) -> str:
+        """Its name; several workloads can share one."""
+        return self._manifest.name
+
+    @property
+    def arch(self) -> str | None:
+        """The target of its device (gfx90a, sm_90); None where the profile does not state it."""
+        return self._manifest.arch
+
+    @property
+    def device(self) -> str | None:
+        """The name of its device."""
+        return self._manifest.device
+
+    @property
+    def created(self) -> pd.Timestamp:
+        """When it was stored, in UTC."""
+        import pandas as pd
+
+        return pd.Timestamp(self._manifest.created_ns, unit="ns", tz="UTC")
+
+    @property
+    def command(self) -> str | None:
+        """The command that was profiled, where the profile states it."""
+        return self._manifest.command
+
+    @property
+    def tags(self) -> list[str]:
+        """The labels that it was stored with."""
+        return list(self._manifest.tags)
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """Numeric facts of the device, as the profile states them."""
+        return dict(self._manifest.facts)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was doubtful about the profile when it was read."""
+        return [warning.text for warning in self._manifest.warnings]
+
+    @property
+    def folder(self) -> Path:
+        """Where its Parquet files lie."""
+        return self._store.root / f"workload={self.id}"
+
+    # -- tables ----------------------------------------------------------------------------------------
+
+    def kernels(self) -> pd.DataFrame:
+        """Its kernels by total time: calls, times in ns, share, registers and LDS, status and reason of the times."""
+        return self._listed("kernel")
+
+    def configurations(self) -> pd.DataFrame:
+        """Its launch configurations by total time, each with the number that it can be asked for by."""
+        return self._listed("launch")
+
+    def ranges(self) -> pd.DataFrame:
+        """Its ranges (NVTX, ROCTX) with the launches within them and their time."""
+        return self._listed("range")
+
+    def passes(self) -> pd.DataFrame:
+        """The replays that its counters came from, with matched and unmatched dispatches."""
+        from ..tools.list_workloads import list_workloads
+
+        found = ask(self._store, list_workloads, {"workload": self._known.id}, limit=ALL)
+        return frames.of_any(found.workload.passes if found.workload else None)
+
+    def dispatches(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
+        """Every launch: grid, registers, LDS, times in ns as whole numbers."""
+        return self.table("dispatches", kernel=kernel, dispatches=dispatches)
+
+    def counters(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
+        """Raw counters, a row per launch and a column per counter; NaN is not collected, 0 is measured zero."""
+        return self.table("counters", kernel=kernel, dispatches=dispatches)
+
+    def table(
+        self,
+        name: str,
+        *,
+        kernel: str | None = None,
+        dispatches: Dispatches = None,
+        columns: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """A whole SQL table of this workload (``store.tables()`` lists them), or some of its columns and launches.
+
+        Raises NotFound for an unknown table or column, BadArgument for a selection in a table without launches.
+        """
+        described = schema()
+        if name not in described:
+            raise NotFound(
+                f"There is no table {name!r}", near(name, described), f"The tables are {', '.join(described)}"
+            )
+        known = self._columns(name)
+        shown = list(known) if columns is None else list(columns)
+        if unknown := [column for column in shown if column not in known]:
+            raise NotFound(f"{name} has no column {unknown[0]!r}", near(unknown[0], known))
+        picks = ", ".join(map(sql_name, shown))
+        if kernel is None and dispatches is None:
+            return self.sql(f"SELECT {picks} FROM {name}")
+        if lacking := {"kernel", "dispatch_id"} - set(described[name].columns):
+            raise BadArgument(f"{name} cannot be selected by launch", f"it has no {', '.join(sorted(lacking))}")
+        with changing(self._store), Workload.open(self._store, self._known, kernel) as opened:
+            condition = opened.select(kernel, _ids(dispatches)).condition("d")
+            ids = opened.rows(f"SELECT dispatch_id FROM {opened.relation('dispatches')} d WHERE {condition}")
+        chosen = frames.of_records([{"dispatch_id": i} for (i,) in ids])
+        return self.sql(
+            f"SELECT {picks} FROM {name} WHERE dispatch_id IN (SELECT dispatch_id FROM chosen)", chosen=chosen
+        )
+
+    def sql(self, sql: str, **tables: pd.DataFrame) -> pd.DataFrame:
+        """All rows of one SELECT (DuckDB) over the tables of this workload, and over frames given by name.
+
+        The tables are those of query_counters; see docs/schema.md. Nothing is cut. Raises Problem for mistakes in it.
+        """
+        with changing(self._store):
+            return frames.of_rows(direct.query(self._store, [self._known], sql, tables))
+
+    # -- questions -------------------------------------------------------------------------------------
+
+    def metrics(
+        self,
+        metrics: str | Sequence[str] = "overview",
+        *,
+        kernel: str | None = None,
+        by: MetricsBy | None = None,
+        dispatches: Dispatches = None,
+        normalization: Normalization = "per_kernel",
+        aggregation: Literal["sum_ratio", "mean"] = "sum_ratio",
+    ) -> pd.DataFrame:
+        """Figures with unit, peak, status and reason: names, ids, panels, subsystems, presets, or "*" for all.
+
+        ``avg`` follows the aggregation, the other statistics are per dispatch. A missing figure is NaN, and ``status``
+        and ``reason`` say why.
+        """
+        from ..tools.compute_metrics import compute_metrics
+
+        arguments = {
+            "workload": self._known.id,
+            "metrics": _words(metrics),
+            "kernel": kernel,
+            "by": by,
+            "normalization": normalization,
+            "aggregation": aggregation,
+            "detail": "full",
+        }
+        found = ask(self._store, compute_metrics, arguments, dispatches=_ids(dispatches), limit=ALL)
+        return frames.of_table(found.table, found.notes)
+
+    def roofline(
+        self,
+        kernel: str | None = None,
+        *,
+        kind: Literal["flop", "instruction"] = "flop",
+        levels: Sequence[str] | None = None,
+        datatype: str | None = None,
+        ceiling_source: Literal["empirical", "theoretical"] = "empirical",
+        by: Literal["kernel", "launch", "dispatch"] = "kernel",
+        dispatches: Dispatches = None,
+        ceilings: Mapping[str, float] | None = None,
+    ) -> Roofline:
+        """Where its kernels stand below the ceilings of the device, at every memory level; with a picture."""
+        from ..tools.compute_roofline import compute_roofline
+        from ..tools.plot import RooflineOptions, on_roofline, roofline_picture
+        from .pictures import WIDTH_PX
+        from .roofline import Roofline
+
+        ids = _ids(dispatches)
+        arguments = {
+            "workload": self._known.id,
+            "kernel": kernel,
+            "kind": kind,
+            "levels": None if levels is None else list(levels),
+            "datatype": datatype,
+            "ceiling_source": ceiling_source,
+            "by": by,
+            "ceilings": dict(ceilings or {}),
+            "detail": "full",
+        }
+        found = ask(self._store, compute_roofline, arguments, dispatches=ids, limit=ALL)
+        drawn = RooflineOptions(
+            kind,
+            datatype,
+            ceiling_source,
+            dict(ceilings or {}),
+            levels=LEVELS if levels is None else tuple(levels),
+            dispatches=ids,
+            each="dispatch" if by == "dispatch" else "kernel",
+        )
+        opened_by: By = "launch" if by == "launch" else "kernel"
+
+        def drawing() -> Drawn:
+            with Workload.open(self._store, self._known, kernel, opened_by) as opened:
+                return on_roofline(opened, kernel, drawn, WIDTH_PX)
+
+        def on_axes(axes: Axes) -> None:
+            from ..analysis.plot.roofline import draw_on
+
+            with Workload.open(self._store, self._known, kernel, opened_by) as opened:
+                draw_on(axes, roofline_picture(opened, kernel, drawn)[0])
+
+        return Roofline(found, drawing, on_axes)
+
+    def speed_of_light(self, kernel: str | None = None) -> Chart:
+        """Percent of peak of each subsystem as a picture; ``metrics("2")`` has the figures."""
+        from ..tools.plot import speed
+        from .pictures import WIDTH_PX, Chart
+
+        def drawing() -> Drawn:
+            with changing(self._store), Workload.open(self._store, self._known, kernel) as opened:
+                return speed(opened, kernel, WIDTH_PX)
+
+        return Chart(f"Speed of light of {self.name}", drawing)
+
+    def occupancy(
+        self,
+        kernel: str | None = None,
+        *,
+        mode: Literal["hardware", "compiler"] = "hardware",
+        dynamic_lds_bytes: int = 0,
+    ) -> Occupancy:
+        """Resident waves of its kernels, what limits them, and the smallest changes that give more."""
+        from ..tools.compute_occupancy import compute_occupancy
+        from ..tools.plot import occupied
+        from .answers import Occupancy
+        from .pictures import WIDTH_PX
+
+        arguments = {
+            "workload": self._known.id,
+            "kernel": kernel,
+            "mode": mode,
+            "dynamic_lds_bytes": dynamic_lds_bytes,
+        }
+        found = ask(self._store, compute_occupancy, arguments, limit=ALL)
+
+        def drawing() -> Drawn:
+            with changing(self._store), Workload.open(self._store, self._known, kernel) as opened:
+                return occupied(opened, kernel, WIDTH_PX)
+
+        return Occupancy(found, drawing)
+
+    def timeline(self, *, range: str | None = None, steady: bool = True) -> Timeline:
+        """Where the wall time goes: device busy, copies, idle by cause; with a picture of the whole."""
+        from ..tools.compute_timeline import compute_timeline
+        from ..tools.plot import over_time
+        from .answers import Timeline
+        from .pictures import WIDTH_PX
+
+        arguments = {"workload": self._known.id, "range": range, "steady": steady}
+        found = ask(self._store, compute_timeline, arguments, top_n=ALL)
+
+        def drawing() -> Drawn:
+            with changing(self._store), Workload.open(self._store, self._known) as opened:
+                return over_time(opened, WIDTH_PX)
+
+        return Timeline(found, drawing)
+
+    def diagnose(self, kernel: str | None = None, *, by: By = "kernel") -> Diagnosis:
+        """What holds each kernel back: verdicts, findings with evidence, loads of units, counters that would decide."""
+        from ..tools.diagnose_bottleneck import diagnose_bottleneck
+        from .answers import Diagnosis
+
+        arguments = {"workload": self._known.id, "kernel": kernel, "by": by, "detail": "full"}
+        return Diagnosis(ask(self._store, diagnose_bottleneck, arguments, top_n=ALL))
+
+    def hotspots(
+        self,
+        kernel: str | None = None,
+        *,
+        by: Literal["line", "instruction"] = "line",
+        context: int = 0,
+        source_roots: Sequence[str | Path] = (),
+    ) -> Hotspots:
+        """Which source lines or instructions of a kernel cost the time, why they wait, and for what.
+
+        Source text comes from the profile, else from files below ``source_roots``.
+        """
+        from ..tools.find_hotspots import find_hotspots
+        from ..tools.source_text import allowing, roots_of
+        from .answers import Hotspots
+
+        arguments = {
+            "workload": self._known.id,
+            "kernel": kernel,
+            "by": by,
+            "context": context,
+            "detail": "full",
+        }
+        with allowing(roots_of([str(root) for root in source_roots])):
+            return Hotspots(ask(self._store, find_hotspots, arguments, top_n=ALL))
+
+    def compare(self, candidate: str | OpenWorkload, **options: Any) -> Comparison:
+        """This workload as the baseline of another; as ``OpenStore.compare``."""
+        from .comparing import compare
+
+        return compare(self._store, self, [candidate], options)
+
+    def report(self, output: str | Path | None = None) -> Path:
+        """Write the page about this workload; as ``OpenStore.report``."""
+        from .reporting import report
+
+        return report(self._store, [self._known.id], output)
+
+    # -- its parts -------------------------------------------------------------------------------------
+
+    @property
+    def _known(self) -> Manifest:
+        """Its manifest as long as it is in the store; NotFound afterwards."""
+        try:
+            return self._store.resolve(self.id)
+        except NotFound as problem:
+            raise NotFound(
+                f"Workload {self.name!r} ({self.id}) is no longer in the store {self._store.root}",
+                "it was deleted, or the folder is gone",
+                "workloads() of the store shows what is left",
+            ) from problem
+
+    def _listed(self, by: str) -> pd.DataFrame:
+        from ..tools.list_workloads import list_workloads
+
+        found = ask(self._store, list_workloads, {"workload": self._known.id, "by": by}, limit=ALL)
+        return frames.of_table(found.table, found.notes)
+
+    def _columns(self, table: str) -> dict[str, Any]:
+        manifests = [self._known]
+        return dict(columns(table, manifests, pass_times(self._store, manifests) if table == "counters" else ()))
+
+    def _view(self) -> View:
+        m = self._manifest
+        where = ", ".join(part for part in (m.device, m.arch) if part) or "device not stated"
+        held = [
+            f"{m.dispatches:,} dispatch{'' if m.dispatches == 1 else 'es'} of {counted(m.kernels, 'kernel')}",
+            counted(len(m.counters), "counter"),
+        ]
+        held += [counted(m.events, "event")] if m.events else []
+        held += [counted(m.samples, "sample")] if m.samples else []
+        tags = f"; {', '.join(m.tags)}" if m.tags else ""
+        facts = {where: ", ".join(held), m.format: iso(m.created_ns) + tags}
+        return View(f"Workload {m.name!r} ({m.id})", facts)
+
+    def __repr__(self) -> str:
+        view = self._view()
+        lines = [f"{view.title}: {next(iter(view.facts))}", f"  {'; '.join(view.facts.values())}"]
+        return "\n".join(View(line).text() for line in lines)
+
+
+def _words(metrics: str | Sequence[str]) -> list[str]:
+    return [metrics] if isinstance(metrics, str) else list(metrics)
+
+
+def _ids(dispatches: Dispatches) -> str | list[int] | None:
+    """Ids as the analysis takes them; BadArgument for what is no whole number."""
+    if dispatches is None or isinstance(dispatches, str):
+        return dispatches
+    try:
+        return [int(i) for i in dispatches]
+    except (TypeError, ValueError) as error:
+        raise BadArgument("dispatches cannot be read", str(error), 'Give ids, or a text such as "0,2,5-9"') from error
