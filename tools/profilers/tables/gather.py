@@ -284,13 +284,15 @@ def _once(told: Sequence[tuple[Place, Merged]], what: str) -> list[Note]:
 
 
 def _passes(parts: Sequence[Merged]) -> list[Pass]:
-    """Passes of one name as one, with the bounds of their counters over all ranks."""
-    by_name: dict[str, list[Pass]] = {}
+    """Passes of one name as one, with the bounds of their counters over all ranks; the main ones whatever their names
+    are, since some readers take those from the files, which are called after the rank."""
+    together: dict[str | None, list[Pass]] = {}
     for part in parts:
-        for each in part.passes:
-            by_name.setdefault(each.name, []).append(each)
+        for number, each in enumerate(part.passes):
+            together.setdefault(each.name if number else None, []).append(each)
     made = []
-    for name, of in by_name.items():
+    for of in together.values():
+        name = of[0].name if len({each.name for each in of}) == 1 else "main"
         bounds: dict[str, tuple[float, float]] = {}
         for each in of:
             for counter, (low, high) in each.bounds.items():
