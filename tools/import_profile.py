@@ -16,9 +16,10 @@ from ..analysis.catalogue import products, targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
 from .parameters import FilePath, Reference, Tags
-from .profilers.registry import reader_for
+from .profilers.registry import ranks_of, reader_for
 from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
+from .profilers.tables.gather import gather
 from .profilers.tables.lines import unlined
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import plain_text
@@ -103,12 +104,16 @@ def imported(
     ``samples`` of the device's sensors are kept beside them; ``code`` may hold the code of sampled kernels.
     """
     with readable(source):
-        reader = reader_for(source, format)
+        ranks = ranks_of(source, format)
+        reader = ranks[0] if ranks else reader_for(source, format)
     with store.draft() as folder:
         work = folder / WORK
         work.mkdir()
         with readable(source), database(source, work) as con:
-            manifest, merged = reader.read(con, source, folder, code)
+            if ranks:
+                manifest, merged = gather(con, source, folder, ranks[1], reader.read)
+            else:
+                manifest, merged = reader.read(con, source, folder, code)
             manifest.sampled = merged.sampled
             write_ranks(con, folder, manifest, merged)
             amend(manifest, merged)

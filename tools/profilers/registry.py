@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.problems import BadArgument, BadInput, Problem, near
 from .tables.files import head
+from .tables.gather import Unit, units_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,6 +39,8 @@ class Profiler:
     runner: str = ""
     takes_code: bool = False
     """Whether its reader takes files with the code of sampled kernels."""
+    by_rank: bool = False
+    """Whether a folder with a profile per rank is read rank by rank; other readers take all of it at once."""
     program: bool = True
     """Whether it is a program of its own, which may be installed here (machine/profilers.py)."""
 
@@ -71,7 +74,7 @@ PROFILERS = (  # in the order in which format="auto" tries them
     Profiler(
         "rocprof-compute", "amd",
         "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)", "rocprof_compute.read",
-        takes_code=True,
+        takes_code=True, by_rank=True,
     ),
     Profiler(
         "torch", "nvidia", "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)",
@@ -87,7 +90,7 @@ PROFILERS = (  # in the order in which format="auto" tries them
     ),
     Profiler(
         "rocprof", "amd", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read",
-        "rocprof.run:V1",
+        "rocprof.run:V1", by_rank=True,
     ),
     Profiler("rocprofv2", "amd", runner="rocprof.run:V2"),
     Profiler(
@@ -103,11 +106,11 @@ PROFILERS = (  # in the order in which format="auto" tries them
     ),
     Profiler(
         "ncu", "nvidia", "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)", "ncu.read",
-        "ncu.run",
+        "ncu.run", by_rank=True,
     ),
     Profiler(
         "nsys", "nvidia", "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)", "nsys.read",
-        program=False,
+        by_rank=True, program=False,
     ),
     Profiler(
         "cupti", "nvidia", "folder or file of our recorder of kernel times (HOST_PID.record)", "cupti.read",
@@ -161,6 +164,18 @@ def reader_for(path: Path, format: str) -> Profiler:
         "no file in it, or its content, fits a known format",
         f"Name the folder or file that the profiler wrote. {readable}",
     )
+
+
+def ranks_of(path: Path, format: str) -> tuple[Profiler, list[Unit]] | None:
+    """The profiles of single ranks in the folder ``path`` and the profiler that wrote them; None where their names do
+    not tell ranks, or their reader takes all of them at once."""
+    units = units_of(path)
+    for profiler in PROFILERS if units else ():
+        if profiler.by_rank and format in ("auto", profiler.name):
+            fitting = [unit for unit in units[:_LOOKED_AT] if profiler.detect(unit.path)]
+            if len(fitting) > 1:
+                return profiler, units
+    return None
 
 
 def _unreadable(path: Path) -> str | None:

@@ -21,6 +21,7 @@ from ..tables.directions import cuda_copy
 from ..tables.files import WORK, files_below, head
 from ..tables.merge import Merged, as_replays, without_launches, write_tables
 from ..tables.names import bounded_name, plain_text
+from ..tables.ranks import Place, of_name, rank_number
 from ..tables.spool import Spool
 from ..tables.timeline import EVENT, RANGE, Timeline, write_timeline
 
@@ -107,6 +108,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
         merged.events = written.events
         merged.warnings += written.warnings
         merged.notes += written.notes
+        merged.places = [export.place(file)]
         if unread := [f"{what} ({table})" for table, what in _NOT_READ.items() if db.parts(table)]:
             merged.notes.append(Note("not_read", f"Not read: {', '.join(unread)}."))
         if graphs := export.graphs():
@@ -236,9 +238,18 @@ class _Export:
             arch=arch,
             device=device,
             host=self._host(),
+            rank=self.place(path).rank,
             tool="nsys",
             facts=facts,
         )
+
+    def place(self, file: Path) -> Place:
+        """Where its process stood: as MPI told nsys, else as the file is called."""
+        ranks = set()
+        if self.db.parts("MPI_RANKS") and "rank" in self.db.columns("MPI_RANKS"):
+            ranks = {rank for (rank,) in self._small("MPI_RANKS", ("CAST(rank AS INTEGER)",))}
+        stated = Place(rank_number(ranks.pop()) if len(ranks) == 1 else None, self._host())
+        return stated.or_else(of_name(Path(file.name)))
 
     def _host(self) -> str | None:
         if not self.db.parts("TARGET_INFO_SYSTEM_ENV"):

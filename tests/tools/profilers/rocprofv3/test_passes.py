@@ -137,7 +137,7 @@ def test_ranks_are_processes_in_the_order_of_their_ranks(bench, writer, form):
     assert bench.column(done, "dispatches", "pid") == [900, 900, 30, 30]
     assert bench.column(done, "counters", "X_A") == [1.0, 10.0, 2.0, 11.0]
     assert bench.column(done, "dispatches", "dispatch_id") == [0, 1, 2, 3]
-    assert any(n.startswith("2 ranks") for n in done.notes)
+    assert any(n.startswith("One workload of 2 ranks") for n in done.notes)
     assert bench.rows(done, "ranks", "rank, pid, dispatches") == [(0, 900, 2), (1, 30, 2)]
     assert not done.warnings
 

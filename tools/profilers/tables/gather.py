@@ -1,0 +1,305 @@
+"""One workload from a profile per rank: each is read by itself, then the tables are put below each other.
+
+So passes are matched within a rank only, a damaged rank costs that rank alone, and memory does not grow with the number
+of ranks: a few are open at a time, and what was read of them is removed when it has been joined.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.configurations import numbered
+from ....analysis.database import sql_literal, sql_name, sql_path
+from ....analysis.notes import Note
+from ....analysis.problems import BadInput, LimitExceeded
+from ....analysis.store import Manifest, write_table
+from ... import progress
+from .contract import PassTable, Wide, parquet
+from .files import WORK
+from .merge import Merged, Pass, write_passes
+from .ranks import Place, in_sequence, of_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+Reader = Callable[["duckdb.DuckDBPyConnection", Path, Path], tuple[Manifest, Merged]]
+_AT_ONCE = 32
+"""Ranks whose files are joined at once."""
+_MOST = 8192
+_LISTED = 8
+_ENDS = (".ncu-rep", ".sqlite", ".csv", ".txt")
+"""Kinds of files that may hold one rank each; where a rank has several, the first kind counts."""
+_FIRST_ONLY = ("samples", "instructions", "source_lines", "kernel_stats", "ceilings")
+"""Tables that are taken from the first rank that has them: what they tell is the same on all, or no sum."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The profile of one rank."""
+
+    path: Path
+    place: Place
+
+
+def units_of(folder: Path) -> list[Unit]:
+    """What lies in ``folder`` under the names of several ranks: folders, also those below folders named as hosts, or
+    files; empty where names do not tell ranks."""
+    if not folder.is_dir():
+        return []
+    here = sorted(p for p in folder.iterdir() if not p.name.startswith(".") and not p.is_symlink())[:_MOST]
+    folders = [p for p in here if p.is_dir()]
+    if found := _named(folders, folder):
+        return found
+    below = [p for host in folders for p in sorted(host.iterdir()) if p.is_dir() and not p.is_symlink()][:_MOST]
+    if found := _named(below, folder):
+        if len({u.place.rank for u in found}) == len(found):
+            return [replace(u, place=u.place.or_else(Place(host=u.path.parent.name))) for u in found]
+        return []
+    for end in _ENDS:
+        if found := _named([p for p in here if p.is_file() and p.name.endswith(end)], folder):
+            return found
+    return []
+
+
+def _named(paths: Sequence[Path], folder: Path) -> list[Unit]:
+    """Those of some paths whose names tell a rank, by its number; empty where that is not several."""
+    found = [Unit(p, of_name(Path(p.name))) for p in paths]
+    found = [unit for unit in found if unit.place.rank is not None]
+    if len(found) < 2:
+        numbers = in_sequence(paths)
+        found = [Unit(p, Place(n)) for p, n in zip(paths, numbers, strict=True)] if numbers else []
+    if len({unit.place.rank for unit in found}) < 2:
+        return []
+    return sorted(found, key=lambda u: (u.place.rank or 0, str(u.path.relative_to(folder))))
+
+
+@dataclass
+class _Read:
+    """One rank as it was read, its tables below ``folder``."""
+
+    unit: Unit
+    manifest: Manifest
+    merged: Merged
+    folder: Path
+
+
+@dataclass
+class _Joined:
+    """What the ranks have given so far."""
+
+    con: duckdb.DuckDBPyConnection
+    work: Path
+    parts: dict[str, list[Path]] = field(default_factory=dict)
+    """Table -> files of joined ranks."""
+    first: dict[str, int] = field(default_factory=dict)
+    """The number at which the next rank's dispatches, events and ranges begin."""
+    taken: set[str] = field(default_factory=set)
+
+    def add(self, ranks: Sequence[_Read]) -> None:
+        """Join the tables of some ranks, and remove what they were read into."""
+        number = sum(len(files) for files in self.parts.values())
+        starts = [{name: self._start(rank, name) for name in _NUMBERED} for rank in ranks]
+        for table in ("dispatches", "counters", "counter_instances", "events", "ranges"):
+            selects = [
+                self._select(rank, table, start)
+                for rank, start in zip(ranks, starts, strict=True)
+                if (rank.folder / f"{table}.parquet").exists()
+            ]
+            if selects:
+                path = self.work / f"joined_{table}_{number}.parquet"
+                write_table(self.con, " UNION ALL BY NAME ".join(selects), path)
+                self.parts.setdefault(table, []).append(path)
+        for rank in ranks:
+            for table in _FIRST_ONLY:
+                own = rank.folder / f"{table}.parquet"
+                if own.exists() and table not in self.taken:
+                    self.taken.add(table)
+                    own.rename(self.work / f"first_{table}.parquet")
+            shutil.rmtree(rank.folder)
+
+    def _start(self, rank: _Read, name: str) -> int:
+        """By how much this rank's numbers move, so that none repeats."""
+        table = rank.folder / f"{_NUMBERED[name]}.parquet"
+        before = self.first.get(name, 0)
+        if table.exists():
+            bounds = f"SELECT min({name}), max({name}) FROM {parquet([table])}"
+            low, high = self.con.execute(bounds).fetchone() or (None, None)
+            if low is not None:
+                self.first[name] = before + high - low + 1
+                return int(before - low + (0 if name == "dispatch_id" else 1))
+        return before
+
+    def _select(self, rank: _Read, table: str, start: dict[str, int]) -> str:
+        """SQL for one table of one rank, with its place and its numbers moved."""
+        own = rank.folder / f"{table}.parquet"
+        stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([own])}").fetchall()]
+        place = rank.unit.place
+        moved = {name: f"{name} + {by}" for name, by in start.items() if name in stated}
+        if table != "counter_instances":
+            moved["rank"] = f"{'NULL' if place.rank is None else place.rank}::INTEGER"
+            moved["host"] = f"{'NULL' if place.host is None else sql_literal(place.host)}::VARCHAR"
+        dropped = ("launch", "configuration") if table == "dispatches" else ()
+        picks = [f"{moved[c]} AS {c}" if c in moved else sql_name(c) for c in stated if c not in dropped]
+        picks += [f"{sql} AS {name}" for name, sql in moved.items() if name not in stated]
+        return f"SELECT {', '.join(picks)} FROM {parquet([own])}"
+
+    def write(self, out: Path) -> None:
+        """Write the tables of the workload."""
+        for table, files in self.parts.items():
+            listed = ", ".join(map(sql_path, files))
+            rows = f"FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+            if table == "dispatches":
+                rows = f"{numbered(f'SELECT * {rows}')} ORDER BY dispatch_id"
+            write_table(self.con, rows, out / f"{table}.parquet")
+            for file in files:
+                file.unlink()
+        for table in self.taken:
+            (self.work / f"first_{table}.parquet").rename(out / f"{table}.parquet")
+
+
+_NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ranges"}
+"""Columns that number the rows of a table, which other tables refer to."""
+
+
+def gather(
+    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, units: Sequence[Unit], read: Reader
+) -> tuple[Manifest, Merged]:
+    """Read the profile of each rank and write them as one workload below ``out``; a rank that cannot be read, or ran on
+    another target than most, is named and left out. Raises BadInput where none can be read."""
+    work = out / WORK
+    joined, waiting = _Joined(con, work), list[_Read]()
+    told, whole, warnings = list[tuple[Place, Merged]](), list[Manifest](), list[Note]()
+    arch, failed = _usual_arch(con, units, work, read), list[str]()
+    for number, unit in enumerate(units):
+        own = work / f"rank_{number}"
+        try:
+            one = _read(con, unit, own, read)
+        except (BadInput, LimitExceeded) as problem:
+            shutil.rmtree(own, ignore_errors=True)
+            failed.append(f"{unit.place.words} ({unit.path.name}): {problem.text}")
+            continue
+        if one.manifest.arch != arch:
+            shutil.rmtree(own)
+            text = f"{one.unit.place.words} ran on {one.manifest.arch or _NO_ARCH}, the others on {arch or _NO_ARCH}"
+            warnings.append(Note("ranks_other_device", f"{text}: it was left out. Import it alone."))
+            continue
+        waiting.append(one)
+        told.append((one.unit.place, one.merged))
+        whole.append(one.manifest)
+        if len(waiting) == _AT_ONCE:
+            joined.add(waiting)
+            waiting.clear()
+        progress.report(f"read {number + 1:,} of {len(units):,} ranks")
+    if not told:
+        raise BadInput(f"No rank of {folder.name} can be read", "; ".join(failed[:4]))
+    joined.add(waiting)
+    joined.write(out)
+    merged = _merged(con, out, told)
+    for text in failed[:_LISTED]:
+        warnings.append(Note("damaged", f"{text} It was left out."))
+    if failed[_LISTED:]:
+        warnings.append(Note("damaged", f"{len(failed) - _LISTED} more ranks could not be read and were left out."))
+    merged.warnings[:0] = warnings
+    hosts = {place.host for place, _ in told}
+    manifest = whole[0].model_copy(
+        update={"name": folder.name, "rank": None, "host": hosts.pop() if len(hosts) == 1 else None}
+    )
+    return manifest, merged
+
+
+def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[Unit], work: Path, read: Reader) -> str | None:
+    """The target of most of the first ranks that can be read: what the workload is of."""
+    seen: Counter[str | None] = Counter()
+    for unit in units[:_SAMPLE]:
+        own = work / "rank_sample"
+        with suppress(BadInput, LimitExceeded):  # it is named when it is read for good
+            seen[_read(con, unit, own, read).manifest.arch] += 1
+        shutil.rmtree(own, ignore_errors=True)
+    return seen.most_common(1)[0][0] if seen else None
+
+
+_SAMPLE, _NO_ARCH = 3, "an unknown GPU"
+
+
+def _read(con: duckdb.DuckDBPyConnection, unit: Unit, own: Path, read: Reader) -> _Read:
+    (own / WORK).mkdir(parents=True)
+    manifest, merged = read(con, unit.path, own)
+    stated = merged.places[0] if len(merged.places) == 1 else Place(manifest.rank, manifest.host)
+    return _Read(replace(unit, place=stated.or_else(unit.place)), manifest, merged, own)
+
+
+def _merged(con: duckdb.DuckDBPyConnection, out: Path, told: Sequence[tuple[Place, Merged]]) -> Merged:
+    """What the ranks have in common, and what is to be said of them, each thing once."""
+    parts = [merged for _, merged in told]
+    passes = _passes(parts)
+    write_passes(con, passes, out)
+    dispatches, kernels, events = 0, 0, 0
+    if (stored := out / "dispatches.parquet").exists():
+        dispatches, kernels = con.execute(
+            f"SELECT count(*), count(DISTINCT kernel) FROM {parquet([stored])}"
+        ).fetchone() or (0, 0)
+    if (stored := out / "events.parquet").exists():
+        (events,) = con.execute(f"SELECT count(*) FROM {parquet([stored])}").fetchone() or (0,)
+    merged = Merged(
+        dispatches,
+        kernels,
+        list(dict.fromkeys(c for part in parts for c in part.counters)),
+        passes,
+        _once(told, "warnings"),
+        _once(told, "notes"),
+        any(part.sampled for part in parts),
+        events,
+        next((part.samples for part in parts if part.samples), 0),
+        [place for place, _ in told],
+        next((part.world_size for part in parts if part.world_size), None),
+    )
+    if merged.samples:
+        merged.notes.append(Note("samples_of_one", "Samples of the program counter are those of the first rank."))
+    return merged
+
+
+def _once(told: Sequence[tuple[Place, Merged]], what: str) -> list[Note]:
+    """Notes of all ranks: what several say is told once, with how many more say the like."""
+    said: dict[str, list[tuple[Place, Note]]] = {}
+    for place, merged in told:
+        for note in getattr(merged, what):
+            said.setdefault(note.code, []).append((place, note))
+    found = []
+    for code, of in said.items():
+        texts = dict.fromkeys(note.text for _, note in of)
+        ranks = len({place for place, _ in of})
+        if ranks == len(told) and len(texts) * len(told) == len(of):
+            found += [Note(code, text) for text in texts]
+        else:
+            place, first = of[0]
+            more = f" ({ranks - 1} more ranks likewise)" if ranks > 1 else ""
+            found.append(Note(code, f"{place.words}: {first.text}{more}"))
+    return found
+
+
+def _passes(parts: Sequence[Merged]) -> list[Pass]:
+    """Passes of one name as one, with the bounds of their counters over all ranks; the main ones whatever their names
+    are, since some readers take those from the files, which are called after the rank."""
+    together: dict[str | None, list[Pass]] = {}
+    for part in parts:
+        for number, each in enumerate(part.passes):
+            together.setdefault(each.name if number else None, []).append(each)
+    made = []
+    for of in together.values():
+        name = of[0].name if len({each.name for each in of}) == 1 else "main"
+        bounds: dict[str, tuple[float, float]] = {}
+        for each in of:
+            for counter, (low, high) in each.bounds.items():
+                known = bounds.get(counter, (low, high))
+                bounds[counter] = (min(low, known[0]), max(high, known[1]))
+        table = PassTable(name, of[0].table.source, sum(p.table.rows for p in of), wide=Wide(bounds=bounds))
+        counters = {read: column for each in of for read, column in each.counters.items()}
+        table.counters = list(counters)
+        made.append(Pass(table, counters, sum(each.matched for each in of)))
+    return made
