@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from rooflens.analysis.store import Store
-from rooflens.tests import nursery
-from rooflens.tools.import_profile import import_profile
+from rooflens.tests import nursery, recordings
 from rooflens.tools.isolation import child, forks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +22,12 @@ def copies() -> Iterator[None]:
         for module in (child, forks):
             patch.setattr(module, "start_fresh", ours.start)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def first_imports(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What ``recordings.stored`` reads is read once in all workers."""
+    recordings.keep_in(tmp_path_factory)
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A store with the two shipped samples; read it, do not write to it."""
     store = Store(tmp_path_factory.mktemp("samples"))
     for name in ("yax_before", "yax_after"):
-        import_profile(store, str(ROOT / "server" / "samples" / name), name=name)
+        recordings.stored(store, ROOT / "server" / "samples" / name, name)
     return store
 
 
@@ -54,9 +58,6 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def labelled(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A store with the report of kernels on an H200 that have metrics per instruction; read it, do not write to it."""
     pytest.importorskip("ncu_report", reason="needs the package ncu-report")
-    folder = tmp_path_factory.mktemp("labelled")
-    report = folder / "labelled.ncu-rep"
-    report.write_bytes(gzip.decompress((shared / "source_lines" / "labelled.ncu-rep.gz").read_bytes()))
-    store = Store(folder / "store")
-    import_profile(store, str(report), name="labelled")
+    store = Store(tmp_path_factory.mktemp("labelled"))
+    recordings.stored(store, shared / "source_lines" / "labelled.ncu-rep.gz", "labelled")
     return store

@@ -25,6 +25,7 @@ from rooflens.analysis.problems import BadInput
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.store import Manifest, Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.recordings import stored
 from rooflens.tools.import_profile import import_profile
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -75,7 +76,10 @@ def workload(store: Store, case: dict[str, str]) -> Manifest:
     known = {m.name: m for m in store.scan()[0]}
     if name not in known:
         with tempfile.TemporaryDirectory() as folder:
-            import_profile(store, str(path if model else retimed(path, case, Path(folder))), name=name)
+            if model or (changed := retimed(path, case, Path(folder))) == path:
+                stored(store, path, name)
+            else:
+                import_profile(store, str(changed), name=name)
         known = {m.name: m for m in store.scan()[0]}
     return known[name]
 

@@ -14,6 +14,7 @@ from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import inputs as scenes
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.recordings import stored
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
@@ -70,7 +71,7 @@ def short(kernel: str | None) -> str:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("copies"))
-    import_profile(store, str(RECORDING), name="copies")
+    stored(store, RECORDING, "copies")
     return store
 
 

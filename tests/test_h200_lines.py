@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.problems import BadInput
 from rooflens.analysis.store import Store
+from rooflens.tests.recordings import stored
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.results import Result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,7 +26,7 @@ NEAR = 3
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("lines"))
-    import_profile(store, str(RECORDING), name="lines")
+    stored(store, RECORDING, "lines")
     return store
 
 

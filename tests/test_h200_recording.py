@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.store import Store
-from rooflens.tools.import_profile import import_profile
+from rooflens.tests.recordings import stored
 from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,7 +35,7 @@ DIVIDING = ("transpose_lds", "transpose_padded", "latency_chase")
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     store = Store(tmp_path_factory.mktemp("h200"))
-    import_profile(store, str(ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    stored(store, ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz", "h200")
     sql = (
         'SELECT m.kernel, m.value AS flop, c."dram__bytes_read.sum" + c."dram__bytes_write.sum" AS hbm_bytes '
         "FROM metrics m JOIN counters c USING (workload, kernel) WHERE m.metric = 'dispatch.flop'"
@@ -65,7 +65,7 @@ def test_bytes_of_hbm_are_those_of_the_arrays(kernel: str, measured: dict[str, d
 def amounts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
     """The metrics of panel 40 by the name of the function."""
     store = Store(tmp_path_factory.mktemp("h200_amounts"))
-    import_profile(store, str(ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    stored(store, ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz", "h200")
     sql = """SELECT kernel, metric, value FROM metrics
       WHERE metric LIKE '%share%' OR metric LIKE '%workgroup%' OR metric LIKE '%_per_wave'"""
     found: dict[str, dict[str, float]] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store import Store
-from rooflens.tools.import_profile import import_profile
+from rooflens.tests.recordings import stored
 
 from .conftest import EVAL
 
@@ -310,7 +310,7 @@ def test_the_recording_is_whole_and_every_fix_in_it_keeps_the_work() -> None:
 
 def test_no_verdict_on_the_recording_is_wrong_and_sure_and_no_bound_is_below_a_fix(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    import_profile(store, str(diagnoses.COUNTERS), name=diagnoses.NAME)
+    stored(store, diagnoses.COUNTERS, diagnoses.NAME)
     found = diagnoses.scores(diagnoses.recorded(store))
     assert len(found["wrong_and_sure"]) <= evaluate.MOST_WRONG_AND_SURE
     assert len(found["bounds_below_a_fix"]) <= evaluate.MOST_BOUNDS_BELOW

@@ -14,9 +14,9 @@ from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.analysis.store import Store
 from rooflens.server import render, toolbox
 from rooflens.tests.comparisons import flop, launches, traffic, workload
+from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI300X
 from rooflens.tools.compare_workloads import CompareResult, compare_workloads
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.results import Table
 
@@ -27,7 +27,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
 def h200(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """The recording of the example kernels on an H200, one launch each."""
     store = Store(tmp_path_factory.mktemp("h200"))
-    import_profile(store, str(SAMPLES / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    stored(store, SAMPLES / "h200_kernels" / "kernels.csv.gz", "h200")
     return store
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.analysis.store import Store
+from rooflens.tests.recordings import stored
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
@@ -152,7 +153,7 @@ def test_hbm_bandwidth_is_the_local_share_of_the_fabric_traffic(samples: Store) 
 
 
 def test_hbm_bandwidth_of_a_gpu_with_infinity_cache_says_so_beside_its_value(store: Store, shared: Path) -> None:
-    import_profile(store, str(shared / "workloads38" / "join_type_kernel__MI300X_A1"), name="mi300x")
+    stored(store, shared / "workloads38" / "join_type_kernel__MI300X_A1", "mi300x")
     row = records(compute_metrics(store, "mi300x", metrics=["hbm.read_bw_gbs"]).table)[0]
     assert row["avg"] > 0 and "Infinity Cache" in row["reason"]
 
@@ -205,7 +206,7 @@ def test_what_was_asked_for_by_name_is_a_row_with_all_its_digits_also_where_it_i
 
 
 def test_channels_are_one_row_with_their_imbalance_unless_asked_for_one_by_one(store: Store, shared: Path) -> None:
-    done = import_profile(store, str(shared / "workloads" / "vcopy" / "MI200")).workload
+    done = stored(store, shared / "workloads" / "vcopy" / "MI200").id
     short = compute_metrics(store, done, ["18", "18.2.7"])
     every = records(compute_metrics(store, done, ["18"], detail="full", limit=1000).table)
     assert short.channels is not None and not any("[" in r["name"] for r in records(short.table) if r["id"] != "18.2.7")

@@ -12,8 +12,8 @@ from rooflens.analysis.problems import BadArgument, BadInput, NotFound, Problem
 from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.server import render
 from rooflens.server.toolbox import Tool
+from rooflens.tests.recordings import stored
 from rooflens.tools.compute_occupancy import OccupancyResult, compute_occupancy
-from rooflens.tools.import_profile import import_profile
 
 DATA = Path(__file__).parent / "codeobject" / "data"
 HSACO, BUNDLE = str(DATA / "kernels_gfx90a.hsaco"), str(DATA / "kernels_three_targets.ccob")
@@ -195,8 +195,8 @@ def test_a_workload_of_unknown_gpu_needs_one(store: Store) -> None:
 
 def test_recorded_profiles_have_occupancy(store: Store, shared: Path) -> None:
     for name, possible, achieved in (("MI100", 100, 46.3), ("MI200", 100, 53.9), ("MI300X_A1_rocpd", 100, 20.1)):
-        done = import_profile(store, str(shared / "workloads" / "vcopy" / name))
-        found = compute_occupancy(store, workload=done.workload)
+        done = stored(store, shared / "workloads" / "vcopy" / name)
+        found = compute_occupancy(store, workload=done.id)
         assert found.occupancy_pct == possible
         assert found.achieved_pct == pytest.approx(achieved, abs=0.1)
 

@@ -10,10 +10,10 @@ import pytest
 from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
 from rooflens.server import render
+from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI250X, publish
 from rooflens.tools import brief_roofline
 from rooflens.tools.compute_roofline import compute_roofline
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.results import Table
 
@@ -156,7 +156,7 @@ def test_a_default_answer_stays_small(store: Store) -> None:
 
 def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, store: Store) -> None:
     """They read like sentences, and are no text of a profile that the reader has to be warned of."""
-    import_profile(store, str(shared / "workloads" / "vcopy" / "MI300X_A1"), name="vcopy")
+    stored(store, shared / "workloads" / "vcopy" / "MI300X_A1", "vcopy")
     found = compute_roofline(store, "vcopy", kind="instruction")
     assert any("a linear copy" in row["walls"] for row in records(found.walls))
     assert render.marked(found).notes == found.notes

@@ -12,8 +12,8 @@ from rooflens.analysis.problems import BadInput, NotFound
 from rooflens.analysis.store import Store
 from rooflens.server import render
 from rooflens.server.toolbox import Tool, call
+from rooflens.tests.recordings import stored
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.query_counters import query_counters
 
 SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
@@ -25,10 +25,10 @@ SHORT_ANSWER_CHARACTERS = 8_000
 @pytest.fixture(scope="module")
 def profiles(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("diagnosis"))
-    import_profile(store, str(SAMPLES / "h200_kernels" / "kernels.csv.gz"), name="h200")
-    import_profile(store, str(DATA / "h200_frameworks.csv.gz"), name="frameworks")
+    stored(store, SAMPLES / "h200_kernels" / "kernels.csv.gz", "h200")
+    stored(store, DATA / "h200_frameworks.csv.gz", "frameworks")
     for name in ("yax_before", "matmul_fp64", "clover"):
-        import_profile(store, str(SAMPLES / name), name=name)
+        stored(store, SAMPLES / name, name)
     return store
 
 
@@ -117,7 +117,7 @@ def noted(store: Store, kernel: str, change: str, verdict: str, *, hypothesis: s
 
 def test_what_was_last_tried_on_a_kernel_is_said_whatever_its_words_are(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    import_profile(store, str(SAMPLES / "h200_kernels" / "kernels.csv.gz"), name="h200")
+    stored(store, SAMPLES / "h200_kernels" / "kernels.csv.gz", "h200")
     kernel = diagnose_bottleneck(store, "h200", kernel="transpose_lds").kernels[0].kernel
     noted(store, kernel, "pad rows of the tile by one element", "improved")
     noted(store, "fp64_fma(double*)", "quite another kernel", "regressed")

@@ -10,12 +10,12 @@ from rooflens.analysis.doubts import Doubt
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.server import render
+from rooflens.tests.recordings import stored
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_occupancy import compute_occupancy
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.plot import plot
 from rooflens.tools.results import Result, Table
@@ -36,7 +36,7 @@ PROFILES = {
 def store(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("doubted"))
     for name, path in PROFILES.items():
-        import_profile(store, str(shared / path), name=name)
+        stored(store, shared / path, name)
     return store
 
 

@@ -13,8 +13,8 @@ from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.server import render
 from rooflens.tests.pictures import collisions, outside
+from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import publish
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import RooflineOptions, occupied, on_roofline, plot, speed
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -89,7 +89,7 @@ def test_compare_shows_time_and_shares_of_both(own: Store) -> None:
 
 def test_occupancy_names_limits_and_the_next_step(shared: Path, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    import_profile(store, str(shared / "workloads" / "synth_a" / "MI300X_A1"), name="a")
+    stored(store, shared / "workloads" / "synth_a" / "MI300X_A1", "a")
     found = plot(store, "occupancy", "a")
     assert "16 of 32 waves per compute unit (50 %), limited by lds" in found.description
     assert "lds_bytes 65536 -> 32768 would give 32 waves" in found.description
@@ -101,7 +101,7 @@ def test_occupancy_names_limits_and_the_next_step(shared: Path, tmp_path: Path) 
 )
 def test_real_profiles_give_pictures_in_which_no_text_collides(shared: Path, tmp_path: Path, name: str) -> None:
     store = Store(tmp_path)
-    made = store.resolve(import_profile(store, str(shared / "workloads" / name)).workload)
+    made = stored(store, shared / "workloads" / name)
     with Workload(store, made) as workload:
         line = on_roofline(workload, None, RooflineOptions(kernels=8), 800)
         drawn = [line, speed(workload, "#1", 800), occupied(workload, "#1", 800)]

@@ -13,6 +13,7 @@ from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.problems import BadInput
 from rooflens.analysis.store import Manifest, Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.recordings import stored
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,10 +39,10 @@ def diagnosed(store: Store, manifest: Manifest) -> dict[str, Diagnosis]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("diagnosis"))
-    import_profile(store, str(RECORDING), name="h200")
-    import_profile(store, str(ROOT / "tests" / "data" / "h200_frameworks.csv.gz"), name="frameworks")
+    stored(store, RECORDING, "h200")
+    stored(store, ROOT / "tests" / "data" / "h200_frameworks.csv.gz", "frameworks")
     for name in ("yax_before", "yax_after", "matmul_fp64", "clover"):
-        import_profile(store, str(SAMPLES / name), name=name)
+        stored(store, SAMPLES / name, name)
     return store
 
 
@@ -53,11 +54,11 @@ def h200(store: Store) -> dict[str, Diagnosis]:
 @pytest.fixture(scope="module")
 def recorded(store: Store, shared: Path) -> Store:
     """The store with profiles of the shared folder added."""
-    import_profile(store, str(shared / "ncu" / "h200_labelled_raw.csv"), name="labelled")
+    stored(store, shared / "ncu" / "h200_labelled_raw.csv", "labelled")
     for case, model in (("vcopy", "MI100"), ("vcopy", "MI200"), ("mixbench", "MI200"), ("mixbench", "MI100")):
-        import_profile(store, str(shared / "workloads" / case / model), name=f"{case}_{model}")
+        stored(store, shared / "workloads" / case / model, f"{case}_{model}")
     for case, model in (("join_type_grid", "MI300A_A1"), ("ipblocks_SQ", "MI200"), ("multikernel", "MI200")):
-        import_profile(store, str(shared / "workloads" / case / model), name=f"{case}_{model}")
+        stored(store, shared / "workloads" / case / model, f"{case}_{model}")
     return store
 
 

@@ -12,7 +12,7 @@ from rooflens.analysis.engine.evaluation import View, figures
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.tools.import_profile import import_profile
+from rooflens.tests.recordings import stored
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "eval"))
@@ -25,7 +25,7 @@ DRAWN = dict(zip(suite.names("tuning"), suite.suite("tuning"), strict=True))
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Diagnosis]:
     store = Store(tmp_path_factory.mktemp("verdicts"))
-    import_profile(store, str(diagnoses.COUNTERS), name=diagnoses.NAME)
+    stored(store, diagnoses.COUNTERS, diagnoses.NAME)
     return {d.kernel: d for d in diagnose(Workload.open(store, diagnoses.NAME))[0]}
 
 
@@ -157,7 +157,7 @@ def test_requests_that_fall_on_few_channels_of_l2_are_told_from_those_spread_ove
 ) -> None:
     store, shares = Store(tmp_path), {}
     for case in ("vcopy", "synth_a"):
-        import_profile(store, str(shared / "workloads" / case / "MI200"), name=case)
+        stored(store, shared / "workloads" / case / "MI200", case)
         view = View(by_kernel=True, quartiles=False)
         shares[case] = [f.value for f in figures(Workload.open(store, case), ["l2.channel_imbalance_pct"], view)]
     assert all(value is not None and value < 5 for value in shares["vcopy"]), "a copy in order"
@@ -172,7 +172,7 @@ def test_work_that_falls_on_few_xcds_is_a_verdict_where_the_profile_tells_them_a
     """Requests of invented kernels differ between the eight XCDs, those of a copy do not."""
     store, shares = Store(tmp_path), {}
     for case in ("vcopy", "synth_a"):
-        import_profile(store, str(shared / "workloads" / case / "MI300X_A1"), name=case)
+        stored(store, shared / "workloads" / case / "MI300X_A1", case)
         view = View(by_kernel=True, quartiles=False)
         found = figures(Workload.open(store, case), ["dispatch.xcd_imbalance_pct"], view)
         shares[case] = {f.kernel: f.value for f in found}

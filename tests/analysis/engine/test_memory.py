@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.store import Store
-from rooflens.tools.import_profile import import_profile
+from rooflens.tests.recordings import stored
 
 RECORDING = Path(__file__).resolve().parents[3] / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
 COMPARED = """
@@ -32,7 +32,7 @@ with Workload.open(store, manifest) as before, Workload.open(store, manifest) as
 def test_two_sampled_profiles_are_compared_by_eight_threads_in_two_gigabytes(tmp_path: Path) -> None:
     """It took 6.6 GB when every aggregate held all columns."""
     store = Store(tmp_path / "store")
-    import_profile(store, str(RECORDING))
+    stored(store, RECORDING)
     done = subprocess.run(
         [sys.executable, "-c", COMPARED, str(store.root)], capture_output=True, text=True, timeout=120
     )

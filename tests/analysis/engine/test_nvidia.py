@@ -11,7 +11,7 @@ from rooflens.analysis import engine
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.work import formulas
 from rooflens.analysis.store import Store
-from rooflens.tools.import_profile import import_profile
+from rooflens.tests.recordings import stored
 
 DATA = Path(__file__).parents[1] / "data"
 THREADS = 2112 * 256
@@ -62,9 +62,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("h200")
     made = Store(folder / "store")
     for name in ("h200_own_counters", "h200_full_set"):
-        file = folder / f"{name}.csv"
-        file.write_bytes(gzip.decompress((DATA / f"{name}.csv.gz").read_bytes()))
-        import_profile(made, str(file), name=name)
+        stored(made, DATA / f"{name}.csv.gz", name)
     return made
 
 
@@ -78,7 +76,7 @@ def labelled(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Fi
     """The figures of the labelled recording, and the profiler's columns by kernel."""
     file = shared / "ncu" / "h200_labelled_raw.csv"
     made = Store(tmp_path_factory.mktemp("labelled"))
-    import_profile(made, str(file), name="labelled")
+    stored(made, file, "labelled")
     rows = list(csv.DictReader(file.open(encoding="utf-8")))[1:]
     columns = {r["Kernel Name"].split("(")[0].removeprefix("void "): r for r in rows}
     return figures(made, "labelled"), columns

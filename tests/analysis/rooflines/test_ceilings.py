@@ -14,8 +14,8 @@ from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI250X, MI300X, publish, scene
-from rooflens.tools.import_profile import import_profile
 
 SAMPLE = Path(__file__).resolve().parents[3] / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
 
@@ -87,7 +87,7 @@ def test_every_fact_has_unit_and_source_and_only_what_ran_claims_hardware(key: s
 
 def test_metrics_and_rooflines_hold_an_h200_against_one_bandwidth(store: Store) -> None:
     """The device's own clock and bus width; the sheet that stands in for them says the same, not rounded."""
-    import_profile(store, str(SAMPLE), name="h200")
+    stored(store, SAMPLE, "h200")
     with Workload.open(store, "h200") as workload:
         view = View(kernel=list(workload.kernels)[:1])
         of_metrics = {f.peak for f in figures(workload, ["hbm.bw_gbs", "hbm.read_bw_gbs"], view)}

@@ -14,8 +14,8 @@ from rooflens.analysis.rooflines.limits import KernelLimits, bound_by
 from rooflens.analysis.rooflines.loads import Load, Worked, at_their_limit, line, of_units
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.recordings import stored
 from rooflens.tools.compute_roofline import compute_roofline
-from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared"
@@ -39,7 +39,7 @@ def profiles() -> list[Path]:
 def test_roofline_and_diagnosis_say_the_same_of_every_recorded_kernel(path: Path, tmp_path: Path) -> None:
     store = Store(tmp_path)
     recording = path / "kernels.csv.gz"
-    import_profile(store, str(recording if recording.exists() else path), name="w")
+    stored(store, recording if recording.exists() else path, "w")
     workload = Workload.open(store, "w")
     try:
         found, _ = diagnose(workload, limit=60)
@@ -72,7 +72,7 @@ def test_no_sentence_says_that_a_unit_at_its_limit_has_room() -> None:
 
 def test_the_roofline_shows_the_line_that_heads_the_diagnosis(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    import_profile(store, str(ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"), name="w")
+    stored(store, ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz", "w")
     pipes = compute_roofline(store, "w", "stream_add").pipes
     (one,), _ = diagnose(Workload.open(store, "w"), kernel="stream_add")
     row = dict(zip(pipes.columns, pipes.rows[0], strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines.inputs import RooflineInputs
 from rooflens.analysis.rooflines.instruction import instruction
 from rooflens.analysis.store import Store
+from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import points, scene
 from rooflens.tools.compute_roofline import compute_roofline
-from rooflens.tools.import_profile import import_profile
 
 Labelled = tuple[Store, RooflineInputs, dict[tuple[str, str, str], roofline.Point], dict[str, dict[str, float]]]
 DATA = Path(__file__).parents[1] / "data"
@@ -32,7 +31,7 @@ def labelled(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Labelled
     """The labelled recording: its store, scene and points, and the profiler's columns in base units by kernel."""
     file = shared / "ncu" / "h200_labelled_raw.csv"
     store = Store(tmp_path_factory.mktemp("labelled"))
-    import_profile(store, str(file), name="w")
+    stored(store, file, "w")
     head, units, *rows = csv.reader(file.open(encoding="utf-8"))
     columns = {}
     for row in rows:
@@ -132,10 +131,8 @@ def test_the_limit_of_a_labelled_kernel_is_found(labelled: Labelled, kernel: str
 def test_constants_loaded_as_halves_are_doubted_and_real_halves_are_not(labelled: Labelled, tmp_path: Path) -> None:
     doubted = labelled[2]["low_occupancy_shared", "hbm", "flop"]
     assert doubted.status == "suspect" and "61.0% of the operations are HFMA2" in str(doubted.reason)
-    file = tmp_path / "own.csv"
-    file.write_bytes(gzip.decompress((DATA / "h200_own_counters.csv.gz").read_bytes()))
     store = Store(tmp_path / "store")
-    import_profile(store, str(file), name="w")
+    stored(store, DATA / "h200_own_counters.csv.gz", "w")
     made = {(short(k), level): p for (k, level, _), p in points(scene(store, store.resolve("w"))).items()}
     assert made["half2fma", "hbm"].status == "ok" and made["half2fma", "hbm"].reason is None
     assert made["half2fma", "hbm"].pct_of_attainable == pytest.approx(80, abs=1)
