@@ -13,7 +13,19 @@ from typing import Protocol, cast
 from ...analysis.store import Store
 from ..outcome import Outcome
 
-NAMES = ("serve", "call", "tools", "report", "gate", "demo", "doctor", "check", "export-db", "export-trace")
+NAMES = (
+    "serve",
+    "call",
+    "tools",
+    "report",
+    "gate",
+    "demo",
+    "doctor",
+    "check",
+    "export-db",
+    "export-trace",
+    "completion",
+)
 """In the order of the help."""
 
 
