@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NoReturn
 
 from .. import __version__
@@ -15,8 +16,11 @@ from . import log
 from .commands import NAMES, command
 from .exits import INTERRUPTED, MEANINGS, OK
 from .outcome import Misuse, Outcome, misunderstood, refuse, tell
+from .progress_bar import shown
 
 _JSON = "--json"
+_COMPLETES = "_ARGCOMPLETE"
+"""Set by a shell that asks for completions."""
 _SPEAKS_MCP = "serve"
 """Its output belongs to the protocol."""
 
@@ -26,10 +30,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     as_json = _JSON in words
     try:
-        options = parser().parse_args(words)
+        whole = parser()
+        if _COMPLETES in os.environ:
+            from .completion import complete
+
+            complete(whole)
+        options = whole.parse_args(words)
         as_json = getattr(options, "json", False)
         log.start(getattr(options, "verbose", 0))
-        found: int | Outcome = options.run(options, Store.locate(getattr(options, "store", None)))
+        store = Store.locate(getattr(options, "store", None))
+        with nullcontext() if options.command == _SPEAKS_MCP else shown():
+            found: int | Outcome = options.run(options, store)
         return tell(found, as_json) if isinstance(found, Outcome) else found
     except Misuse as misuse:
         return misunderstood(misuse, as_json)
@@ -87,5 +98,5 @@ def parser() -> argparse.ArgumentParser:
         parents = [everywhere] if name == _SPEAKS_MCP else [everywhere, for_programs]
         one = subcommands.add_parser(name, parents=parents, help=module.HELP)
         module.arguments(one)
-        one.set_defaults(run=module.run)
+        one.set_defaults(run=module.run, command=name)
     return whole

@@ -19,6 +19,7 @@ from ..analysis.timeline.rules import rules
 from ..analysis.timeline.timeline import Asked, Timeline, lane_name, timeline
 from ..analysis.timeline.trace import Trace
 from ..analysis.workload import Workload
+from .progress import report
 
 _AT_ONCE = 10_000
 _MOST_GAPS = 200_000
@@ -66,6 +67,8 @@ def _write(out: IO[str], found: Timeline) -> int:
             event["dur"] = event["dur"] / 1000
         out.write(f"{',' if count else ''}{json.dumps(event)}\n")
         count += 1
+        if count % _AT_ONCE == 0:
+            report(f"export: {count:,} events")
     out.write("]}\n")
     return count
 

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 from .. import clocks
@@ -25,7 +24,7 @@ from .compare import Compared, Comparison, Version, in_groups, judged
 from .limits import Limits, MetricLimit
 from .matching import Pair, match
 from .same_work import DIFFERENT, Answer
-from .time import Effect
+from .time import LAUNCHES_DIFFER, Effect
 from .words import notes
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -178,7 +177,8 @@ def _coverage(before: Version, after: Version) -> list[Note]:
 def certain(effects: Sequence[Effect | None]) -> list[bool]:
     """Whether each is slower for certain where all are looked at together (Holm's step-down method).
 
-    Where there are too few launches for an interval, the noise floor of single launches alone decides.
+    Beyond what single launches of one build differ by, and where there are too few launches for an interval, the
+    verdict of each alone decides.
     """
     slower = [e is not None and e.verdict == "regressed" for e in effects]
     known = {i: p for i, e in enumerate(effects) if e is not None and (p := _p(e)) is not None}
@@ -187,21 +187,25 @@ def certain(effects: Sequence[Effect | None]) -> list[bool]:
         if known[i] > LEVEL / (len(known) - rank):
             break
         found[i] = slower[i]
-    return found
+    far = [e is not None and 1 / e.speedup > 1 + LAUNCHES_DIFFER for e in effects]
+    return [sure or (slow and much) for sure, slow, much in zip(found, slower, far, strict=True)]
 
 
 def _p(effect: Effect) -> float | None:
-    """How likely so large a difference is where nothing changed: by the rank test and by the interval, the larger.
+    """How likely so large a difference is where nothing changed, by the width of the interval.
 
-    The interval's: its width taken for that of a normal distribution of the logarithm. None with few launches.
+    Taken for that of Student's t over the launches of both sides, on the logarithm. None with few launches.
     """
     if effect.low is None or effect.high is None:
         return None
-    normal = NormalDist()
-    deviation = math.log(effect.high / effect.low) / (2 * normal.inv_cdf(0.975))
+    from scipy.stats import norm, t
+
+    freedom = sum(effect.n) - 2
+    deviation = math.log(effect.high / effect.low) / (2 * float(norm.ppf(0.975)))
     change = abs(math.log(effect.speedup))
-    by_interval = 2 * normal.cdf(-change / deviation) if deviation > 0 else float(change == 0)
-    return max(by_interval, effect.p or 0.0)
+    if deviation <= 0:
+        return float(change == 0)
+    return 2 * float(t.sf(change / deviation, freedom))
 
 
 def _timed(comparison: Comparison, c: Compared, limit: float, *, certain: bool) -> Item:

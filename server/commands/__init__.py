@@ -28,6 +28,7 @@ NAMES = (
     "init",
     "push",
     "pull",
+    "completion",
 )
 """In the order of the help."""
 

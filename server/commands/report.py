@@ -10,10 +10,8 @@ from pathlib import Path
 
 from ...analysis.problems import BadArgument, StoreProblem
 from ...analysis.store import Store, write_atomically
-from ...tools.progress import listening
 from ..exits import OK
 from ..outcome import Misuse, Outcome
-from .shared import to_a_terminal
 
 HELP = "one HTML page for people: opens from disk, asks nothing of any network"
 _UNSAFE = re.compile(r"[^\w.+-]+")
@@ -37,8 +35,7 @@ def run(options: Namespace, store: Store) -> int | Outcome:
     """Write it, and say where."""
     if options.output == "-" and getattr(options, "json", False):
         raise Misuse("-o - writes the page to the output, where --json writes facts", "Leave one of them out")
-    with listening(to_a_terminal):
-        written = write(store, options.workloads, options.output)
+    written = write(store, options.workloads, options.output)
     if written is None:
         return OK
     return Outcome({"file": str(written)}, [f"{written}: open it in a browser"])

@@ -1,4 +1,4 @@
-"""What several subcommands share: source folders, calls that wait for the run they start, progress on a terminal."""
+"""What several subcommands share: source folders, calls that wait for the run they start."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from ...analysis.problems import Problem
 from ...analysis.store import Store
 from ...analysis.text import inert
-from ...tools.progress import listening
 from ...tools.results import Result
+from ..progress_bar import shown
 
 
 def source_roots(parser: ArgumentParser) -> None:
@@ -24,12 +24,6 @@ def source_roots(parser: ArgumentParser) -> None:
         help="show lines of source files below this folder where a profile names them as hot (repeatable; none by "
         "default)",
     )
-
-
-def to_a_terminal(activity: str) -> None:
-    """Progress, for a person who waits; a script's log does not need it."""
-    if sys.stderr.isatty():
-        print(activity, file=sys.stderr)
 
 
 def finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
@@ -45,10 +39,11 @@ def finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Pro
     if any(one.name == tool and one.executes for one in TOOLS):
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with listening(to_a_terminal):
+        with shown():
             found = answer(store, tool, arguments)
             while launch.started() and isinstance(found, RunResult) and found.state not in FINAL:
-                print(inert(found.progress), file=sys.stderr)
+                if not sys.stderr.isatty():
+                    print(inert(found.progress), file=sys.stderr)
                 found = answer(store, "get_run", {"run_id": found.run_id, "wait_s": LONGEST_WAIT_S})
         return found
     except KeyboardInterrupt:

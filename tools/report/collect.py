@@ -93,6 +93,7 @@ class _Asked:
 
     def answer(self, section: _Section, subject: Arguments) -> Document:
         """The answer of a tool with what it was asked, or why there is none."""
+        tell(f"report: {section.key.replace('_', ' ')}")
         told: Document = {"key": section.key, "tool": section.tool, "arguments": {**subject, **section.arguments}}
         try:
             result = self.tools[section.tool](self.store, **told["arguments"])
@@ -107,7 +108,6 @@ class _Asked:
 
 def _workload(asked: _Asked, manifest: Manifest) -> Document:
     """All sections of one workload."""
-    tell(f"report: {manifest.name}")
     found: Document = {"id": manifest.id, "name": manifest.name, "arch": manifest.arch, "device": manifest.device}
     subject, limits = {"workload": manifest.id}, asked.limits
     sections = {s.key: asked.answer(s, subject) for s in _sections(manifest, limits)}

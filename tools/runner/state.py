@@ -245,11 +245,21 @@ def recover(folder: Path) -> RunState:
 def wait(store: Store, folder: Path, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Return when the run has ended, or after ``wait_s`` seconds; who listens hears what is being done."""
     deadline, told = time.monotonic() + wait_s, ""
-    while (state := look(store, folder)[1]).state not in FINAL and (left := deadline - time.monotonic()) > 0:
+    while True:
+        record, state = look(store, folder)
+        left = deadline - time.monotonic()
+        if state.state in FINAL or left <= 0:
+            return
         if state.activity != told:
             told = state.activity
-            report(told)
+            report(told, _share(record, state))
         sleep(min(left, _POLL_S))
+
+
+def _share(record: ProfileRun | BenchmarkRun, state: RunState) -> float | None:
+    """How much of a run's steps is done, 0 to 1; None before they are planned."""
+    steps = state.steps or record.steps
+    return min(1.0, (len(state.finished) + state.progress) / len(steps)) if steps else None
 
 
 def folders(store: Store) -> list[Path]:

@@ -12,6 +12,7 @@ from ...analysis.owners import mark
 from ...analysis.problems import BadInput, StoreProblem
 from ...analysis.scratch import scratch
 from ...analysis.store import Manifest, Store
+from ..progress import report
 from .sources import source
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
     con, counts = apart(), dict[str, int]()
     try:
         con.execute(f"ATTACH {sql_literal(str(draft))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
-        for table in schema.schema():
+        tables = schema.schema()
+        for number, table in enumerate(tables):
+            report(f"export: {table}", number / len(tables))
             counts[table] = _export_table(con, store, manifests, table)
         con.execute("DETACH out")
         draft.replace(target)

@@ -19,6 +19,7 @@ from rooflens.analysis.comparison.time import Part, effect
 
 RECORDED = Path(__file__).parent / "data" / "h200_launches.csv.gz"
 LIMIT = 0.03
+PROGRAMS = 200
 Runs = Sequence[np.ndarray]
 
 
@@ -104,7 +105,7 @@ def main() -> None:
         print("recorded, one kernel slower by", factor, dict(of_recordings(factor)))
     for noise in (Noise(5, 0.005), Noise(5, 0.02), Noise(20, 0.005), Noise(20, 0.02), Noise(100, 0.02),
                   Noise(100, 0.05), Noise(20, 0.02, runs=3)):  # fmt: skip
-        rates = [(factor, dict(simulated(noise, factor, 200))) for factor in (1.0, 1.05, 1.1)]
+        rates = [(factor, dict(simulated(noise, factor, PROGRAMS))) for factor in (1.0, 1.05, 1.1)]
         print(noise, *rates, sep="  ", flush=True)
 
 

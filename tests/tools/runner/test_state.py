@@ -8,7 +8,7 @@ import time
 import pytest
 from rooflens.analysis.problems import NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.store import Store
-from rooflens.tools.progress import listening
+from rooflens.tools.progress import Activity, listening
 from rooflens.tools.runner import start as launch
 from rooflens.tools.runner import state as runs
 from rooflens.tools.runner.processes import ProcessId, this_process
@@ -92,7 +92,7 @@ def test_a_store_for_reading_tells_of_a_dead_run_without_writing(store: Store) -
 
 def test_who_waits_hears_what_is_being_done(store: Store) -> None:
     run_id = _made(store, state="running", supervisor=this_process(), activity="pass_1: launch 2 of 9 (gemm)")
-    heard: list[str] = []
+    heard: list[Activity] = []
     with listening(heard.append):
         runs.wait(store, store.run_folder(run_id), 0.3)
-    assert heard == ["pass_1: launch 2 of 9 (gemm)"]
+    assert [(str(one), one.share) for one in heard] == [("pass_1: launch 2 of 9 (gemm)", 0.0)]
