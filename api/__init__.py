@@ -6,8 +6,8 @@
 """
 
 from ..analysis.problems import Problem
+from .failures import RunFailed
 from .opening import open
-from .runs import RunFailed
 from .store import OpenStore
 from .workload import OpenWorkload
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..tools.results import Table
-from ..tools.sql.direct import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..tools.sql.direct import Rows
 
 _NUMBERS = frozenset(
     ("avg", "min", "max", "peak", "value", "q1", "median", "q3", "std", "low", "high", "baseline", "candidate",

@@ -6,24 +6,14 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from ..analysis.problems import NotAllowed, Problem
+from ..analysis.problems import NotAllowed
 from ..analysis.store import Store
 from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
 from ..tools.progress import Listener, listening
 from .asking import ask
+from .failures import RunFailed
 
 _STEP_S = 2.0
-
-
-class RunFailed(Problem):
-    """A run that ended without what it was started for; ``result`` has its output, and its id for the files it left."""
-
-    def __init__(self, result: RunResult) -> None:
-        self.result = result
-        what = result.problem or f"The run {result.run_id} was {result.state}"
-        printed = f"It printed: {result.output}" if result.output else ""
-        kept = f"What had finished is workload {result.workload}" if result.workload else ""
-        super().__init__(what, printed, kept)
 
 
 def finished(

@@ -11,7 +11,6 @@ from ..analysis.problems import NotFound
 from ..analysis.schema import schema
 from ..analysis.store import Store
 from ..tools.progress import Listener, listening
-from ..tools.sql import direct
 from . import frames
 from .asking import ALL, ask, changing
 from .display import Shown, View, counted
@@ -101,6 +100,8 @@ class OpenStore(Shown):
 
         >>> store.sql("SELECT w.name, d.kernel, d.duration_ns FROM dispatches d JOIN workloads w USING (workload)")
         """
+        from ..tools.sql import direct
+
         manifests, broken = self._store.scan()
         with changing(self._store):
             rows = direct.query(self._store, manifests, sql, tables)

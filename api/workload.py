@@ -12,7 +12,6 @@ from ..analysis.problems import BadArgument, NotFound, near
 from ..analysis.schema import columns, iso, pass_times, schema
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
-from ..tools.sql import direct
 from . import frames
 from .asking import ALL, ask, changing
 from .display import Shown, View, counted
@@ -165,6 +164,8 @@ class OpenWorkload(Shown):
 
         The tables are those of query_counters; see docs/schema.md. Nothing is cut. Raises Problem for mistakes in it.
         """
+        from ..tools.sql import direct
+
         with changing(self._store):
             return frames.of_rows(direct.query(self._store, [self._known], sql, tables))
 
