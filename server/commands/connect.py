@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shlex
 import shutil
 import sys
@@ -17,6 +17,9 @@ from .shared import source_roots
 
 if TYPE_CHECKING:
     from ..connect.clients import Client, Launch
+
+_UV_CACHE = re.compile(r"(archive|environments)-v\d+")
+"""Folders in uv's cache that hold environments."""
 
 HELP = "what Claude Code, Codex, Gemini CLI, Cursor or VS Code need to use this server; --write puts it there"
 
@@ -111,7 +114,7 @@ def this_program() -> list[str]:
     words = [str(Path(started).absolute())] if started else [sys.executable, "-m", "rooflens"]
     if _fleeting(Path(sys.prefix)):
         raise NotAllowed(
-            f"This rooflens runs from {sys.prefix}, a cache that may be emptied",
+            f"This rooflens runs from {sys.prefix}, which may be removed at any time",
             "uvx and `pipx run` install for one run",
             'Install it (`uv tool install`, `pipx install`), or say --command "uvx rooflens"',
         )
@@ -119,6 +122,6 @@ def this_program() -> list[str]:
 
 
 def _fleeting(prefix: Path) -> bool:
-    """Whether an environment lies in a folder for caches."""
-    named = filter(None, (os.environ.get(name) for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR")))
-    return ".cache" in prefix.parts or any(prefix.is_relative_to(folder) for folder in named)
+    """Whether uvx or `pipx run` made this environment for one run. Lasting ones lie in caches too, those of Poetry say."""
+    parts = prefix.parts
+    return any(map(_UV_CACHE.fullmatch, parts)) or ("pipx" in parts and "venvs" not in parts)
