@@ -122,6 +122,6 @@ def this_program() -> list[str]:
 
 
 def _fleeting(prefix: Path) -> bool:
-    """Whether uvx or `pipx run` made this environment for one run. Lasting ones lie in caches too, those of Poetry say."""
+    """Whether uvx or `pipx run` made this environment for one run. Those of Poetry lie in a cache and last."""
     parts = prefix.parts
     return any(map(_UV_CACHE.fullmatch, parts)) or ("pipx" in parts and "venvs" not in parts)

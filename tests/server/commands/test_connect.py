@@ -76,9 +76,7 @@ def test_an_environment_that_lasts_is(home: Path, prefix: str, monkeypatch: pyte
     assert main(["connect", "cursor", "--write"]) == 0
 
 
-def test_what_a_client_keeps_to_itself_is_refused_with_its_own_command(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_client_keeps_to_itself_is_refused_with_a_way_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["connect", "claude-code", "--write"]) == 1
-    assert "claude mcp add --scope user rooflens -- rooflens serve" in capsys.readouterr().err
+    assert "`rooflens connect claude-code` without --write" in capsys.readouterr().err
     assert list(home.iterdir()) == []
