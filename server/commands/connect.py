@@ -7,8 +7,9 @@ import shlex
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...analysis.problems import BadArgument, NotAllowed
 from ...analysis.store import Store
@@ -16,7 +17,7 @@ from ..exits import OK
 from .shared import source_roots
 
 if TYPE_CHECKING:
-    from ..connect.clients import Client, Launch
+    from ..connect.clients import Client, Launch, Scope
 
 _UV_CACHE = re.compile(r"(archive|environments)-v\d+")
 """Folders in uv's cache that hold environments."""
@@ -48,39 +49,61 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace, store: Store) -> int:
+    """List the clients, tell one what it needs, or write it."""
+    _, words = _found(options, store)
+    print("\n".join(words))
+    return OK
+
+
+Told = tuple[dict[str, Any], list[str]]
+"""The same facts as plain data and in words."""
+
+
+def _found(options: Namespace, store: Store) -> Told:
     from ..connect import clients, merge
 
     if options.client is None:
         if options.write:
             raise BadArgument("--write needs the name of a client", fix=f"Known: {', '.join(clients.clients())}")
-        for known in clients.clients().values():
-            print(f"{known.name:12} {known.title}: {known.user or 'its own command'}; in a project {known.project}")
-        return OK
+        return _listed(clients.clients().values())
     client = clients.client(options.client)
     launch = clients.Launch((*_program(options), "serve", *_options(options, store)))
     if not options.write:
-        print(_told(client, launch))
-        return OK
-    scope: clients.Scope = "project" if options.project else "user"
+        return _ways(client, launch)
+    scope: Scope = "project" if options.project else "user"
     written = merge.write(client, launch, client.file(scope, Path.home(), Path(options.project or ".")))
-    print(f"{written.file}: {'written' if written.changed else 'has it already'}")
-    if written.backup:
-        print(f"{written.backup}: what it held before")
-    print(client.after)
-    return OK
+    words = [f"{written.file}: {'written' if written.changed else 'has it already'}"]
+    words += [f"{written.backup}: what it held before"] if written.backup else []
+    backup = str(written.backup) if written.backup else None
+    facts = {"client": client.name, "file": str(written.file), "changed": written.changed, "backup": backup}
+    return facts, [*words, client.after]
 
 
-def _told(client: Client, launch: Launch) -> str:
+def _listed(known: Iterable[Client]) -> Told:
+    facts = [
+        {"client": one.name, "title": one.title, "user": one.user or None, "project": one.project} for one in known
+    ]
+    words = [f"{one['client']:12} {one['title']}: {_files(one['user'], one['project'])}" for one in facts]
+    return {"clients": facts}, words
+
+
+def _files(user: str | None, project: str | None) -> str:
+    return f"~/{user}, or {project} of a project" if user else f"its own command, or {project} of a project"
+
+
+def _ways(client: Client, launch: Launch) -> Told:
     """Every way to tell ``client``, for a person to choose from."""
-    ways = []
-    if own := client.own_command(launch):
-        ways.append(f"Run\n\n    {own}\n")
-    if link := client.install_link(launch):
-        ways.append(f"Open\n\n    {link}\n")
-    files = f"~/{client.user}, or {client.project} of a project" if client.user else f"{client.project} of a project"
-    indented = "".join(f"    {line}\n" for line in client.snippet(launch).splitlines())
-    ways.append(f"Put into {files}, or let --write do it\n\n{indented}")
-    return f"{client.title}\n\n" + "\nor\n\n".join(ways) + f"\n{client.after}"
+    own, link, snippet = client.own_command(launch), client.install_link(launch), client.snippet(launch)
+    ways = [["Run", "", f"    {own}", ""]] if own else []
+    ways += [["Open", "", f"    {link}", ""]] if link else []
+    file = _files(client.user, client.project) if client.user else f"{client.project} of a project"
+    put = [f"Put into {file}, or let --write do it", ""]
+    ways.append([*put, *(f"    {line}" for line in snippet.splitlines()), ""])
+    words = [client.title, ""]
+    for number, way in enumerate(ways):
+        words += (["or", ""] if number else []) + way
+    entry = client.entry(launch)
+    return {"client": client.name, "entry": entry, "command": own, "link": link}, [*words, client.after]
 
 
 def _options(options: Namespace, store: Store) -> list[str]:
