@@ -80,15 +80,15 @@ def _found(options: Namespace, store: Store) -> Told:
 
 
 def _listed(known: Iterable[Client]) -> Told:
-    facts = [
-        {"client": one.name, "title": one.title, "user": one.user or None, "project": one.project} for one in known
-    ]
-    words = [f"{one['client']:12} {one['title']}: {_files(one['user'], one['project'])}" for one in facts]
+    facts, words = [], []
+    for one in known:
+        facts.append({"client": one.name, "title": one.title, "user": one.user or None, "project": one.project})
+        words.append(f"{one.name:12} {one.title}: {'' if one.user else 'its own command, or '}{_files(one)}")
     return {"clients": facts}, words
 
 
-def _files(user: str | None, project: str | None) -> str:
-    return f"~/{user}, or {project} of a project" if user else f"its own command, or {project} of a project"
+def _files(one: Client) -> str:
+    return f"~/{one.user}, or {one.project} of a project" if one.user else f"{one.project} of a project"
 
 
 def _ways(client: Client, launch: Launch) -> Told:
@@ -96,8 +96,7 @@ def _ways(client: Client, launch: Launch) -> Told:
     own, link, snippet = client.own_command(launch), client.install_link(launch), client.snippet(launch)
     ways = [["Run", "", f"    {own}", ""]] if own else []
     ways += [["Open", "", f"    {link}", ""]] if link else []
-    file = _files(client.user, client.project) if client.user else f"{client.project} of a project"
-    put = [f"Put into {file}, or let --write do it", ""]
+    put = [f"Put into {_files(client)}, or let --write do it", ""]
     ways.append([*put, *(f"    {line}" for line in snippet.splitlines()), ""])
     words = [client.title, ""]
     for number, way in enumerate(ways):
