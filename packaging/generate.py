@@ -16,17 +16,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rooflens.server import prompts
-from rooflens.server.connect.clients import NAME
+from rooflens.server.connect.clients import NAME, Client, Launch, clients
 from rooflens.server.toolbox import tools
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
+DESCRIPTION = ROOT / "packaging" / "description.md"
+"""What package indexes show. The registry looks in it for its name, as proof that both have one owner."""
+PAGE = ROOT / "docs" / "how-to" / "connect_an_assistant.md"
 SKILL_PROMPT = "optimize_kernel"
 """The prompt whose text is the skill of the same plugin; its command points there."""
 NOBODY = "OWNER"
 """Stands for who will publish, until pyproject.toml names a repository; the registry takes no such name."""
 _MARKER = re.compile(r"<!-- mcp-name: \S+ -->")
-_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
+_CLIENTS = re.compile(r"(<!-- clients: [^>]*-->\n).*(<!-- end of clients -->)", re.DOTALL)
 _AUTHOR = {"name": "the rooflens contributors"}
 
 
@@ -161,12 +163,22 @@ def command(written: prompts.Written) -> str:
     return "\n".join([*head, text.rstrip(), "", *given])
 
 
-def description(readme: str, repository: str | None) -> str:
-    """The README as package indexes show it: they know no files beside it, so links to them lead to the repository, or
-    become plain words while there is none."""
-    if repository is None:
-        return _LINK.sub(r"\1", readme)
-    return _LINK.sub(lambda link: f"[{link[1]}]({repository.rstrip('/')}/blob/main/{link[2]})", readme)
+def for_people(one: Client) -> str:
+    """What a person does to connect one client: the part of the page about it."""
+    launch = Launch((NAME, "serve"))
+    lines = [f"## {one.title}", ""]
+    if own := one.own_command(launch):
+        lines += [f"By its own command, where {one.title} is installed:", ""]
+        lines += ["```console no-run", f"$ {own}", "```", ""]
+    if one.link:
+        lines += [
+            f"`rooflens connect {one.name}` prints a link that opens {one.title} and asks whether to add the server.",
+            "",
+        ]
+    file = f"`{one.project}` of a project" + (f", or `~/{one.user}` for all of yours" if one.user else "")
+    lines += [f"Its file, {file}:", "", f"```{one.format}", one.snippet(launch).rstrip(), "```", "", one.after, ""]
+    tried = f"Tried with version {one.tried}." if one.tried else "Not tried: written as its maker documents it."
+    return "\n".join([*lines, f"{tried} Documentation: <{one.source}>", ""])
 
 
 def files() -> dict[Path, str]:
@@ -182,8 +194,9 @@ def files() -> dict[Path, str]:
     folder = ROOT / "packaging" / "claude" / "commands"
     found |= {folder / f"{one.name.replace('_', '-')}.md": command(one) for one in prompts.prompts()}
     marker = f"<!-- mcp-name: {written[ROOT / 'packaging' / 'server.json']['name']} -->"
-    found[README] = _MARKER.sub(marker, README.read_text(encoding="utf-8"))
-    found[ROOT / "packaging" / "description.md"] = description(found[README], about.get("urls", {}).get("Repository"))
+    found[DESCRIPTION] = _MARKER.sub(marker, DESCRIPTION.read_text(encoding="utf-8"))
+    told = "\n".join(for_people(one) for one in clients().values())
+    found[PAGE] = _CLIENTS.sub(lambda part: f"{part[1]}\n{told}\n{part[2]}", PAGE.read_text(encoding="utf-8"))
     return found
 
 

@@ -4,19 +4,19 @@
 # Counters need a host that grants them to everyone (NVreg_RestrictProfilingToAdminUsers=0); `rooflens doctor` tells.
 ARG PYTHON=python:3.13-slim-trixie
 ARG CUDA=nvidia/cuda:13.0.2-devel-ubuntu24.04
-ARG NSIGHT=cuda-nsight-compute-13-0
+ARG PROFILER=cuda-nsight-compute-13-0
 
 FROM ${PYTHON} AS wheel
 COPY . /src
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
 
 FROM ${CUDA}
-ARG NSIGHT
+ARG PROFILER
 USER 0
 # Versions are those of the base's release. The compiler that comes with the base builds the recorder of launches.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends python3 python3-venv "${NSIGHT}" \
+    && apt-get install -y --no-install-recommends python3 python3-venv "${PROFILER}" \
     && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
     python3 -m venv /opt/rooflens \

@@ -3,17 +3,19 @@
 #   docker run -i --rm --device=/dev/kfd --device=/dev/dri --group-add "$(stat -c %g /dev/kfd)" -v rooflens:/data rooflens:rocm serve --allow-exec
 ARG PYTHON=python:3.13-slim-trixie
 ARG ROCM=rocm/dev-ubuntu-24.04:7.2.4-complete
+ARG PROFILER=rocprofiler-sdk
 
 FROM ${PYTHON} AS wheel
 COPY . /src
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
 
 FROM ${ROCM}
+ARG PROFILER
 USER 0
-# rocprofiler-sdk holds rocprofv3; the base names AMD's package source. Versions are those of the base's release.
+# This package holds rocprofv3; the base names AMD's package source. Versions are those of the base's release.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends python3 python3-venv rocprofiler-sdk \
+    && apt-get install -y --no-install-recommends python3 python3-venv "${PROFILER}" \
     && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
     python3 -m venv /opt/rooflens \

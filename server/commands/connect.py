@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shlex
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...analysis.problems import BadArgument, NotAllowed
 from ...analysis.store import Store
@@ -16,7 +17,10 @@ from ..exits import OK
 from .shared import source_roots
 
 if TYPE_CHECKING:
-    from ..connect.clients import Client, Launch
+    from ..connect.clients import Client, Launch, Scope
+
+_UV_CACHE = re.compile(r"(archive|environments)-v\d+")
+"""Folders in uv's cache that hold environments."""
 
 HELP = "what Claude Code, Codex, Gemini CLI, Cursor or VS Code need to use this server; --write puts it there"
 
@@ -45,39 +49,60 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace, store: Store) -> int:
+    """List the clients, tell one what it needs, or write it."""
+    _, words = _found(options, store)
+    print("\n".join(words))
+    return OK
+
+
+Told = tuple[dict[str, Any], list[str]]
+"""The same facts as plain data and in words."""
+
+
+def _found(options: Namespace, store: Store) -> Told:
     from ..connect import clients, merge
 
     if options.client is None:
         if options.write:
             raise BadArgument("--write needs the name of a client", fix=f"Known: {', '.join(clients.clients())}")
-        for known in clients.clients().values():
-            print(f"{known.name:12} {known.title}: {known.user or 'its own command'}; in a project {known.project}")
-        return OK
+        return _listed(clients.clients().values())
     client = clients.client(options.client)
     launch = clients.Launch((*_program(options), "serve", *_options(options, store)))
     if not options.write:
-        print(_told(client, launch))
-        return OK
-    scope: clients.Scope = "project" if options.project else "user"
+        return _ways(client, launch)
+    scope: Scope = "project" if options.project else "user"
     written = merge.write(client, launch, client.file(scope, Path.home(), Path(options.project or ".")))
-    print(f"{written.file}: {'written' if written.changed else 'has it already'}")
-    if written.backup:
-        print(f"{written.backup}: what it held before")
-    print(client.after)
-    return OK
+    words = [f"{written.file}: {'written' if written.changed else 'has it already'}"]
+    words += [f"{written.backup}: what it held before"] if written.backup else []
+    backup = str(written.backup) if written.backup else None
+    facts = {"client": client.name, "file": str(written.file), "changed": written.changed, "backup": backup}
+    return facts, [*words, client.after]
 
 
-def _told(client: Client, launch: Launch) -> str:
+def _listed(known: Iterable[Client]) -> Told:
+    facts, words = [], []
+    for one in known:
+        facts.append({"client": one.name, "title": one.title, "user": one.user or None, "project": one.project})
+        words.append(f"{one.name:12} {one.title}: {'' if one.user else 'its own command, or '}{_files(one)}")
+    return {"clients": facts}, words
+
+
+def _files(one: Client) -> str:
+    return f"~/{one.user}, or {one.project} of a project" if one.user else f"{one.project} of a project"
+
+
+def _ways(client: Client, launch: Launch) -> Told:
     """Every way to tell ``client``, for a person to choose from."""
-    ways = []
-    if own := client.own_command(launch):
-        ways.append(f"Run\n\n    {own}\n")
-    if link := client.install_link(launch):
-        ways.append(f"Open\n\n    {link}\n")
-    files = f"~/{client.user}, or {client.project} of a project" if client.user else f"{client.project} of a project"
-    indented = "".join(f"    {line}\n" for line in client.snippet(launch).splitlines())
-    ways.append(f"Put into {files}, or let --write do it\n\n{indented}")
-    return f"{client.title}\n\n" + "\nor\n\n".join(ways) + f"\n{client.after}"
+    own, link, snippet = client.own_command(launch), client.install_link(launch), client.snippet(launch)
+    ways = [["Run", "", f"    {own}", ""]] if own else []
+    ways += [["Open", "", f"    {link}", ""]] if link else []
+    put = [f"Put into {_files(client)}, or let --write do it", ""]
+    ways.append([*put, *(f"    {line}" for line in snippet.splitlines()), ""])
+    words = [client.title, ""]
+    for number, way in enumerate(ways):
+        words += (["or", ""] if number else []) + way
+    entry = client.entry(launch)
+    return {"client": client.name, "entry": entry, "command": own, "link": link}, [*words, client.after]
 
 
 def _options(options: Namespace, store: Store) -> list[str]:
@@ -111,7 +136,7 @@ def this_program() -> list[str]:
     words = [str(Path(started).absolute())] if started else [sys.executable, "-m", "rooflens"]
     if _fleeting(Path(sys.prefix)):
         raise NotAllowed(
-            f"This rooflens runs from {sys.prefix}, a cache that may be emptied",
+            f"This rooflens runs from {sys.prefix}, which may be removed at any time",
             "uvx and `pipx run` install for one run",
             'Install it (`uv tool install`, `pipx install`), or say --command "uvx rooflens"',
         )
@@ -119,6 +144,6 @@ def this_program() -> list[str]:
 
 
 def _fleeting(prefix: Path) -> bool:
-    """Whether an environment lies in a folder for caches."""
-    named = filter(None, (os.environ.get(name) for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR")))
-    return ".cache" in prefix.parts or any(prefix.is_relative_to(folder) for folder in named)
+    """Whether uvx or `pipx run` made this environment for one run. Those of Poetry lie in a cache and last."""
+    parts = prefix.parts
+    return any(map(_UV_CACHE.fullmatch, parts)) or ("pipx" in parts and "venvs" not in parts)

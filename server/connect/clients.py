@@ -90,7 +90,7 @@ class Client:
         if scope == "project":
             return project / self.project
         if not self.user:
-            fix = f"Run: {self.own_command(Launch((NAME, 'serve')))}, or name a project with --project"
+            fix = f"`rooflens connect {self.name}` without --write shows its command; or name a project with --project"
             raise NotAllowed(f"The servers of every project of {self.title} are not written here", self.rewrites, fix)
         elsewhere = environment.get(self.user_variable, "") if self.user_variable else ""
         return Path(elsewhere) / Path(self.user).name if elsewhere else home / self.user

@@ -38,7 +38,7 @@ def write(client: Client, launch: Launch, file: Path) -> Written:
     Raises BadInput for a file that cannot be changed without loss, LimitExceeded for a huge one, StoreProblem where it
     cannot be read or written. The file is then as it was.
     """
-    by_hand = f"Put this into it by hand:\n{client.snippet(launch)}"
+    by_hand = f"Put the entry into it by hand: `rooflens connect {client.name}` prints it"
     file = file.resolve()  # a link to a file kept elsewhere stays a link
     before = _read(file)
     renewed = _renewed(client, launch, before, file, by_hand)

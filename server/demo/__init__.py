@@ -39,7 +39,7 @@ FROM counters c JOIN workloads w USING (workload) ORDER BY w.created"""
 _CONNECT = """\
 Connect an assistant (the same works for any MCP client):
   Claude Code   claude mcp add rooflens -- {command} serve --store {store}
-  Cursor, VS Code, Codex, Gemini: see README.md
+  Codex, Gemini CLI, Cursor, VS Code: {command} connect
 Then ask: "Which kernel of yax_before takes longest, and is it limited by memory?\""""
 
 

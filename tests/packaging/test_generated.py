@@ -90,8 +90,6 @@ def test_the_description_on_an_index_proves_the_name_and_leads_nowhere_else() ->
     text = (ROOT / "packaging" / "description.md").read_text()
     assert f"<!-- mcp-name: {SERVER['name']} -->" in text
     assert not re.search(r"\]\((?!https?:|#|mailto:)", text)
-    linked = GENERATE.description("[a](docs/x.md) [b](https://b.org) ![c](c.png)", "https://github.com/o/r")
-    assert linked == "[a](https://github.com/o/r/blob/main/docs/x.md) [b](https://b.org) ![c](c.png)"
 
 
 def test_the_bundle_offers_its_settings_and_forbids_execution_by_itself() -> None:
@@ -156,3 +154,29 @@ def test_the_plugin_starts_what_is_installed_else_its_own_copy(tmp_path: Path, t
         assert words[-2:] == ["rooflens", "serve"] and Path(words[words.index("--from") + 1]).resolve() == ROOT
     else:
         assert done.returncode == 127 and "pip install" in done.stderr and not words
+
+
+def test_the_images_differ_only_in_what_they_start_from() -> None:
+    files = sorted((ROOT / "packaging" / "docker").glob("*ockerfile"))
+    endings = {file.read_text().split("# From here on the images are alike.\n")[1] for file in files}
+    assert len(files) == 3 and len(endings) == 1
+    (ending,) = endings
+    assert "\nUSER 10001\n" in ending and "\nHEALTHCHECK " in ending and 'ENTRYPOINT ["rooflens"]' in ending
+    for file in files:
+        bases = re.findall(r"^ARG (?!PROFILER)\w+=(.+)$", file.read_text(), re.MULTILINE)
+        assert bases and all(re.search(r":\d+\.\d+", base) for base in bases), "a base is pinned to a release"
+
+
+def test_the_linter_of_dockerfiles_finds_nothing() -> None:
+    linter = shutil.which("hadolint") or pytest.skip("needs the program hadolint on PATH")
+    files = [str(file) for file in (ROOT / "packaging" / "docker").glob("*ockerfile")]
+    done = subprocess.run([linter, *files], capture_output=True, text=True, timeout=END_S)
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_image_gets_all_that_the_wheel_is_built_from() -> None:
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    about = GENERATE.project()
+    packages = {"server", "tools", "analysis", "prompts", "__init__.py", "__main__.py"}
+    assert allowed >= {"pyproject.toml", "MANIFEST.in", about["readme"], *about["license-files"], *packages}
+    assert all((ROOT / name).exists() for name in allowed)

@@ -14,8 +14,7 @@ from rooflens.server.connect.clients import clients
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CODEX_HOME", "XDG_CACHE_HOME", "UV_CACHE_DIR"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CODEX_HOME", raising=False)
     return tmp_path
 
 
@@ -59,18 +58,25 @@ def test_a_command_of_several_words_is_split_as_a_shell_does(home: Path, capsys:
         assert main(["connect", "cursor", "--command", wrong]) == 1
 
 
-def test_a_program_in_a_cache_is_not_written_down(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("prefix", [".cache/uv/archive-v0/x", ".cache/pipx/53e5cd09a811e94", ".local/pipx/.cache/x"])
+def test_a_program_made_for_one_run_is_not_written_down(
+    home: Path, prefix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "prefix", str(home / ".cache" / "uv" / "archive-v0" / "x"))
+    monkeypatch.setattr(sys, "prefix", str(home / prefix))
     assert main(["connect", "cursor", "--write"]) == 1
     assert "uv tool install" in capsys.readouterr().err
     assert list(home.iterdir()) == []
 
 
-def test_what_a_client_keeps_to_itself_is_refused_with_its_own_command(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    "prefix", [".local/share/pipx/venvs/rooflens", ".local/share/uv/tools/rooflens", ".cache/pypoetry/virtualenvs/mine"]
+)
+def test_an_environment_that_lasts_is(home: Path, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(home / prefix))
+    assert main(["connect", "cursor", "--write"]) == 0
+
+
+def test_what_a_client_keeps_to_itself_is_refused_with_a_way_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["connect", "claude-code", "--write"]) == 1
-    assert "claude mcp add --scope user rooflens -- rooflens serve" in capsys.readouterr().err
+    assert "`rooflens connect claude-code` without --write" in capsys.readouterr().err
     assert list(home.iterdir()) == []
