@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..database import sql_literal
 from ..link import Link
@@ -132,7 +132,7 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
         verdict=Verdict("unknown", 0.0, None, None),
     )
     made.verdict, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
-    made.findings += _uneven(made)
+    made.findings = _with_ranks(made)
     return made
 
 
@@ -241,7 +241,7 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
             f"{100 * total.exposed_communication / wall:.1f} % with nothing computing beside them"
         )
     if made.balance:
-        found["communication"] += _of_ranks(made.balance, made.slow)
+        found["communication"][:0] = _of_ranks(made.balance, made.slow)
     elif made.imbalance and made.imbalance.pct >= rules().limits.imbalance_pct:
         of = {lane.number: lane for lane in made.trace.lanes}
         least, most = (lane_name(of[n].rank, of[n].device) for n in (made.imbalance.least, made.imbalance.most))
@@ -250,23 +250,30 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     return found
 
 
-def _uneven(made: Timeline) -> list[Finding]:
-    """A finding about ranks that compute unevenly, where communication is none already."""
+def _with_ranks(made: Timeline) -> list[Finding]:
+    """The findings, with what ranks that compute unevenly are to be advised; a finding of its own where communication
+    is none already."""
     ranks = made.balance
-    if ranks is None or ranks.even or not ranks.wall or any(f.height == "communication" for f in made.findings):
-        return []
+    if ranks is None or ranks.even or not ranks.wall:
+        return made.findings
+    if any(f.height == "communication" for f in made.findings):
+        more = made.slow.advice if made.slow else ()
+        return [replace(f, advice=[*more, *f.advice]) if f.height == "communication" else f for f in made.findings]
     told = _of_ranks(ranks, made.slow)
     gone = 100 * (ranks.longest - ranks.mean) / ranks.wall
     why = [made.slow.claim] if made.slow else []
     claim = (why or [f"{told[0][0].upper()}{told[0][1:]}."])[0]
     advice = made.slow.advice if made.slow else ()
     evidence = [text for text in told if text != claim]
-    return [Finding("communication", gone, claim, 100 / (100 - gone) if gone < 100 else None, evidence, advice)]
+    bound = 100 / (100 - gone) if gone < 100 else None
+    return [*made.findings, Finding("communication", gone, claim, bound, evidence, advice)]
 
 
 def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
     """How uneven ranks are, who is waited for, and why, where one stands out."""
     told = []
+    if slow and not ranks.even:
+        told.append(slow.claim)
     if not ranks.even and ranks.load_balance_pct is not None:
         told.append(
             f"out of balance: {ranks.slowest.name} computes {ranks.excess_pct:.3g} % longer than the mean of "
@@ -279,7 +286,7 @@ def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
             f"last one to come; {last.name} waits least: the others wait for it"
         )
     if slow and not ranks.even:
-        told += [slow.claim, *slow.evidence]
+        told += slow.evidence
     return told
 
 

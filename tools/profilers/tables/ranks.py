@@ -136,7 +136,7 @@ def told(places: Iterable[Place], size: int | None = None) -> tuple[list[Note], 
         return [], []
     hosts = {p.host for p in known if p.host is not None}
     where = f" on {len(hosts):,} host{'s' if len(hosts) != 1 else ''}" if hosts else "; their hosts are unknown"
-    of_all = f" of {size:,}" if size else ""
+    of_all = f" of {size:,}" if size and size != len(ranks) else ""
     notes, warnings = [Note("ranks", f"One workload of {len(ranks):,}{of_all} ranks{where}.")], []
     if missing := sorted(set(range(size or max(ranks) + 1)) - ranks.keys()) if (size or max(ranks)) < 1 << 20 else []:
         text = f"{_named(missing)} missing: sums and balance are without {'it' if len(missing) == 1 else 'them'}."
