@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.store import Store
-from rooflens.tests import nursery, recordings
+from rooflens.tests import nursery, once, recordings
 from rooflens.tools.isolation import child, forks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +27,7 @@ def copies() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def first_imports(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What ``recordings.stored`` reads is read once in all workers."""
-    recordings.keep_in(tmp_path_factory)
+    recordings.keep_in(once.common(tmp_path_factory) / "recordings")
 
 
 @pytest.fixture

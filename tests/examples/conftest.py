@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rooflens.tests import once
 
 SOURCES = Path(__file__).resolve().parents[2] / "examples" / "kernels"
 EMULATED = Path(__file__).resolve().parent / "emulated_hip"
+OPTIONS = ("-std=c++20", "-O0", "-w", "-D__HIP_PLATFORM_AMD__", f"-I{EMULATED}")
 
 
 @dataclass(frozen=True)
@@ -40,20 +42,31 @@ class Build:
             [self.program, *words], capture_output=True, text=True, timeout=300, env=environment, check=False
         )
 
+    @property
+    def sources(self) -> Path:
+        """Where the sources are compiled: a copy, beside which a compiler may leave what it keeps of a header."""
+        return self.folder / "source"
+
+    def prepare(self) -> None:
+        """Copy the sources, and have g++ parse the header of all of them once."""
+        shutil.copytree(SOURCES, self.sources, dirs_exist_ok=True)
+        if Path(self.compiler).name == "g++":
+            header = self.sources / "kernels.h"
+            self._call(*OPTIONS, "-x", "c++-header", str(header), "-o", f"{header}.gch")
+
     def rebuilt(self, source: Path, folder: Path) -> Build:
         """A copy of this build in `folder` in which `source` replaces the source file of the same name."""
         for built in self.folder.glob("*.o"):
             shutil.copy(built, folder)
-        for header in SOURCES.glob("*.h"):
-            shutil.copy(header, source.parent)
+        for header in self.sources.glob("*.h*"):
+            (source.parent / header.name).symlink_to(header)
         changed = Build(self.compiler, folder)
         changed.compile(source)
         changed.link()
         return changed
 
     def compile(self, source: Path) -> None:
-        options = ["-std=c++20", "-O0", "-w", "-x", "c++", "-D__HIP_PLATFORM_AMD__", f"-I{EMULATED}"]
-        self._call(*options, "-c", str(source), "-o", str(self.folder / f"{source.stem}.o"))
+        self._call(*OPTIONS, "-x", "c++", "-c", str(source), "-o", str(self.folder / f"{source.stem}.o"))
 
     def link(self) -> None:
         self._call(*map(str, sorted(self.folder.glob("*.o"))), "-o", str(self.program))
@@ -93,10 +106,13 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Build:
     compiler = next((found for name in ("g++", "clang++", "clang++-22") if (found := shutil.which(name))), None)
     if compiler is None:
         pytest.skip("needs a C++20 compiler (g++ or clang++) to build the example for the emulated device")
-    build = Build(compiler, tmp_path_factory.mktemp("kernels"))
-    with ThreadPoolExecutor(2) as workers:
-        list(workers.map(build.compile, sorted(SOURCES.glob("*.cu"))))
-    build.link()
+    build = Build(compiler, once.common(tmp_path_factory) / "kernels")
+    with once.making(build.folder) as missing:
+        if missing:
+            build.prepare()
+            with ThreadPoolExecutor(2) as workers:
+                list(workers.map(build.compile, sorted(build.sources.glob("*.cu"))))
+            build.link()
     return build
 
 

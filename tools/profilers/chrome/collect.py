@@ -117,12 +117,13 @@ class _Reading:
         self.to.facts.append(self.facts)
 
     def _fact(self, name: str, value: Any) -> None:
-        if name == "deviceProperties" and isinstance(value, dict):
+        if name == "deviceProperties":
             known = self.facts.setdefault(name, [])
-            if len(known) < _DEVICES:
+            if isinstance(value, dict) and len(known) < _DEVICES:
                 known.append(value)
-        elif name == "distributedInfo" and isinstance(value, dict):
-            self.facts[name] = {"rank": value.get("rank"), "world_size": value.get("world_size")}
+        elif name == "distributedInfo":
+            told = value if isinstance(value, dict) else {}
+            self.facts[name] = {"rank": told.get("rank"), "world_size": told.get("world_size")}
         elif type(value) is int:
             self.facts[name] = value
 

@@ -148,6 +148,16 @@ def test_odd_values_anywhere_end_in_an_import_or_in_words(bench, odd):
         assert all(end >= start for start, end in bench.rows(done, "events", "start_ns, end_ns"))
 
 
+@pytest.mark.parametrize("odd", ["1", "0.5", "true", '"text"', "[7]", "null"])
+def test_facts_of_another_type_are_not_known(bench, odd):
+    facts = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
+    text = json.dumps(step(0, 1000.0))
+    stated = "".join(f'"{name}": {odd}, ' for name in facts)
+    (bench.folder / "t.json").write_text(f'{{{stated}"traceEvents": {text}, "deviceProperties": [{{"name": "A100"}}]}}')
+    manifest = bench.manifest(bench.load(bench.folder / "t.json"))
+    assert (manifest.events, manifest.device, manifest.rank) == (5, "A100", None)
+
+
 def test_begins_and_ends_become_ranges_and_lone_ones_are_named(bench):
     marks = [("B", "outer", 1), ("B", "inner", 2), ("E", "inner", 5), ("E", "outer", 9), ("E", "x", 10), ("B", "y", 11)]
     events = [{"ph": ph, "name": name, "pid": 1, "tid": 2, "ts": at} for ph, name, at in reversed(marks)]
