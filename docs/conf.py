@@ -20,6 +20,7 @@ extensions = ["myst_parser"]
 exclude_patterns = ["*.py"]
 myst_heading_anchors = 3
 nitpicky = True
+smartquotes = False
 # A command over several lines is more than the lexer of consoles knows; it is shown all the same.
 suppress_warnings = ["misc.highlighting_failure"]
 html_theme = "furo"

@@ -45,7 +45,7 @@ def metrics() -> str:
 
 def _family(family: str, targets: list[str]) -> list[str]:
     """The metrics of the targets that count alike."""
-    lines = [f"\n# {family}: {', '.join(targets)}\n"]
+    lines = [f"\n## {family}: {', '.join(targets)}\n"]
     table = None
     for on in sorted(catalog.variants(family=family).values(), key=lambda v: _position(next(iter(v.values())))):
         first = next(iter(on.values()))
