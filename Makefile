@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs bench eval eval-agent fuzz check-amd dist mcpb clean
+.PHONY: demo test lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -21,6 +21,11 @@ lint: $(VENV)/tested
 docs: $(VENV)/tested
 	$(BIN)/python docs/generate.py
 	$(BIN)/python packaging/generate.py
+
+# The documents as a site in build/site, for the browser and from disk; a broken link or anchor ends it.
+site: docs $(VENV)/documented
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --doctree-dir build/doctrees -b html docs build/site
+	@echo build/site/index.html
 
 bench: $(VENV)/tested
 	$(BIN)/python -m pytest -q benchmarks --benchmark-only
@@ -45,6 +50,10 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 $(VENV)/tested: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/installed
+
+$(VENV)/documented: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@
 
 # Spoilt profiles of every format for FUZZ_SECONDS each (60), with random seeds; see docs/reference/fuzzing.md.
 fuzz: $(VENV)/tested

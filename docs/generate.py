@@ -16,6 +16,7 @@ from typing import Any
 
 from rooflens.analysis import schema
 from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.server.commands import NAMES, command
 from rooflens.server.toolbox import TOOLS
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -44,7 +45,7 @@ def metrics() -> str:
 
 def _family(family: str, targets: list[str]) -> list[str]:
     """The metrics of the targets that count alike."""
-    lines = [f"\n# {family}: {', '.join(targets)}\n"]
+    lines = [f"\n## {family}: {', '.join(targets)}\n"]
     table = None
     for on in sorted(catalog.variants(family=family).values(), key=lambda v: _position(next(iter(v.values())))):
         first = next(iter(on.values()))
@@ -124,6 +125,31 @@ def _parameter(name: str, field: Any) -> str:
     return f"| {name} | {default} | {(field.description or '').replace('|', chr(92) + '|')} |"
 
 
+def commands() -> str:
+    """Every subcommand of `rooflens` with its options."""
+    lines = [
+        "# Commands\n",
+        "Source: the modules in `server/commands/`. `--store DIR` (the workload store; default `$ROOFLENS_STORE`, else "
+        "the user's data folder) and `-v` (log every tool call to stderr) stand before or after any of them. Exit "
+        "status: 0, 1 (refused or failed, with advice on stderr), 2 (usage).\n",
+    ]
+    for name in NAMES:
+        module = command(name)
+        taken = argparse.ArgumentParser(add_help=False)
+        module.arguments(taken)
+        lines += [f"## rooflens {name}\n", f"{module.HELP}.\n"]
+        options = [_option(action) for action in taken._actions]
+        lines += ["| argument | meaning |", "|---|---|", *options, ""] if options else []
+    return "\n".join(lines)
+
+
+def _option(action: argparse.Action) -> str:
+    value = action.metavar or "|".join(map(str, action.choices or ())) or action.dest.upper()
+    value = str(value) if action.nargs != 0 else ""
+    names = ", ".join(f"{name} {value}".strip() for name in action.option_strings) or value
+    return f"| `{names}` | {(action.help or '').replace('|', chr(92) + '|').replace('%%', '%')} |"
+
+
 def deviations(stem: str) -> str:
     """Where our figures differ from those of a release of rocprof-compute on purpose."""
     data = tomllib.loads((REFERENCE / f"{stem}.toml").read_text(encoding="utf-8"))
@@ -142,7 +168,7 @@ def deviations(stem: str) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "metrics.md": metrics, "schema.md": sql_schema, "tools.md": tools,
+    "metrics.md": metrics, "schema.md": sql_schema, "tools.md": tools, "commands.md": commands,
     "deviations.md": partial(deviations, "deviations"), "deviations_38.md": partial(deviations, "deviations_38"),
 }  # fmt: skip
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,12 @@ from rooflens.server.cli import parser
 from rooflens.server.toolbox import TOOLS
 
 ROOT = Path(__file__).resolve().parents[1]
+FRONT = ROOT / "docs" / "index.md"
+LINK = re.compile(r"\]\((?!https?:|mailto:|[a-z]+://)([^)\s]+)\)")
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     ROOT / "server" / "guide.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
@@ -43,8 +48,38 @@ def test_every_tool_is_in_the_readme() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_local_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", document.read_text()):
-        assert (document.parent / target).exists(), target
+    for target in LINK.findall(document.read_text(encoding="utf-8")):
+        path, _, anchor = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        assert file.exists() and file.is_relative_to(ROOT), target
+        assert not anchor or anchor in _anchors(file), target
+
+
+@cache
+def _anchors(document: Path) -> set[str]:
+    """What a link may name within a document: its headings in small letters, with hyphens for spaces."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_pictures_of_the_documents_are_small() -> None:
+    pictures = [*(ROOT / "docs" / "pictures").iterdir()]
+    assert pictures and sum(picture.stat().st_size for picture in pictures) < 150_000
+
+
+def test_a_page_of_the_documents_is_reached_from_the_front_page() -> None:
+    entries = re.findall(r"^(?:tutorial|how-to|explanation|reference|decisions)/\S+$", FRONT.read_text(), re.MULTILINE)
+    reached = {page for entry in entries for page in FRONT.parent.glob(f"{entry}.md")}
+    assert {*FRONT.parent.rglob("*.md")} - reached == {FRONT}
+
+
+def test_language_models_find_every_page(tmp_path: Path) -> None:
+    runpy.run_path(str(FRONT.parent / "llms.py"))["write"](FRONT.parent, tmp_path)
+    listed = re.findall(r"^- \[.+\]\((.+)\.html\): \S", (tmp_path / "llms.txt").read_text(), re.MULTILINE)
+    pages = {str(p.relative_to(FRONT.parent).with_suffix("")) for p in FRONT.parent.rglob("*.md")}
+    assert set(listed) == {page for page in pages if page != "index" and not page.startswith("decisions/")}
+    whole = (tmp_path / "llms-full.txt").read_text()
+    assert "<!-- tutorial/on_a_laptop.md" in whole and "<!-- reference/metrics.md" not in whole
 
 
 def test_every_promise_of_security_names_tests_that_exist() -> None:

@@ -103,9 +103,9 @@ def _open(command: str) -> bool:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether what a page shows is what was printed; "..." stands for anything, and any space for any other."""
-    first, *rest = (" ".join(part.split()) for part in shown.split("..."))
-    text = " ".join(printed.split())
+    """Whether what a page shows is what was printed; "..." stands for anything, and space counts for nothing."""
+    first, *rest = ("".join(part.split()) for part in shown.split("..."))
+    text = "".join(printed.split())
     if not rest:
         return text == first
     if not text.startswith(first):

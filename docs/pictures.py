@@ -1,0 +1,66 @@
+"""Draws the pictures of the documents from what is shipped: python docs/pictures.py, after a change of how they look.
+
+They are kept in the repository, so that pages have them wherever they are read, and have few colours, so that they
+are small.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from rooflens.analysis.store import Store
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.plot import plot
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLES = ROOT / "server" / "samples"
+TRACES = ROOT / "eval" / "timelines" / "h200" / "traces.tar"
+PROGRAM = "item_small"
+PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "speed_of_light": ("speed_of_light", "h200_kernels", {"kernel": "^transpose_naive"}),
+    "roofline": (
+        "roofline", "h200_kernels",
+        {"kernel": "fma_sweep", "datatype": "f32", "ceiling_source": "theoretical", "kernels": 8},
+    ),
+    "occupancy": ("occupancy", "clover", {}),
+    "timeline": ("timeline", PROGRAM, {}),
+}  # fmt: skip
+"""Name of the file -> kind of picture, workload, options of the tool plot."""
+COLOURS = 64
+
+
+def main() -> None:
+    """Draw them all."""
+    target = Path(__file__).parent / "pictures"
+    target.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        store = _filled(Path(folder))
+        for name, (kind, workload, options) in PICTURES.items():
+            drawn = plot(store, kind, workload, **options)  # type: ignore[arg-type]
+            with Image.open(drawn.png_path) as picture:
+                # Coverage rather than frequency: a thin line keeps its colour.
+                few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
+            few.save(target / f"{name}.png", optimize=True)
+            print(target / f"{name}.png")
+
+
+def _filled(folder: Path) -> Store:
+    store = Store(folder / "store")
+    with tarfile.open(TRACES) as traces:
+        packed = traces.extractfile(f"{PROGRAM}.record.gz")
+        assert packed is not None
+        record = folder / f"{PROGRAM}.record"
+        record.write_bytes(gzip.decompress(packed.read()))
+    import_profile(store, str(record), name=PROGRAM)
+    for name in {workload for _, workload, _ in PICTURES.values()} - {PROGRAM}:
+        import_profile(store, str(SAMPLES / name), name=name)
+    return store
+
+
+if __name__ == "__main__":
+    main()
