@@ -13,6 +13,7 @@ from ...analysis.store import Store
 
 NAMES = (
     "serve", "call", "tools", "report", "demo", "doctor", "check", "export-db", "export-trace", "init", "push", "pull",
+    "history", "prune",
 )  # fmt: skip
 """In the order of the help."""
 
