@@ -25,6 +25,7 @@ from .profilers.tables.merge import Merged
 from .profilers.tables.names import plain_text
 from .profilers.tables.rank_table import write_ranks
 from .results import NextCall, Result
+from .revision import revision
 
 _NAME_LIMIT, _TAG_LIMIT = 120, 32
 _SIBLINGS, _FOLDERS = 2000, 2
@@ -66,6 +67,8 @@ def import_profile(
     def labelled(manifest: Manifest, merged: Merged) -> None:
         manifest.arch = _target(manifest, gpu)
         manifest.name, manifest.tags = name or _apart(store, manifest, merged, source), tags
+        # Where the profile lies says nothing of the sources that were profiled.
+        manifest.commit, manifest.branch = revision()
 
     source = _existing(path)
     done, merged = imported(store, source, format, labelled, code=[_existing(code)] if code is not None else [])

@@ -87,6 +87,8 @@ class WorkloadDetail(Result):
     arch: str | None
     device: str | None
     host: str | None
+    commit: str | None
+    branch: str | None
     command: str | None
     tool: str | None
     tool_version: str | None
@@ -159,6 +161,8 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
         arch=manifest.arch,
         device=manifest.device,
         host=manifest.host,
+        commit=manifest.commit,
+        branch=manifest.branch,
         command=manifest.command,
         tool=manifest.tool,
         tool_version=manifest.tool_version,

@@ -53,6 +53,7 @@ from .profilers.subject import Subject, listens, subject
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import noted, plain_text
 from .profilers.tracing import Wanted, wanted
+from .revision import revision
 from .runner import start as launch
 from .runner.binary import identified, native
 from .runner.job import CallStep, Job, Step
@@ -183,6 +184,7 @@ def begin(store: Store, order: Order, run_id: str, finish: CallStep) -> None:
 def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) -> ProfileRun:
     """What gets written down of a run, without secrets."""
     hidden = secrets(os.environ, profiled.given)
+    checked_out = revision(profiled.folder)
     # Formats that do not state the program are named after their folder.
     folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", profiled.title)[:80].lstrip(".") or "profile"
     return ProfileRun(
@@ -200,6 +202,8 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
         device_uuid=choice.device.uuid if len(choice.locks) == 1 else None,
         link=choice.device.link,
         host=os.uname().nodename,
+        commit=checked_out.commit,
+        branch=checked_out.branch,
         kernel=request.kernel and redacted(request.kernel, hidden),
         launches=request.launches,
         replay=request.replay,
@@ -424,6 +428,7 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         manifest.device_uuid, manifest.link = run.device_uuid, run.link
         manifest.command, manifest.host = run.command, manifest.host or run.host
         manifest.binary = run.binary
+        manifest.commit, manifest.branch = run.commit, run.branch
         asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]
         planned = state.remarks if merged.sampled or state.cut else []
         merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]

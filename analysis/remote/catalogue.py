@@ -8,6 +8,7 @@ Parquet files, made known without a copy.
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..database import apart, sql_literal, sql_name
 from ..manifest import Manifest
+from ..owners import mark
 from ..problems import BadArgument, StoreProblem
 from ..schema import columns, manifest_rows, schema
 from ..store import TABLES
@@ -42,10 +44,13 @@ T = TypeVar("T")
 
 
 class Catalogue:
-    """One catalogue; every method connects anew and leaves nothing open."""
+    """One catalogue. Connections are made when they are first needed, and kept: loading extensions costs half a second.
 
-    def __init__(self, place: Lake) -> None:
-        self.place = place
+    ``room`` is a folder on this machine that takes what is read from afar.
+    """
+
+    def __init__(self, place: Lake, room: Path) -> None:
+        self.place, self.room = place, room
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -70,17 +75,20 @@ class Catalogue:
 
         Reads the files of these workloads and no others, and of them those columns.
         """
-        with self._open(read_only=True) as con:
-            known = {name.lower() for name in _columns(con, table)}
-            picked = ", ".join(sql_name(name) for name in names if name.lower() in known)
-            con.execute(f"SET allowed_directories = [{sql_literal(self._path)}, {sql_literal(f'{target.parent}/')}]")
-            # Paths in a catalogue are what somebody wrote there: nothing outside of its data is read.
-            con.execute("SET enable_external_access = false")
-            listed = ", ".join(map(sql_literal, ids))
-            con.execute(
-                f"COPY (SELECT {picked} FROM {_LAKE}.{table} WHERE workload IN ({listed})) "
-                f"TO {sql_literal(str(target))} (FORMAT parquet)"
-            )
+        draft = self.room / mark()
+        try:
+            with self._open(read_only=True) as con:
+                self.room.mkdir(parents=True, exist_ok=True)
+                known = {name.lower() for name in _columns(con, table)}
+                picked = ", ".join(sql_name(name) for name in names if name.lower() in known)
+                listed = ", ".join(map(sql_literal, ids))
+                con.execute(
+                    f"COPY (SELECT {picked} FROM {_LAKE}.{table} WHERE workload IN ({listed})) "
+                    f"TO {sql_literal(str(draft))} (FORMAT parquet)"
+                )
+            shutil.move(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -92,12 +100,14 @@ class Catalogue:
         path = f"{bucket(data)}/" if data.startswith(S3) else f"{Path(data).expanduser().absolute()}/"
         if masked(data) != data:
             raise BadArgument("The data path holds a password", "it is stored in the catalogue", "Leave it out")
-        if (before := self._state()) is not None:
+        with closing(self._plain()) as con:
+            before = self._state(con)
+        if before is not None:
             if before != path:
                 what = f"The catalogue keeps its files at {before}"
                 raise BadArgument(what, f"and not at {path}", "Name another database, or leave --data as it is")
             return False
-        with self._open(read_only=False, create=path) as con:
+        with closing(self._connected(read_only=False, create=path)) as con, self._told():
             con.execute("BEGIN")
             for table in (*_ROWS, *TABLES):
                 known = columns(table)
@@ -156,9 +166,7 @@ class Catalogue:
         if not self.place.postgres:  # a DuckDB file is open in one process at a time anyway
             yield
             return
-        with closing(apart(1, **_OFFLINE)) as con, self._told():
-            load(con, ["postgres_scanner"])
-            con.execute(f"ATTACH {sql_literal(self._libpq)} AS {_PLAIN} (TYPE postgres)")
+        with self._open(read_only=False) as con:
             con.execute("BEGIN")
             query = sql_literal(f"SELECT pg_advisory_xact_lock({_LOCK})::text")
             con.execute(f"FROM postgres_query('{_PLAIN}', {query})").fetchall()
@@ -168,34 +176,69 @@ class Catalogue:
     # -- connections -------------------------------------------------------------------------
 
     @contextmanager
-    def _open(self, *, read_only: bool, create: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own with the catalogue attached, and what reads its files loaded."""
-        import duckdb
+    def _open(self, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor of its own, with the catalogue attached."""
+        both = read_only and self.place.postgres  # a file can be attached once
+        with closing((self._reader if both else self._writer).cursor()) as con, self._told():
+            yield con
 
-        data = create or self._path
-        options = ["READ_ONLY"] if read_only else []
-        options += [f"DATA_PATH {sql_literal(create)}"] if create else ["CREATE_IF_NOT_EXISTS false"]
-        name = f"ducklake:postgres:{self._libpq}" if self.place.postgres else str(self.place)
-        with closing(apart(memory_limit=_MEMORY, **_OFFLINE)) as con:
-            load(con, ["ducklake", *(["postgres_scanner"] if self.place.postgres else [])])
-            if data.startswith(S3):
-                load(con, ["httpfs"])
-                S3Objects(bucket(data)).secret(con, "rooflens")
-            try:
-                con.execute(f"ATTACH {sql_literal(name)} AS {_LAKE} ({', '.join(options)})")
-            except duckdb.Error as error:
-                raise StoreProblem(
-                    f"The catalogue {masked(str(self.place))} cannot be opened",
-                    masked(str(error).splitlines()[0])[:300],
-                    "If another version of DuckLake wrote it, install the same version of the extension everywhere",
-                ) from None
+    @cached_property
+    def _reader(self) -> duckdb.DuckDBPyConnection:
+        con = self._connected(read_only=True)
+        rooms = f"[{sql_literal(self._path)}, {sql_literal(f'{self.room}/')}]"
+        with self._told():
+            # Paths in a catalogue are what somebody wrote there: nothing outside of its data is read.
+            con.execute(f"SET allowed_directories = {rooms}")
+            con.execute("SET enable_external_access = false")
+        return con
+
+    @cached_property
+    def _writer(self) -> duckdb.DuckDBPyConnection:
+        con = self._connected(read_only=False)
+        if self.place.postgres:
             with self._told():
-                yield con
+                con.execute(f"ATTACH {sql_literal(self._libpq)} AS {_PLAIN} (TYPE postgres)")
+        return con
 
     @cached_property
     def _path(self) -> str:
         """The data path; StoreProblem where there is no catalogue."""
-        if (path := self._state()) is None:
+        with closing(self._plain()) as con:
+            return self._stated(con)
+
+    def _connected(self, *, read_only: bool, create: str | None = None) -> duckdb.DuckDBPyConnection:
+        """A database of its own with the catalogue attached, and what reads its files loaded."""
+        import duckdb
+
+        con = self._plain()
+        if "_path" not in self.__dict__ and not create:
+            self.__dict__["_path"] = self._stated(con)
+        data = create or self._path
+        options = ["READ_ONLY"] if read_only else []
+        options += [f"DATA_PATH {sql_literal(create)}"] if create else ["CREATE_IF_NOT_EXISTS false"]
+        name = f"ducklake:postgres:{self._libpq}" if self.place.postgres else str(self.place)
+        load(con, ["ducklake", *(["httpfs"] if data.startswith(S3) else [])])
+        if data.startswith(S3):
+            S3Objects(bucket(data)).secret(con, "rooflens")
+        try:
+            con.execute(f"ATTACH {sql_literal(name)} AS {_LAKE} ({', '.join(options)})")
+        except duckdb.Error as error:
+            raise StoreProblem(
+                f"The catalogue {masked(str(self.place))} cannot be opened",
+                masked(str(error).splitlines()[0])[:300],
+                "If another version of DuckLake wrote it, install the same version of the extension everywhere",
+            ) from None
+        return con
+
+    def _plain(self) -> duckdb.DuckDBPyConnection:
+        """A database of its own that can look into the place of the catalogue."""
+        con = apart(memory_limit=_MEMORY, **_OFFLINE)
+        if self.place.postgres:
+            load(con, ["postgres_scanner"])
+        return con
+
+    def _stated(self, con: duckdb.DuckDBPyConnection) -> str:
+        if (path := self._state(con)) is None:
             shown = masked(str(self.place))
             raise StoreProblem(
                 f"There is no catalogue at {shown}",
@@ -203,6 +246,25 @@ class Catalogue:
                 f"Set it up once: rooflens init --store '{shown}' --data PLACE",
             )
         return path
+
+    def _state(self, con: duckdb.DuckDBPyConnection) -> str | None:
+        """The data path of the catalogue, None where there is none. StoreProblem where its place cannot be reached."""
+        import duckdb
+
+        file = Path(self.place.connection)
+        if not self.place.postgres and not file.exists():
+            return None
+        kind, name = ("postgres", self._libpq) if self.place.postgres else ("duckdb", str(file))
+        with self._told():
+            con.execute(f"ATTACH {sql_literal(name)} AS {_PLAIN} (TYPE {kind}, READ_ONLY)")
+        try:
+            query = f"SELECT value FROM {_PLAIN}.ducklake_metadata WHERE key = 'data_path'"
+            row = con.execute(query).fetchone()
+        except duckdb.CatalogException:
+            return None
+        finally:
+            con.execute(f"DETACH {_PLAIN}")
+        return str(row[0]) if row else None
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -212,36 +274,19 @@ class Catalogue:
         try:
             yield
         except duckdb.Error as error:
+            for kept in ("_reader", "_writer"):  # the next question connects anew
+                self.__dict__.pop(kept, None)
             why = masked(str(error).splitlines()[0])[:300]
             raise StoreProblem(
-                f"The catalogue {masked(str(self.place))} cannot be used", why,
+                f"The catalogue {masked(str(self.place))} cannot be used",
+                why,
                 "Check that its server runs, and that this user may read (and to push, write) its tables and files",
-            ) from error  # fmt: skip
+            ) from error
 
     @property
     def _libpq(self) -> str:
         connection = self.place.connection
         return connection if "connect_timeout" in connection else f"{connection} connect_timeout={_CONNECT_S}"
-
-    def _state(self) -> str | None:
-        """The data path of the catalogue, None where there is none. StoreProblem where its place cannot be reached."""
-        import duckdb
-
-        file = Path(self.place.connection)
-        if not self.place.postgres and not file.exists():
-            return None
-        kind, name = ("postgres", self._libpq) if self.place.postgres else ("duckdb", str(file))
-        with closing(apart(1, **_OFFLINE)) as con:
-            if self.place.postgres:
-                load(con, ["postgres_scanner"])
-            with self._told():
-                con.execute(f"ATTACH {sql_literal(name)} AS {_PLAIN} (TYPE {kind}, READ_ONLY)")
-            try:
-                query = f"SELECT value FROM {_PLAIN}.ducklake_metadata WHERE key = 'data_path'"
-                row = con.execute(query).fetchone()
-            except duckdb.CatalogException:
-                return None
-        return str(row[0]) if row else None
 
 
 def _add(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str, data: Objects) -> bool:

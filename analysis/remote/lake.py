@@ -10,7 +10,7 @@ from ..manifest import MANIFEST_BYTES, Manifest
 from ..problems import BadInput
 from .address import Lake
 from .catalogue import Catalogue
-from .store import RemoteStore, Stored, marker, parsed
+from .store import RemoteStore, Stored, cache_folder, marker, parsed
 
 _FEW = 4
 """Workloads that are rather copied here, which serves the next question too, than read where they are."""
@@ -20,7 +20,7 @@ class LakeStore(RemoteStore):
     """Files in a bucket or a shared folder, made known by transactions in a catalogue."""
 
     def __init__(self, place: Lake, *, read_only: bool = False) -> None:
-        self.catalogue = Catalogue(place)
+        self.catalogue = Catalogue(place, cache_folder(str(place)) / "tmp")
         super().__init__(str(place), self.catalogue.data, read_only=read_only)
 
     def distant(self, manifests: Sequence[Manifest]) -> list[Manifest]:

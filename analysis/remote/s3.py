@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ class S3Objects:
     def read(self, key: str, most: int) -> bytes | None:
         with self._problems(absent=True):
             answer = self._client.get_object(Bucket=self.bucket.name, Key=self._key(key))
-            with answer["Body"] as body:
+            with closing(answer["Body"]) as body:
                 if answer["ContentLength"] > most:
                     raise StoreProblem(f"{key} has {answer['ContentLength']} bytes", f"{most} are allowed")
                 return bytes(body.read(most))
@@ -102,7 +102,7 @@ class S3Objects:
         digest = hashlib.sha256()
         with self._problems():
             answer = self._client.get_object(Bucket=self.bucket.name, Key=self._key(key))
-            with answer["Body"] as body, target.open("wb") as file:
+            with closing(answer["Body"]) as body, target.open("wb") as file:
                 if answer["ContentLength"] != size:
                     raise wrong_size(key, answer["ContentLength"], size)
                 for piece in body.iter_chunks(_PIECE):

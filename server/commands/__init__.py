@@ -28,6 +28,8 @@ NAMES = (
     "init",
     "push",
     "pull",
+    "history",
+    "prune",
     "completion",
 )
 """In the order of the help."""

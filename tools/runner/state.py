@@ -103,6 +103,9 @@ class ProfileRun(_Run):
     link: Link | None = None
     """Of the device that was chosen."""
     host: str = ""
+    commit: str | None = None
+    branch: str | None = None
+    """Of the work tree that it ran in, or of the CI job."""
     kernel: str | None = None
     launches: tuple[int, int] | None = None
     replay: str = ""

@@ -1,0 +1,77 @@
+"""`rooflens history`: a kernel's time over commits, and where it changed beyond the noise."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from ...analysis.store import Store
+from ...analysis.text import inert
+from ...tools.progress import listening
+from ..exits import OK
+from .shared import to_a_terminal
+
+if TYPE_CHECKING:
+    from ...tools.team.history import Entry
+
+HELP = "a kernel's time over commits, and where it changed beyond the noise"
+_COLUMNS = ("created", "commit", "branch", "workload", "device", "n", "median us", "time ratio", "95 %", "verdict")
+_SHORT = 10
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("kernel", metavar="KERNEL", help="its name, or a regular expression searched in names")
+    parser.add_argument(
+        "--tag", action="append", default=[], help="only workloads with this tag, or branch=, host=, name= (repeatable)"
+    )
+    parser.add_argument("--last", metavar="N", type=int, default=30, help="the newest N workloads of a kernel (30)")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(options: Namespace, store: Store) -> int:
+    from ...tools.team.choice import chosen
+    from ...tools.team.history import history
+
+    with listening(to_a_terminal):
+        manifests = chosen(store, [], options.tag, every=not options.tag)
+        entries = history(store, options.kernel, manifests, max(1, options.last))
+    if options.json:
+        print(json.dumps([_row(entry) for entry in entries]))
+        return OK
+    kernels = list(dict.fromkeys(entry.kernel for entry in entries))
+    for kernel in kernels:
+        print(inert(kernel))
+        _grid([_COLUMNS, *(_cells(entry) for entry in entries if entry.kernel == kernel)])
+    print("time ratio: to the level before (the first, then each that differs beyond the noise); above 1 is slower")
+    return OK
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    from ...analysis.schema import iso
+
+    one, change = entry.manifest, entry.change
+    return {
+        "workload": one.id, "name": one.name, "created": iso(one.created_ns), "commit": one.commit,
+        "branch": one.branch, "host": one.host, "arch": one.arch, "device": one.device, "kernel": entry.kernel,
+        "n": entry.launches, "median_ns": entry.median_ns, "level": entry.level.id if entry.level else None,
+        "time_ratio": 1 / change.speedup if change else None,
+        "low": 1 / change.high if change and change.high else None,
+        "high": 1 / change.low if change and change.low else None,
+        "verdict": entry.verdict, "why": change.why if change else None,
+    }  # fmt: skip
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    row = _row(entry)
+    between = f"{row['low']:.3f}-{row['high']:.3f}" if row["low"] and row["high"] else ""
+    ratio = f"{row['time_ratio']:.3f}" if row["time_ratio"] else ""
+    words = (row["created"], (row["commit"] or "")[:_SHORT], row["branch"] or "", row["name"], row["device"] or "")
+    return (*map(inert, words), str(row["n"]), f"{row['median_ns'] / 1e3:.3f}", ratio, between, row["verdict"])
+
+
+def _grid(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,50 @@
+"""`rooflens prune`: delete the workloads that no rule keeps; says what it would do unless told to."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+
+from ...analysis.store import Store
+from ...analysis.text import inert
+from ..exits import OK
+
+HELP = "delete the workloads that no rule keeps; only lists them without --yes"
+_A_BATCH = 64
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("--keep", metavar="AGE", help="keep what is younger: 90d, 12w, 6h, 2y")
+    parser.add_argument("--keep-last", metavar="N", type=int, help="keep the newest N of every name")
+    parser.add_argument(
+        "--keep-tag",
+        metavar="TAG",
+        action="append",
+        default=[],
+        help="keep what has this tag, or branch=, commit=, host=, name= (repeatable)",
+    )
+    parser.add_argument("--yes", action="store_true", help="delete them; without it nothing is changed")
+    parser.add_argument("--json", action="store_true", help="print what goes as JSON")
+
+
+def run(options: Namespace, store: Store) -> int:
+    from ...analysis.schema import iso
+    from ...tools.team.retention import Rules, gone
+
+    rules = Rules.stated(options.keep, options.keep_last, options.keep_tag)
+    known, _ = store.scan()
+    going = gone(known, rules)
+    if options.yes:
+        for first in range(0, len(going), _A_BATCH):
+            store.remove(going[first : first + _A_BATCH])
+    size = sum(sum(m.files.values()) for m in going)
+    if options.json:
+        listed = [{"workload": m.id, "name": m.name, "created": iso(m.created_ns)} for m in going]
+        print(json.dumps({"deleted": options.yes, "kept": len(known) - len(going), "bytes": size, "workloads": listed}))
+        return OK
+    for one in going:
+        print(inert(f"{one.id}  {iso(one.created_ns)}  {one.name}"))
+    done = "deleted" if options.yes else "would go; --yes deletes them"
+    print(f"{len(going)} of {len(known)} workloads, {size / 1e6:.1f} MB: {done}")
+    return OK

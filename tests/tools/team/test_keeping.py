@@ -1,0 +1,147 @@
+"""Which workloads are chosen, kept, moved and followed, in folders of one user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.database import connect
+from rooflens.analysis.manifest import MANIFEST
+from rooflens.analysis.problems import BadArgument, NotFound, StoreProblem
+from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.server import cli
+from rooflens.tools.team.choice import chosen
+from rooflens.tools.team.history import history
+from rooflens.tools.team.retention import Rules, gone
+from rooflens.tools.team.transfer import transfer
+
+DAY_NS = 86_400_000_000_000
+
+
+def profile(
+    store: Store, times: Sequence[float], name: str = "bench", age_days: float = 0, **known: object
+) -> Manifest:
+    """A workload with one kernel of these run times in ns."""
+    listed = ", ".join(f"({n}, {time}::DOUBLE)" for n, time in enumerate(times))
+    with store.draft() as folder, connect() as con:
+        write_table(
+            con,
+            "SELECT n::BIGINT AS dispatch_id, 'saxpy(float*)' AS kernel, duration_ns, 1::INTEGER AS launch, "
+            f"'64 x 256' AS configuration, 16384::BIGINT AS grid, 256::INTEGER AS workgroup_size "
+            f"FROM (VALUES {listed}) t(n, duration_ns)",
+            folder / "dispatches.parquet",
+        )
+        facts = {"arch": "gfx90a", "device": "MI250X", "dispatches": len(times), "kernels": 1, **known}
+        done = store.publish(folder, Manifest(name=name, format="made", **facts))
+    older = done.model_copy(update={"created_ns": int(done.created_ns - age_days * DAY_NS)})
+    (store.folder(done) / MANIFEST).write_text(older.model_dump_json())
+    return older
+
+
+def spread(middle: float, n: int = 40) -> list[float]:
+    return [middle * (1 + 0.004 * ((i * 7) % 11 - 5) / 5) for i in range(n)]
+
+
+def test_history_finds_the_change_and_the_drift_and_not_the_noise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path)
+    # Noise, two steps that are each below the noise floor and together above it, then a gain; and another device.
+    middles = [100_000, 100_500, 102_000, 104_000, 104_200, 80_000]
+    for day, middle in enumerate(middles):
+        profile(store, spread(middle), age_days=10 - day, commit=f"{day:040x}", branch="main")
+    profile(store, spread(10_000), age_days=0, commit="a" * 40, branch="main", arch="gfx942", device="MI300X")
+    found = history(store, "saxpy", store.scan()[0], most=30)
+    assert [one.verdict for one in found] == [
+        "first", "inconclusive", "inconclusive", "regressed", "inconclusive", "improved", "first",
+    ]  # fmt: skip
+    drift = found[3].change
+    assert drift and drift.high and drift.low and 1 / drift.high > 1.03 and 1 / drift.low < 1.05
+    assert found[4].level == found[3].manifest
+    assert cli.main(["history", "--store", str(tmp_path), "--json", "saxpy(float*)"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["n"] for row in rows] == [40] * 7 and rows[3]["time_ratio"] == pytest.approx(1.04, abs=0.005)
+    assert rows[0]["time_ratio"] is None and rows[0]["level"] is None
+    assert cli.main(["history", "--store", str(tmp_path), "--tag", "branch=main", "--last", "3", "saxpy"]) == 0
+    assert "improved" in capsys.readouterr().out
+
+
+def test_history_of_single_launches_gives_no_interval(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for middle in (100_000, 105_000, 300_000):
+        profile(store, [middle])
+    found = history(store, "saxpy", store.scan()[0], most=30)
+    assert [one.verdict for one in found] == ["first", "inconclusive", "regressed"]
+    assert found[2].change and found[2].change.low is None
+
+
+def test_history_of_an_unknown_kernel_names_what_there_is(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    profile(store, [1000.0])
+    with pytest.raises(NotFound, match="saxpy"):
+        history(store, "saxpy(floot*)", store.scan()[0], most=30)
+
+
+def test_rules_keep_by_age_number_of_a_name_and_label(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = [profile(store, [1.0], name="ab"[n % 2], age_days=n * 10, tags=["release"] * (n == 5)) for n in range(6)]
+    future = profile(store, [1.0], name="c", age_days=-400)
+
+    def going(keep: str | None = None, last: int | None = None, tags: Sequence[str] = ()) -> list[Manifest]:
+        return gone(store.scan()[0], Rules.stated(keep, last, tags))
+
+    assert [m.id for m in going("25d")] == [made[n].id for n in (5, 4, 3)]
+    assert [m.id for m in going("25d", tags=["release"])] == [made[n].id for n in (4, 3)]
+    assert [m.id for m in going(last=1)] == [made[n].id for n in (5, 4, 3, 2)]
+    assert [m.id for m in going("4w", 2, ["name=a"])] == [made[n].id for n in (5,)]
+    assert future.id not in {m.id for m in going("1h")}
+    for rule in ({}, {"keep": "x"}, {"keep": "-3d"}, {"keep": "99999999d"}, {"last": -1}):
+        with pytest.raises(BadArgument):
+            going(**rule)  # type: ignore[arg-type]
+
+
+def test_prune_only_lists_until_told_to_delete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path)
+    old, new = profile(store, [1.0], age_days=100), profile(store, [1.0])
+    command = ["prune", "--store", str(tmp_path), "--keep", "90d"]
+    assert cli.main(command) == 0 and old.id in capsys.readouterr().out and len(store.scan()[0]) == 2
+    assert cli.main([*command, "--yes"]) == 0
+    assert [m.id for m in store.scan()[0]] == [new.id] and not list(tmp_path.glob("tmp/*"))
+    assert cli.main(["prune", "--store", str(tmp_path)]) == 1, "without a rule everything would go"
+    assert "No rule" in capsys.readouterr().err
+
+
+def test_workloads_are_chosen_by_reference_or_label_or_all(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    one = profile(store, [1.0], name="one", tags=["x", "y"], branch="main", host="n1")
+    two = profile(store, [1.0], name="two", tags=["x"])
+    assert chosen(store, ["one", one.id, "two"]) == [one, two]
+    assert chosen(store, [], ["x"]) == [one, two] and chosen(store, [], ["x", "y"]) == [one]
+    assert chosen(store, [], ["branch=main", "host=n1", "name=one"]) == [one]
+    assert chosen(store, [], every=True) == [one, two]
+    for wrong in ((["one"], ["x"]), ([], [])):
+        with pytest.raises(BadArgument):
+            chosen(store, *wrong)
+    with pytest.raises(NotFound, match="branch=main"):
+        chosen(store, [], ["branch=maim"])
+
+
+def test_folders_copy_to_each_other_and_refuse_what_is_damaged_or_another(tmp_path: Path) -> None:
+    source, target = Store(tmp_path / "source"), Store(tmp_path / "target")
+    one = profile(source, [1.0, 2.0])
+    assert [m.new for m in transfer(source, target, [one])] == [True]
+    assert [m.new for m in transfer(source, target, [one])] == [False]
+    assert target.resolve(one.id) == one
+    with pytest.raises(BadArgument, match="same"):
+        transfer(source, source, [one])
+    file = source.folder(one) / "dispatches.parquet"
+    content = file.read_bytes()
+    file.write_bytes(content + b"x")
+    with pytest.raises(StoreProblem, match="manifest"):
+        transfer(source, Store(tmp_path / "third"), [one])
+    assert not Store(tmp_path / "third").scan()[0] and not list((tmp_path / "third").glob("tmp/*"))
+    grown = one.model_copy(update={"files": {"dispatches.parquet": len(content) + 1}})
+    with pytest.raises(StoreProblem, match="another workload"):
+        transfer(source, target, [grown])

@@ -1,0 +1,55 @@
+"""Which workloads of a store are kept, by age, number and labels; what no rule keeps is to go."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...analysis.problems import BadArgument
+from ...analysis.store import Manifest
+from .choice import labels
+
+_DAY_S = 86_400
+_UNITS_S = {"h": 3600, "d": _DAY_S, "w": 7 * _DAY_S, "y": 365 * _DAY_S}
+_AGE = re.compile(r"(\d{1,5})([hdwy])")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is kept: workloads younger than ``younger_s``, the ``last`` of each name, and those with one of ``tags``."""
+
+    younger_s: float | None = None
+    last: int | None = None
+    tags: Sequence[str] = ()
+
+    @classmethod
+    def stated(cls, keep: str | None, last: int | None, tags: Sequence[str]) -> Rules:
+        """As a person writes them: ``90d``, ``12w``, ``6h``, ``2y``. BadArgument where nothing is to be kept."""
+        younger = None
+        if keep is not None:
+            found = _AGE.fullmatch(keep.strip())
+            if not found:
+                raise BadArgument(f"{keep!r} is no age", "it is a whole number and h, d, w or y", "Such as --keep 90d")
+            younger = int(found[1]) * _UNITS_S[found[2]]
+        if last is not None and last < 0:
+            raise BadArgument(f"--keep-last {last} is no number of workloads", fix="Give 0 or more")
+        if younger is None and last is None and not tags:
+            what = "No rule says what to keep"
+            raise BadArgument(what, "everything would go", "Give --keep AGE, --keep-last N or --keep-tag TAG")
+        return cls(younger, last, tags)
+
+
+def gone(known: Sequence[Manifest], rules: Rules, now_ns: int | None = None) -> list[Manifest]:
+    """The workloads that no rule keeps, oldest first. What claims to be of the future is young."""
+    now = time.time_ns() if now_ns is None else now_ns
+    seen: dict[str, int] = {}
+    going = []
+    for manifest in sorted(known, key=lambda m: (m.created_ns, m.id), reverse=True):
+        newer = seen[manifest.name] = seen.get(manifest.name, 0) + 1
+        young = rules.younger_s is not None and now - manifest.created_ns < rules.younger_s * 1e9
+        among_last = rules.last is not None and newer <= rules.last
+        if not (young or among_last or not labels(manifest).isdisjoint(rules.tags)):
+            going.append(manifest)
+    return going[::-1]
