@@ -9,7 +9,7 @@ from typing import Any
 from ..analysis.problems import NotAllowed
 from ..analysis.store import Store
 from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
-from ..tools.progress import Listener, listening
+from ..tools.progress import Activity, Listener, listening
 from .asking import ask
 from .failures import RunFailed
 
@@ -35,7 +35,7 @@ def finished(
             while found.state not in FINAL:
                 if progress and found.progress != told:
                     told = found.progress
-                    progress(told)
+                    progress(Activity(told))
                 found = get_run(store, found.run_id, wait_s=_STEP_S if progress else LONGEST_WAIT_S)
         except KeyboardInterrupt:
             cancel_run(store, found.run_id)

@@ -3,7 +3,6 @@
 A bundle is a zip of manifest.json and what it starts. This one holds the wheel itself and a project that depends on
 it alone; uv, which the host brings, installs both with what they need. The same wheel gives the same bundle, byte for
 byte.
-byte.
 """
 
 from __future__ import annotations

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.store import Store
-from ...analysis.text import inert
-from ...tools.progress import listening
-from ..exits import OK
-from .shared import to_a_terminal
+from ..outcome import Outcome
+from ..progress_bar import shown
 
 if TYPE_CHECKING:
     from ...tools.team.history import Entry
@@ -27,25 +25,24 @@ def arguments(parser: ArgumentParser) -> None:
         "--tag", action="append", default=[], help="only workloads with this tag, or branch=, host=, name= (repeatable)"
     )
     parser.add_argument("--last", metavar="N", type=int, default=30, help="the newest N workloads of a kernel (30)")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
+    """Each kernel's times over the workloads, oldest first."""
     from ...tools.team.choice import chosen
     from ...tools.team.history import history
 
-    with listening(to_a_terminal):
+    with shown():
         manifests = chosen(store, [], options.tag, every=not options.tag)
         entries = history(store, options.kernel, manifests, max(1, options.last))
-    if options.json:
-        print(json.dumps([_row(entry) for entry in entries]))
-        return OK
-    kernels = list(dict.fromkeys(entry.kernel for entry in entries))
-    for kernel in kernels:
-        print(inert(kernel))
-        _grid([_COLUMNS, *(_cells(entry) for entry in entries if entry.kernel == kernel)])
-    print("time ratio: to the level before (the first, then each that differs beyond the noise); above 1 is slower")
-    return OK
+    return Outcome({"history": [_row(entry) for entry in entries]}, _words(entries))
+
+
+def _words(entries: Sequence[Entry]) -> Iterator[str]:
+    for kernel in dict.fromkeys(entry.kernel for entry in entries):
+        yield kernel
+        yield from _grid([_COLUMNS, *(_cells(entry) for entry in entries if entry.kernel == kernel)])
+    yield "time ratio: to the level before (the first, then each that differs beyond the noise); above 1 is slower"
 
 
 def _row(entry: Entry) -> dict[str, Any]:
@@ -68,10 +65,10 @@ def _cells(entry: Entry) -> tuple[str, ...]:
     between = f"{row['low']:.3f}-{row['high']:.3f}" if row["low"] and row["high"] else ""
     ratio = f"{row['time_ratio']:.3f}" if row["time_ratio"] else ""
     words = (row["created"], (row["commit"] or "")[:_SHORT], row["branch"] or "", row["name"], row["device"] or "")
-    return (*map(inert, words), str(row["n"]), f"{row['median_ns'] / 1e3:.3f}", ratio, between, row["verdict"])
+    return (*words, str(row["n"]), f"{row['median_ns'] / 1e3:.3f}", ratio, between, row["verdict"])
 
 
-def _grid(rows: list[tuple[str, ...]]) -> None:
+def _grid(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from ...analysis.problems import BadArgument
 from ...analysis.store import Store
-from ..exits import OK
+from ..outcome import Outcome
 
 HELP = "set up a store that a team shares: a DuckLake catalogue, once"
 
@@ -21,7 +21,8 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
+    """Make it, unless it is there."""
     from ...analysis.remote.lake import LakeStore
 
     if not isinstance(store, LakeStore):
@@ -31,5 +32,5 @@ def run(options: Namespace, store: Store) -> int:
             "For a catalogue name --store 'ducklake:postgres:dbname=NAME host=HOST'",
         )
     made = store.catalogue.found(options.data)
-    print(f"{store.address}: {'a new catalogue' if made else 'the catalogue is there already'}")
-    return OK
+    told = "a new catalogue" if made else "the catalogue is there already"
+    return Outcome({"store": store.address, "new": made}, [f"{store.address}: {told}"])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 
 from ...analysis.store import Store
-from ...analysis.text import inert
-from ...tools.progress import listening
-from ..exits import OK
-from .shared import to_a_terminal
+from ..outcome import Outcome
+from ..progress_bar import shown
 
 
 def selection(parser: ArgumentParser) -> None:
@@ -19,21 +16,21 @@ def selection(parser: ArgumentParser) -> None:
         "--tag", action="append", default=[], help="all with this tag, or with branch=, commit=, host= (repeatable)"
     )
     parser.add_argument("--all", action="store_true", help="all workloads")
-    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
 
 
-def moving(options: Namespace, source: Store, target: Store) -> int:
+def moving(options: Namespace, source: Store, target: Store) -> Outcome:
     """Copy the workloads that are meant, and say of each whether it was there."""
     from ...tools.team.choice import chosen
     from ...tools.team.transfer import transfer
 
     manifests = chosen(source, options.workloads, options.tag, options.all)
-    with listening(to_a_terminal):
+    with shown():
         moved = transfer(source, target, manifests)
-    if options.json:
-        rows = [{"workload": one.manifest.id, "name": one.manifest.name, "copied": one.new} for one in moved]
-        print(json.dumps({"from": source.address, "to": target.address, "workloads": rows}))
-        return OK
-    for one in moved:
-        print(inert(f"{one.manifest.id}  {one.manifest.name}: {'copied' if one.new else 'was there'}"))
-    return OK
+    return Outcome(
+        {
+            "from": source.address,
+            "to": target.address,
+            "workloads": [{"workload": one.manifest.id, "name": one.manifest.name, "copied": one.new} for one in moved],
+        },
+        [f"{one.manifest.id}  {one.manifest.name}: {'copied' if one.new else 'was there'}" for one in moved],
+    )

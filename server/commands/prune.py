@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 
 from ...analysis.store import Store
-from ...analysis.text import inert
-from ..exits import OK
+from ..outcome import Outcome
 
 HELP = "delete the workloads that no rule keeps; only lists them without --yes"
 _A_BATCH = 64
@@ -25,10 +23,10 @@ def arguments(parser: ArgumentParser) -> None:
         help="keep what has this tag, or branch=, commit=, host=, name= (repeatable)",
     )
     parser.add_argument("--yes", action="store_true", help="delete them; without it nothing is changed")
-    parser.add_argument("--json", action="store_true", help="print what goes as JSON")
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
+    """Say what goes, and delete it where that was asked for."""
     from ...analysis.schema import iso
     from ...tools.team.retention import Rules, gone
 
@@ -39,12 +37,16 @@ def run(options: Namespace, store: Store) -> int:
         for first in range(0, len(going), _A_BATCH):
             store.remove(going[first : first + _A_BATCH])
     size = sum(sum(m.files.values()) for m in going)
-    if options.json:
-        listed = [{"workload": m.id, "name": m.name, "created": iso(m.created_ns)} for m in going]
-        print(json.dumps({"deleted": options.yes, "kept": len(known) - len(going), "bytes": size, "workloads": listed}))
-        return OK
-    for one in going:
-        print(inert(f"{one.id}  {iso(one.created_ns)}  {one.name}"))
     done = "deleted" if options.yes else "would go; --yes deletes them"
-    print(f"{len(going)} of {len(known)} workloads, {size / 1e6:.1f} MB: {done}")
-    return OK
+    return Outcome(
+        {
+            "deleted": options.yes,
+            "kept": len(known) - len(going),
+            "bytes": size,
+            "workloads": [{"workload": m.id, "name": m.name, "created": iso(m.created_ns)} for m in going],
+        },
+        [
+            *(f"{one.id}  {iso(one.created_ns)}  {one.name}" for one in going),
+            f"{len(going)} of {len(known)} workloads, {size / 1e6:.1f} MB: {done}",
+        ],
+    )

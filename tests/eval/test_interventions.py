@@ -14,6 +14,7 @@ import pytest
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store import Store
 from rooflens.tests.recordings import stored
+from rooflens.tools.import_profile import import_profile
 
 from .conftest import EVAL
 
