@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING
 
-import pydantic
-
-from ..manifest import read_small
-from ..patterns import PATTERN_LENGTH, matching
 from ..problems import BadArgument
 from ..text import cut
 
+if TYPE_CHECKING:
+    from .limits_file import KernelEntry
+
 _PERCENT = re.compile(r"\s*([+-]?\d{1,6}(?:\.\d{1,6})?)\s*%\s*", re.ASCII)
 _POINTS = re.compile(r"\s*([+-]\d{1,15}(?:\.\d{1,9})?)\s*", re.ASCII)
-_MOST_BYTES = 1 << 20
 _MOST = 1000.0
 """Percent; a limit above it is a slip."""
 _SHOWN = 60
@@ -74,6 +71,8 @@ class Limits:
 
     def of_kernels(self, names: list[str]) -> dict[str, float | None]:
         """The limit of each kernel: that of the first pattern that is found in its name, else ``allowed``."""
+        from ..patterns import matching
+
         found: dict[str, float | None] = {}
         for one in self.kernels:
             left = [name for name in names if name not in found]
@@ -104,36 +103,6 @@ def metric_limit(text: str) -> MetricLimit:
     return MetricLimit(name.strip(), float(found[1]) / scale, share is not None, found[1].startswith("-"))
 
 
-_Text = Annotated[str, pydantic.Field(min_length=1, max_length=PATTERN_LENGTH)]
-_Short = Annotated[str, pydantic.Field(min_length=1, max_length=100)]
-
-
-class _Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
-
-
-class _Kernel(_Strict):
-    pattern: _Text
-    max_regression: _Short | None = None
-    ignore: bool = False
-
-
-class _Group(_Strict):
-    name: _Short
-    baseline: _Text
-    candidate: _Text | None = None
-    max_regression: _Short | None = None
-
-
-class _File(_Strict):
-    max_regression: _Short | None = None
-    total: _Short | None = None
-    min_share: _Short | None = None
-    metrics: Annotated[dict[_Short, _Short], pydantic.Field(max_length=100)] = {}
-    kernel: Annotated[list[_Kernel], pydantic.Field(max_length=200)] = []
-    group: Annotated[list[_Group], pydantic.Field(max_length=50)] = []
-
-
 @dataclass(frozen=True)
 class Stated:
     """Limits as the command line states them; None where it is silent, and the file or the default counts."""
@@ -150,23 +119,25 @@ DEFAULTS = Stated("3%", None, "1%")
 
 def limits(stated: Stated, file: Path | None = None) -> Limits:
     """The limits of the command line over those of a file over the defaults. Raises BadArgument for what is wrong."""
-    read = _read(file) if file else _File()
-    allowed = percent(stated.allowed or read.max_regression or str(DEFAULTS.allowed))
-    of_file = tuple(f"{name}={moved}" for name, moved in read.metrics.items())
+    from .limits_file import LimitsFile, read
+
+    found = read(file) if file else LimitsFile()
+    allowed = percent(stated.allowed or found.max_regression or str(DEFAULTS.allowed))
+    of_file = tuple(f"{name}={moved}" for name, moved in found.metrics.items())
     return Limits(
         allowed=allowed,
-        total=percent(total) if (total := stated.total or read.total) else allowed,
-        least_share=percent(stated.least_share or read.min_share or str(DEFAULTS.least_share)),
-        kernels=tuple(_of_kernel(one) for one in read.kernel),
+        total=percent(total) if (total := stated.total or found.total) else allowed,
+        least_share=percent(stated.least_share or found.min_share or str(DEFAULTS.least_share)),
+        kernels=tuple(_of_kernel(one) for one in found.kernel),
         groups=tuple(
             Group(one.name, (one.baseline, one.candidate or one.baseline), _optional(one.max_regression))
-            for one in read.group
+            for one in found.group
         ),
         metrics=tuple(map(metric_limit, (*stated.metrics, *of_file))),
     )
 
 
-def _of_kernel(one: _Kernel) -> KernelLimit:
+def _of_kernel(one: KernelEntry) -> KernelLimit:
     if one.ignore == (one.max_regression is not None):
         raise BadArgument(
             f"The limit of {cut(one.pattern, _SHOWN)!r} cannot be read",
@@ -177,19 +148,3 @@ def _of_kernel(one: _Kernel) -> KernelLimit:
 
 def _optional(text: str | None) -> float | None:
     return None if text is None else percent(text)
-
-
-def _read(file: Path) -> _File:
-    fix = "See docs/how-to/gate_in_ci.md for what it may hold"
-    try:
-        found: dict[str, Any] = tomllib.loads(read_small(file, _MOST_BYTES).decode("utf-8"))
-        return _File.model_validate(found)
-    except OSError as error:
-        raise BadArgument(f"{file} cannot be read", error.strerror or str(error), "Name a file of limits") from error
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part)[:_SHOWN] for part in first["loc"])
-        raise BadArgument(f"{file} is no file of limits", f"{where}: {first['msg']}", fix) from error
-    except (ValueError, RecursionError) as error:
-        why = cut(str(error), 200) or "it is nested too deeply"
-        raise BadArgument(f"{file} is no file of limits", why, fix) from error

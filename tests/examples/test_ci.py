@@ -1,0 +1,67 @@
+"""The example for a CI is a workflow that GitHub can read, and its commands do what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rooflens.analysis.store import Store
+from rooflens.server import exits
+from rooflens.server.cli import main
+from rooflens.server.toolbox import TOOLS
+from rooflens.tests.comparisons import launches, workload
+
+yaml = pytest.importorskip("yaml", reason="needs PyYAML")
+WORKFLOW = Path(__file__).resolve().parents[2] / "examples" / "ci" / "github-actions.yml"
+
+
+def read() -> dict[Any, Any]:
+    found: dict[Any, Any] = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
+    return found
+
+
+def commands() -> list[list[str]]:
+    """Every rooflens command of the workflow in words, without what the shell makes of it."""
+    text = "\n".join(step.get("run", "") for job in read()["jobs"].values() for step in job["steps"])
+    joined = text.replace("\\\n", " ").replace("$TAG", "candidate")
+    return [shlex.split(line.strip())[1:] for line in joined.splitlines() if line.strip().startswith("rooflens ")]
+
+
+def test_the_workflow_has_the_form_that_github_reads() -> None:
+    workflow = read()
+    assert set(workflow) == {"name", True, "permissions", "jobs"}, "YAML reads the key `on` as true"
+    for job in workflow["jobs"].values():
+        assert {"runs-on", "steps"} <= set(job) <= {"runs-on", "steps", "needs"}
+        for step in job["steps"]:
+            assert ("run" in step) != ("uses" in step)
+            assert set(step) <= {"name", "run", "uses", "with", "if", "env"}
+            assert "uses" not in step or re.fullmatch(r"actions/[\w/-]+@v\d+", step["uses"])
+            assert "${{" not in step.get("run", ""), "nothing of an event is put into a script"
+
+
+def test_its_profiles_are_calls_that_the_tool_takes() -> None:
+    call = next(words for words in commands() if "call" in words)
+    tool = next(tool for tool in TOOLS if tool.name == call[call.index("call") + 1])
+    assert tool.name == "profile_command"
+    asked = tool.validated(json.loads(call[-1]))
+    assert (asked["command"], asked["metrics"], asked["tags"]) == (["./app"], [], ["candidate"])
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, exits.OK), (1.1, exits.REGRESSED)])
+def test_its_gate_passes_what_did_not_change_and_fails_what_did(
+    factor: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    for tag, ns in (("main", 1e6), ("candidate", 1e6 * factor)):
+        for _ in range(3):
+            times = list(ns * np.exp(rng.normal(0, 0.004, 20)))
+            workload(Store(tmp_path / "store"), launches("k", times), name=tag, tags=[tag])
+    gate = next(words for words in commands() if "gate" in words)
+    assert main(gate) == status
+    assert "rooflens gate" in (tmp_path / "summary.md").read_text() and (tmp_path / "gate.xml").is_file()
