@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .api import OpenStore, OpenWorkload, Problem, RunFailed, open
+    from .api import OpenStore, OpenWorkload, Problem, RunFailed, open, samples
 
-__all__ = ["OpenStore", "OpenWorkload", "Problem", "RunFailed", "__version__", "open"]
+__all__ = ["OpenStore", "OpenWorkload", "Problem", "RunFailed", "__version__", "open", "samples"]
 
 if not TYPE_CHECKING:  # a checker would take every name for one of ours
 

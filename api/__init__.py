@@ -8,7 +8,8 @@
 from ..analysis.problems import Problem
 from .failures import RunFailed
 from .opening import open
+from .shipped import samples
 from .store import OpenStore
 from .workload import OpenWorkload
 
-__all__ = ["OpenStore", "OpenWorkload", "Problem", "RunFailed", "open"]
+__all__ = ["OpenStore", "OpenWorkload", "Problem", "RunFailed", "open", "samples"]

@@ -66,7 +66,7 @@ class Comparison(Pictured, Answer[CompareResult]):
 
     @cached_property
     def changed(self) -> pd.DataFrame:
-        """The metrics that changed, of every pair of single kernels, those that changed most first."""
+        """The metrics that changed, of the 20 pairs that take longest; compare with ``kernel=`` for others."""
         return of_any(self.result.metrics)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that derive from data: metrics, SQL schema, tools, deviations.
+"""Writes the pages of docs/reference that derive from data: metrics, SQL schema, tools, commands, Python, deviations.
 
 python docs/generate.py            write them
 python docs/generate.py --check    exit 1 where one is stale
@@ -7,6 +7,7 @@ python docs/generate.py --check    exit 1 where one is stale
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import tomllib
 from collections.abc import Callable
@@ -14,8 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import rooflens
 from rooflens.analysis import schema
 from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.api import answers, pictures, roofline
 from rooflens.server.commands import NAMES, command
 from rooflens.server.toolbox import TOOLS
 
@@ -150,6 +153,59 @@ def _option(action: argparse.Action) -> str:
     return f"| `{names}` | {(action.help or '').replace('|', chr(92) + '|').replace('%%', '%')} |"
 
 
+_OBJECTS = (
+    rooflens.OpenStore, rooflens.OpenWorkload, roofline.Roofline, answers.Comparison, answers.Diagnosis,
+    answers.Occupancy, answers.Timeline, answers.Hotspots, answers.Plan, pictures.Chart, rooflens.Problem,
+    rooflens.RunFailed,
+)  # fmt: skip
+_DUNDERS = ("__getitem__", "__iter__", "__len__", "__contains__")
+
+
+def python() -> str:
+    """The Python interface: functions of the package, and every object with its methods."""
+    lines = [
+        "# Python\n",
+        "Source: `api/`. How to use it: [how-to/notebooks.md](../how-to/notebooks.md).\n",
+        "## rooflens\n",
+    ]
+    for function in (rooflens.open, rooflens.samples):
+        lines.append(_documented(f"rooflens.{function.__name__}{_signature(function)}", function))
+    for kind in _OBJECTS:
+        lines += [f"\n## {kind.__name__}\n", f"{_ticked(inspect.getdoc(kind))}\n"]
+        for name, member in _members(kind):
+            shown = name if isinstance(member, property) or not callable(member) else f"{name}{_signature(member)}"
+            lines.append(_documented(shown, getattr(member, "func", member)))
+    return "\n".join(lines) + "\n"
+
+
+def _members(kind: type) -> list[tuple[str, Any]]:
+    """Its own public members and those of what it inherits from us, in the order of the source, documented ones."""
+    found: dict[str, Any] = {}
+    for base in kind.__mro__:
+        if base.__module__.startswith("rooflens."):
+            found = {**{n: m for n, m in vars(base).items() if n not in found}, **found}
+    public = {n: m for n, m in found.items() if not n.startswith("_") or n in _DUNDERS}
+    return [(n, m) for n, m in public.items() if inspect.getdoc(getattr(m, "func", m)) and not isinstance(m, type)]
+
+
+def _ticked(text: str | None) -> str:
+    """A docstring as Markdown."""
+    return (text or "").replace("``", "`")
+
+
+def _signature(function: Any) -> str:
+    found = inspect.signature(function)
+    kept = [p.replace(annotation=p.empty) for p in found.parameters.values() if p.name != "self"]
+    return str(found.replace(parameters=kept, return_annotation=found.empty))
+
+
+def _documented(shown: str, thing: Any) -> str:
+    text = " ".join(_ticked(inspect.getdoc(thing)).split(">>>")[0].split())
+    returned = getattr(getattr(thing, "fget", thing), "__annotations__", {}).get("return")
+    kind = f" -> {returned}" if returned and returned != "None" else ""
+    return f"- `{shown}{kind}`: {text}"
+
+
 def deviations(stem: str) -> str:
     """Where our figures differ from those of a release of rocprof-compute on purpose."""
     data = tomllib.loads((REFERENCE / f"{stem}.toml").read_text(encoding="utf-8"))
@@ -168,7 +224,7 @@ def deviations(stem: str) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "metrics.md": metrics, "schema.md": sql_schema, "tools.md": tools, "commands.md": commands,
+    "metrics.md": metrics, "schema.md": sql_schema, "tools.md": tools, "commands.md": commands, "python.md": python,
     "deviations.md": partial(deviations, "deviations"), "deviations_38.md": partial(deviations, "deviations_38"),
 }  # fmt: skip
 

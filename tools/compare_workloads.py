@@ -125,7 +125,7 @@ def _one(comparison: Comparison, extent: Extent) -> CompareResult:
     top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
     sampled = tables.changed_lines(comparison)
-    changed = tables.changed_metrics(comparison, top)
+    changed = tables.changed_metrics(comparison, top[: extent.measured])
     first = next((told for compared, told in changed if compared is main), None)
     return CompareResult(
         baseline=comparison.before.id,

@@ -40,11 +40,13 @@ _MemberRow = namedtuple("_MemberRow", "group side kernel launches per_round roun
 class Extent:
     """How much tables show, None for all: pairs, work and metrics of each, lines, names of what one side alone has.
 
-    ``explained`` are the pairs whose change is taken apart. Names are shortened unless ``whole_names``.
+    ``explained`` are the pairs whose change is taken apart, ``measured`` those of which all metrics are compared, which
+    takes longest. Names are shortened unless ``whole_names``.
     """
 
     pairs: int | None = None
     explained: int | None = None
+    measured: int | None = None
     work: int | None = None
     metrics: int | None = None
     lines: int | None = None
@@ -61,9 +63,9 @@ class Extent:
         return pair.label if self.whole_names else brief(pair)
 
 
-SUMMARY = Extent(pairs=5, explained=1, work=6, metrics=6, lines=5, kernels_of_one=8, metrics_of_one=8)
-FULL = Extent(pairs=50, explained=5, metrics=20, lines=50, kernels_of_one=8, metrics_of_one=200)
-EVERYTHING = Extent(whole_names=True)
+SUMMARY = Extent(pairs=5, explained=1, measured=1, work=6, metrics=6, lines=5, kernels_of_one=8, metrics_of_one=8)
+FULL = Extent(pairs=50, explained=5, measured=5, metrics=20, lines=50, kernels_of_one=8, metrics_of_one=200)
+EVERYTHING = Extent(measured=20, whole_names=True)
 
 
 class _KernelRow(NamedTuple):

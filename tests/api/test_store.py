@@ -1,0 +1,178 @@
+"""A store from Python: workloads by name, what changes underneath, several stores and threads, nothing left open."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import rooflens
+
+Profile = Callable[..., Path]
+
+
+def test_importing_rooflens_reads_nothing_of_the_interface() -> None:
+    code = (
+        "import sys, rooflens; rooflens.__version__; "
+        "print([m for m in sys.modules if m.startswith(('rooflens.', 'pandas', 'duckdb', 'pydantic'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="opne"):
+        rooflens.opne  # type: ignore[attr-defined]  # noqa: B018
+    assert set(rooflens.__all__) <= set(dir(rooflens))
+    assert all(hasattr(rooflens, name) for name in rooflens.__all__)
+
+
+def test_a_workload_is_found_by_name_id_prefix_and_latest(store: rooflens.OpenStore) -> None:
+    named = store["yax_before"]
+    # Both were made within a second, so that they share the beginning of their ids.
+    other = store["yax_after"].id
+    length = next(n for n in range(1, 17) if named.id[:n] != other[:n])
+    assert named.id == store[named.id].id == store[named.id[:length]].id
+    assert store["latest"].name == "yax_after" and "yax_after" in store and "nope" not in store and 3 not in store
+    assert [w.name for w in store] == ["yax_after", "yax_before"] and len(store) == 2
+    assert store._ipython_key_completions_() == ["yax_after", "yax_before"]
+
+
+def test_a_workload_that_is_not_there_is_told_with_near_names(store: rooflens.OpenStore) -> None:
+    with pytest.raises(rooflens.Problem, match="There is no workload 'yax_befor'.*yax_before"):
+        store["yax_befor"]
+    with pytest.raises(TypeError, match="not by int"):
+        store[0]  # type: ignore[index]
+
+
+def test_an_id_prefix_of_several_workloads_is_refused_with_their_ids(store: rooflens.OpenStore) -> None:
+    with pytest.raises(rooflens.Problem, match="not unique") as told:
+        store[store["yax_before"].id[:2]]
+    assert store["yax_before"].id in str(told.value) and store["yax_after"].id in str(told.value)
+
+
+def test_workloads_are_a_frame_newest_first_with_times_in_utc(store: rooflens.OpenStore) -> None:
+    found = store.workloads()
+    assert list(found["name"]) == ["yax_after", "yax_before"]
+    assert isinstance(found["created"].dtype, pd.DatetimeTZDtype) and str(found["created"].dt.tz) == "UTC"
+    assert found["dispatches"].dtype == "int64" and found["counters"].gt(0).all()
+
+
+def test_what_another_process_adds_or_deletes_is_seen_at_once(tmp_path: Path, profile: Profile) -> None:
+    ours, theirs = rooflens.open(tmp_path / "store"), rooflens.open(tmp_path / "store")
+    assert len(ours) == 0 and "0 workloads" in repr(ours) and ours.workloads().empty
+    made = theirs.import_profile(profile(), name="v1")
+    assert list(ours.workloads()["name"]) == ["v1"]
+    held = ours["v1"]
+    assert len(held.kernels()) == 1
+    shutil.rmtree(made.folder)
+    for question in (held.kernels, held.metrics, held.dispatches, held.roofline, lambda: held.sql("FROM dispatches")):
+        with pytest.raises(rooflens.Problem, match=r"'v1' .* is no longer in the store.*deleted"):
+            question()
+    assert held.name == "v1"
+
+
+def test_a_store_whose_folder_is_gone_says_so(tmp_path: Path, profile: Profile) -> None:
+    store = rooflens.open(tmp_path / "store")
+    held = store.import_profile(profile(), name="v1")
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises(rooflens.Problem, match="no longer in the store"):
+        held.metrics()
+    with pytest.raises(rooflens.Problem, match="is empty"):
+        store["v1"]
+    assert store.workloads().empty and store.sql("FROM dispatches").empty
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(rooflens.Problem, match="cannot be read"):
+        rooflens.open(tmp_path / "file")
+
+
+def test_a_read_only_store_refuses_what_writes(store: rooflens.OpenStore, profile: Profile) -> None:
+    reading = rooflens.open(store.root, read_only=True)
+    assert reading.read_only and "read-only" in repr(reading) and not store.read_only
+    with pytest.raises(rooflens.Problem, match="reading only"):
+        reading.import_profile(profile())
+    with pytest.raises(rooflens.Problem, match="reading only"):
+        reading.profile(["true"])
+    assert len(reading["yax_before"].metrics()) > 10
+
+
+def test_two_stores_and_many_threads_do_not_mix(
+    store: rooflens.OpenStore, shipped: rooflens.OpenStore, tmp_path: Path
+) -> None:
+    def asked(n: int) -> tuple[str, int]:
+        w = (store["yax_before"], shipped["matmul_fp64"])[n % 2]
+        kernels = w.sql("SELECT DISTINCT kernel FROM dispatches")
+        return w.name, len(kernels) + len(w.kernels())
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(asked, range(24)))
+    assert set(found) == {("yax_before", 2), ("matmul_fp64", 12)}
+
+
+def test_nothing_stays_open_after_a_question(store: rooflens.OpenStore) -> None:
+    def files() -> list[str]:
+        paths = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if _is_link(n)]  # noqa: PTH115, PTH208
+        return [path for path in paths if path.startswith(str(store.root))]
+
+    w = store["yax_before"]
+    w.sql("FROM counters"), w.metrics(), w.dispatches()
+    del w
+    gc.collect()
+    assert files() == []
+
+
+def _is_link(number: str) -> bool:
+    return os.path.islink(f"/proc/self/fd/{number}")  # noqa: PTH114
+
+
+def test_a_failing_program_is_a_problem_with_what_it_printed(tmp_path: Path) -> None:
+    store = rooflens.open(tmp_path / "store")
+    told: list[str] = []
+    with pytest.raises(rooflens.Problem) as failed:
+        store.profile(["/no/such/program"], gpu="cpu", progress=told.append)
+    assert failed.value.text and len(store) == 0
+
+
+def test_a_plan_holds_commands_and_their_files(store: rooflens.OpenStore) -> None:
+    plan = store.plan("gfx90a", "roofline.f32.hbm", command=["./app", "-n", "8"])
+    assert len(plan.passes) >= 1 and "./app -n 8" in plan.script and plan.script.startswith("mkdir -p ")
+    assert all(text for text in plan.files.values())
+    with pytest.raises(rooflens.Problem, match="has no argument 'comand'"):
+        store.plan("gfx90a", comand=["./app"])
+
+
+def test_metrics_are_found_in_the_catalogue(store: rooflens.OpenStore) -> None:
+    found = store.search_metrics("17.3.7", gpu="gfx90a")
+    assert found.iloc[0]["name"] == "l2.hit_rate_pct"
+    assert len(store.search_metrics("")) > 500
+
+
+def test_occupancy_of_numbers_needs_no_workload(store: rooflens.OpenStore) -> None:
+    found = store.occupancy("gfx90a", vgprs=44, lds_bytes=24 * 1024, workgroup_size=256)
+    assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.limits["waves_per_cu"].dtype == "int64"
+    with pytest.raises(rooflens.Problem, match="no picture"):
+        found.plot()
+
+
+def test_tables_are_described(store: rooflens.OpenStore) -> None:
+    columns = store.tables().set_index(["table", "column"])
+    assert columns.loc[("dispatches", "duration_ns"), "unit"] == "ns"
+
+
+def test_an_experiment_is_kept_in_the_log(tmp_path: Path) -> None:
+    store = rooflens.open(tmp_path / "store")
+    for name in ("yax_before", "yax_after"):
+        store.import_profile(rooflens.samples()[name], name=name)
+    found = store.compare("yax_before", "yax_after", hypothesis="fewer bytes", change="row loop")
+    assert found.result.logged
+    assert list(store.log()["change"]) == ["row loop"]

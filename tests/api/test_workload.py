@@ -1,0 +1,218 @@
+"""The questions about one workload: the figures of the tools, whole, with units, reasons and types for pandas."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.figure
+import numpy as np
+import pandas as pd
+import pytest
+import rooflens
+from rooflens.analysis.store import Store
+from rooflens.server.toolbox import call
+
+Profile = Callable[..., Path]
+
+
+def test_metrics_are_those_of_the_tool_with_every_digit(store: rooflens.OpenStore) -> None:
+    found = store["yax_before"].metrics("*")
+    tool = call(
+        Store(store.root),
+        "compute_metrics",
+        {"workload": "yax_before", "metrics": ["*"], "detail": "full", "limit": 100000},
+    )
+    table = tool.table  # type: ignore[attr-defined]
+    assert list(found.columns) == table.columns and len(found) == table.total_rows > 100
+    avg = [row[table.columns.index("avg")] for row in table.rows]
+    assert [None if math.isnan(v) else v for v in found["avg"]] == avg
+
+
+def test_a_figure_that_is_missing_is_nan_with_its_reason(store: rooflens.OpenStore) -> None:
+    found = store["yax_before"].metrics(["occupancy.waves", "l2.hit_rate_pct"]).set_index("name")
+    assert found["avg"].dtype == found["peak"].dtype == "float64"
+    assert math.isnan(found.loc["occupancy.waves", "avg"])
+    assert "SQ_LEVEL_WAVES_ACCUM missing" in found.loc["occupancy.waves", "reason"]
+    assert found.loc["l2.hit_rate_pct", "avg"] == pytest.approx(0.522808, rel=1e-5)
+    assert found.loc["l2.hit_rate_pct", "unit"] == "%"
+
+
+def test_units_and_notes_are_plain_attributes_that_survive_selection(store: rooflens.OpenStore) -> None:
+    kernels = store["yax_before"].kernels()
+    assert kernels.attrs["units"]["total_ns"] == "ns" and kernels[kernels.calls > 0].attrs["units"]["pct"] == "%"
+    assert json.loads(json.dumps(kernels.attrs)) == kernels.attrs
+
+
+def test_integers_stay_integers_and_missing_ones_are_na(store: rooflens.OpenStore) -> None:
+    dispatches = store["yax_before"].dispatches()
+    assert dispatches["start_ns"].dtype == dispatches["dispatch_id"].dtype == "int64"
+    assert dispatches["vgpr"].dtype == "Int64" and dispatches["vgpr"].isna().all()
+
+
+def test_times_beyond_the_precision_of_floating_point_are_exact(tmp_path: Path, profile: Profile) -> None:
+    store = rooflens.open(tmp_path / "store")
+    folder = profile()
+    text = (folder / "pmc_perf.csv").read_text().splitlines()
+    start = 2**60 + 1
+    text[1] = f"0,k,64,256,64,{start},{start + 501},10"
+    (folder / "pmc_perf.csv").write_text("\n".join(text) + "\n")
+    w = store.import_profile(folder, name="late")
+    assert start in set(w.dispatches()["start_ns"])
+    sums = w.sql(
+        "SELECT sum(start_ns) AS s, CASE WHEN dispatch_id = 0 THEN start_ns END AS some FROM dispatches GROUP BY ALL"
+    )
+    assert sums["s"].dtype == "int64" and start in set(sums["s"])
+    assert sums["some"].dtype == "Int64" and start in set(sums["some"].dropna()) and sums["some"].isna().sum() == 2
+
+
+def test_launches_are_selected_by_rank_pattern_configuration_and_id(shipped: rooflens.OpenStore) -> None:
+    w = shipped["matmul_fp64"]
+    every = w.dispatches()
+    first = w.kernels().iloc[0]["kernel"]
+    assert set(w.dispatches("#1")["kernel"]) == {first} == set(w.counters("#1.1")["kernel"])
+    assert list(w.dispatches(dispatches=every.dispatch_id.tail(2))["dispatch_id"]) == list(every.dispatch_id.tail(2))
+    assert len(w.dispatches(dispatches=range(10**6))) == len(every)
+    assert len(w.metrics("dispatch.duration_ns", by="kernel")) == len(w.kernels())
+    one = w.metrics(
+        "dispatch.duration_ns", kernel="#1", dispatches=[int(every[every.kernel == first].dispatch_id.iloc[0])]
+    )
+    assert one["n"].item() == 1
+    with pytest.raises(rooflens.Problem, match="No kernel of 'matmul_fp64' matches 'nope'"):
+        w.dispatches("nope")
+    with pytest.raises(rooflens.Problem, match="dispatches cannot be read"):
+        w.dispatches(dispatches=["x"])  # type: ignore[list-item]
+
+
+def test_a_table_is_whole_and_its_names_are_checked(store: rooflens.OpenStore) -> None:
+    w = store["yax_before"]
+    assert {"SQ_WAVES", "TCC_HIT_sum"} <= set(w.counters().columns)
+    assert list(w.table("counters", columns=["SQ_WAVES"]).columns) == ["SQ_WAVES"]
+    assert len(w.table("facts")) == len(w.facts)
+    for wrong, told in ((lambda: w.table("dispatch"), "Near names: dispatches"),
+                        (lambda: w.table("counters", columns=["SQ_WAVE"]), "SQ_WAVES"),
+                        (lambda: w.table("facts", kernel="#1"), "cannot be selected by launch")):  # fmt: skip
+        with pytest.raises(rooflens.Problem, match=told):
+            wrong()
+
+
+def test_a_wrong_argument_is_told_with_what_is_allowed(store: rooflens.OpenStore) -> None:
+    with pytest.raises(rooflens.Problem, match="normalization: Input should be 'per_kernel'"):
+        store["yax_before"].metrics(normalization="per_moon")  # type: ignore[arg-type]
+    with pytest.raises(rooflens.Problem, match="Unknown metric 'l2.hit_rat'.*l2.hit_rate_pct"):
+        store["yax_before"].metrics("l2.hit_rat")
+
+
+def test_a_roofline_has_points_ceilings_and_the_picture_of_the_tool(
+    shipped: rooflens.OpenStore, tmp_path: Path
+) -> None:
+    found = shipped["matmul_fp64"].roofline(datatype="f64", levels=["hbm"], ceiling_source="theoretical")
+    assert len(found.points) == 6 and found.points["intensity"].notna().all()
+    assert found.points.attrs["units"]["time_ns"] == "ns" and found.points["time_ns"].dtype == "int64"
+    assert {"hbm.bw", "valu.f64"} <= set(found.ceilings["ceiling"]) and (found.ceilings["kind"] == "theoretical").all()
+    assert set(found.limits["bound"]) <= {"memory", "compute", "latency", "unknown"}
+    figure = found.plot()
+    assert isinstance(figure, matplotlib.figure.Figure) and figure is not found.plot()
+    drawn = {line.get_gid() for line in figure.axes[0].lines}
+    assert {"level-hbm", "point-1-hbm-flop"} & drawn or any(str(gid).startswith("point-1-hbm") for gid in drawn)
+    assert found._repr_png_().startswith(b"\x89PNG") and found.svg.startswith(b"<?xml")
+    assert "level-l2" in drawn or len([gid for gid in drawn if str(gid).startswith("point-1-")]) == 1
+
+
+def test_a_roofline_is_drawn_on_axes_of_someone_else(shipped: rooflens.OpenStore) -> None:
+    figure = matplotlib.figure.Figure()
+    left, right = figure.subplots(1, 2)
+    found = shipped["matmul_fp64"].roofline(datatype="f64")
+    assert found.plot(ax=right) is figure and not left.lines
+    points = [line for line in right.lines if str(line.get_gid()).startswith("point-")]
+    hbm = found.points[(found.points.level == "hbm") & found.points.performance.notna()]
+    drawn = {(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in points}  # type: ignore[index, arg-type]
+    assert drawn <= set(zip(found.points.intensity, found.points.performance, strict=True)) and len(drawn) >= 5
+    assert len(hbm) == 6 and right.get_xscale() == "log" and "matmul_fp64" in right.get_title()
+
+
+def test_a_comparison_has_whole_names_verdict_and_what_changed(store: rooflens.OpenStore) -> None:
+    found = store.compare("yax_before", store["yax_after"])
+    assert (found.verdict, found.same_work) == ("inconclusive", "no")
+    assert found.kernels["kernel"].item() == store["yax_before"].kernels()["kernel"].item()
+    assert found.kernels["speedup"].item() == pytest.approx(33.58, rel=1e-3)
+    assert "l2.hit_rate_pct" in set(found.changed["metric"]) and "hbm_bytes" in set(found.work["quantity"])
+    assert "not like for like" in found._repr_html_() and "inconclusive" in repr(found)
+    assert found.png.startswith(b"\x89PNG") and len(found.explanation) and found.lines.empty
+    assert store["yax_before"].compare("yax_after").verdict == found.verdict
+    assert len(store.compare("yax_before", ["yax_after", "yax_before"]).kernels) == 3
+
+
+def test_a_diagnosis_has_verdicts_findings_and_loads(store: rooflens.OpenStore) -> None:
+    found = store["yax_before"].diagnose()
+    verdict = found.verdicts.iloc[0]
+    assert (verdict["subsystem"], verdict["number"]) == ("vl1d", "#1") and 0 < verdict["confidence"] < 1
+    assert found.findings["severity"].is_monotonic_decreasing and len(found.evidence) >= len(found.findings)
+    vl1d = found.loads.set_index("unit").loc["vl1d"]
+    assert vl1d["pct"] == pytest.approx(98.15, abs=0.1) and found.loads.attrs["units"]["pct"] == "%"
+    sql = found.evidence["sql"].dropna()
+    assert len(sql) and all(len(store.sql(text)) for text in sql.head(3))
+
+
+def test_occupancy_is_that_of_the_launches(shipped: rooflens.OpenStore) -> None:
+    found = shipped["clover"].occupancy()
+    assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.kernels["vgprs"].item() == 44
+    assert "lds_bytes" in set(found.what_if["argument"]) and found.plot().axes
+
+
+def test_hot_lines_and_a_lack_of_them(shipped: rooflens.OpenStore, store: rooflens.OpenStore) -> None:
+    found = shipped["h200_lines"].hotspots()
+    assert len(found.rows) > 10 and found.rows["pct"].is_monotonic_decreasing and found.kernel in repr(found)
+    with pytest.raises(rooflens.Problem, match="no samples"):
+        store["yax_before"].hotspots()
+
+
+def test_a_timeline_of_a_trace(shared: Path, tmp_path: Path) -> None:
+    store = rooflens.open(tmp_path)
+    found = store.import_profile(shared / "traces" / "launch_bound.json.gz", name="t").timeline()
+    assert (
+        found.verdict == "launch"
+        and len(found.split)
+        and len(found.gaps) > 5
+        and found.findings["share_pct"].notna().all()
+    )
+    assert found.png.startswith(b"\x89PNG")
+
+
+def test_a_report_is_the_page_of_the_command(store: rooflens.OpenStore, tmp_path: Path) -> None:
+    written = store.report("yax_before", "yax_after", output=tmp_path / "page.html")
+    assert written == tmp_path / "page.html" and "yax_after" in written.read_text()
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(rooflens.Problem, match="is no report"):
+        store["yax_before"].report(tmp_path / "mine.txt")
+
+
+def test_names_of_others_cannot_act_in_a_notebook(tmp_path: Path, profile: Profile) -> None:
+    store = rooflens.open(tmp_path / "store")
+    evil = '</td><script>alert(1)</script><img src=x onerror="alert(2)">$\\frac{1}{0}$'
+    for n, name in enumerate(("v1", "<b>v2</b>")):
+        store.import_profile(profile(evil, f"made{n}"), name=name)
+    w = store["v1"]
+    assert w.kernels()["kernel"].item() == evil.strip(), "data are not changed"
+    shown = [store, w, store["<b>v2</b>"], w.roofline(), store.compare("v1", "<b>v2</b>"), w.timeline()]
+    pages = [thing._repr_html_() for thing in shown] + [w.kernels()._repr_html_()]  # type: ignore[operator, attr-defined]
+    for page in pages:
+        assert "<script" not in page and "<img src=x" not in page and "<b>" not in page
+    assert any("&lt;script" in page for page in pages)
+    figure = matplotlib.figure.Figure()
+    w.roofline().plot(ax=figure.subplots())
+    figure.savefig(tmp_path / "drawn.png")
+
+
+def test_objects_say_what_they_are_in_a_line_or_two(store: rooflens.OpenStore) -> None:
+    w = store["yax_before"]
+    assert len(repr(store).splitlines()) <= 2 and str(store.root) in repr(store)
+    assert len(repr(w).splitlines()) <= 2 and "1 dispatch of 1 kernel" in repr(w) and "gfx90a" in repr(w)
+
+
+def test_a_figure_of_a_frame_can_be_computed_with(store: rooflens.OpenStore) -> None:
+    both = pd.concat([store[name].metrics("l2").assign(version=name) for name in ("yax_before", "yax_after")])
+    table = both.pivot(index="name", columns="version", values="avg")
+    assert np.isfinite(table.loc["l2.hit_rate_pct"]).all()
