@@ -102,7 +102,7 @@ def _ways(client: Client, launch: Launch) -> Told:
     for number, way in enumerate(ways):
         words += (["or", ""] if number else []) + way
     entry = client.entry(launch)
-    return {"client": client.name, "entry": entry, "command": own, "link": link}, [*words, client.after]
+    return {"client": client.name, "entry": entry, "command": own}, [*words, client.after]
 
 
 def _options(options: Namespace, store: Store) -> list[str]:

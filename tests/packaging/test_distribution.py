@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -21,7 +22,10 @@ from rooflens.tests.waiting import END_S
 ROOT = Path(__file__).resolve().parents[2]
 EPOCH = 1_700_000_000
 """Seconds; when everything in the wheel says that it was written."""
-_INTO_THE_WHEEL = ("server", "tools", "analysis", "prompts")
+_STATED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+_FOLDERS = {name.split(".")[1] for name in _STATED["packages"] if "." in name}
+_FILES = {"__init__.py", "__main__.py", *_STATED["package-data"].get("rooflens", ())}
+"""What of the repository becomes the package."""
 _ASIDE = shutil.ignore_patterns(".venv", ".git", "*.egg-info", "__pycache__", ".*_cache", "build", "dist")
 
 
@@ -62,16 +66,16 @@ def _wheel(built: Path) -> Path:
 def test_the_wheel_built_from_the_sdist_holds_every_file_of_the_code_and_no_other(built: Path) -> None:
     with zipfile.ZipFile(_wheel(built)) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    there = [path for layer in _INTO_THE_WHEEL for path in (ROOT / layer).rglob("*") if path.is_file()]
+    there = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
     wanted = {path.relative_to(ROOT).as_posix() for path in there if "__pycache__" not in path.parts}
-    assert names == {f"rooflens/{name}" for name in {*wanted, "__init__.py", "__main__.py"}}
+    assert names == {f"rooflens/{name}" for name in {*wanted, *_FILES}}
 
 
 def test_the_sdist_holds_no_tests(built: Path) -> None:
     (sdist,) = (built / "dist").glob("*.tar.gz")
     with tarfile.open(sdist) as opened:
         tops = {name.split("/")[1] for name in opened.getnames() if "/" in name}
-    assert tops >= {"LICENSE", "README.md", "pyproject.toml", *_INTO_THE_WHEEL} and "tests" not in tops
+    assert tops >= {"LICENSE", "README.md", "pyproject.toml", *_FOLDERS} and "tests" not in tops
 
 
 def test_nothing_in_the_wheel_tells_where_or_when_it_was_built(built: Path) -> None:
