@@ -10,13 +10,12 @@ from PIL import Image
 from rooflens.analysis.store import Store
 from rooflens.analysis.timeline.slow_rank import slow_rank
 from rooflens.analysis.workload import Workload
+from rooflens.tests.tools.profilers.chrome.made import complete, trace, write
+from rooflens.tests.tools.profilers.conftest import Bench
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import plot
-
-from tests.tools.profilers.chrome.made import complete, trace, write
-from tests.tools.profilers.conftest import Bench
 
 STEPS, COMPUTE_US, TALK_US = 12, 100.0, 20.0
 DAYS_US = 3 * 86_400e6
