@@ -59,8 +59,11 @@ def diagnose_bottleneck(
     speed-up, and counters that would decide."""
     with Workload.open(store, workload, kernel, by) as opened:
         whole = application(opened)
-        if whole is not None and not opened.manifest.counters:
-            return _of_times_alone(opened, whole, kernel, top_n)
+        if not opened.manifest.counters and opened.manifest.dispatches + opened.manifest.events:
+            names = opened.select(kernel).kernels if opened.manifest.dispatches else []
+            uneven = _of_ranks(opened, names[:top_n])
+            if whole is not None or uneven:
+                return _of_times_alone(opened, whole, names, uneven)
         diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
         diagnoses = _with_lines(opened, diagnoses)
         uneven = _of_ranks(opened, [d.kernel for d in diagnoses])
@@ -107,8 +110,10 @@ def _of_ranks_noted(manifest: Manifest) -> list[str]:
     return [f"Figures are over the launches of all {manifest.ranks:,} ranks; rates and shares are of one device each."]
 
 
-def _of_times_alone(opened: Workload, whole: Application, kernel: str | None, top_n: int) -> DiagnosisResult:
-    """The application's verdict, where a timeline is all that there is; what is to be counted for its kernels."""
+def _of_times_alone(
+    opened: Workload, whole: Application | None, kernels: Sequence[str], uneven: list[SlowRank]
+) -> DiagnosisResult:
+    """What times tell of the application and of its ranks, where they are all that there is; what is to be counted."""
     manifest = opened.manifest
     count = NextCall(
         tool="plan_profile",
@@ -119,13 +124,14 @@ def _of_times_alone(opened: Workload, whole: Application, kernel: str | None, to
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
-        total_kernels=len(opened.select(kernel).kernels) if manifest.dispatches else 0,
-        application=_figures_of(whole),
-        ranks=_of_ranks(opened, opened.select(kernel).kernels[:top_n] if manifest.dispatches else []),
+        total_kernels=len(kernels),
+        application=None if whole is None else _figures_of(whole),
+        ranks=uneven,
         kernels=[],
         notes=[
             *_of_the_application(whole),
-            "No counters were collected: the application is diagnosed, its kernels cannot be.",
+            f"No counters were collected: {'the application is' if whole else 'its ranks are'} diagnosed, its kernels "
+            "cannot be.",
         ],
         next=[
             NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why="where the wall time goes"),

@@ -21,7 +21,8 @@ Process = tuple[int | None, str | None]
 _FEWEST = 3
 """Collectives in common from which on clocks are set by them."""
 _COUNTED = 100_000
-_APART = 1 << 32
+_APART = 1 << 22
+"""What ids of processes are moved apart by: Linux gives none above it, and viewers take 32 bits."""
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ function timelineSection(report, workload) {
   const problem = workload.sections.timeline?.problem;
   if (problem) made.append(problemOf(problem));
   if (!answer) return made;
-  for (const [name, caption] of [["split", "Shares of the wall time"], ["idle", "Idle by cause"], ["copies", "Copies"], ["ranges", "Ranges"], ["devices", "Devices"], ["figures", "Figures"], ["gaps", "Longest idle stretches"]]) {
+  for (const [name, caption] of [["split", "Shares of the wall time"], ["idle", "Idle by cause"], ["copies", "Copies"], ["ranges", "Ranges"], ["ranks", "Ranks, the longest computing first"], ["devices", "Devices"], ["figures", "Figures"], ["gaps", "Longest idle stretches"]]) {
     if (answer[name].rows.length) made.append(["ranges", "gaps"].includes(name) ? folded(caption, () => tableView(answer[name], { filter: true })) : el("details", { open: name === "split" || name === "idle" }, el("summary", {}, caption), tableView(answer[name])));
   }
   const notes = notesOf(answer.notes);

@@ -10,13 +10,13 @@ from PIL import Image
 from rooflens.analysis.store import Store
 from rooflens.analysis.timeline.slow_rank import slow_rank
 from rooflens.analysis.workload import Workload
+from rooflens.tests.tools.profilers.chrome.made import complete, trace, write
+from rooflens.tests.tools.profilers.conftest import Bench
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import plot
-
-from tests.tools.profilers.chrome.made import complete, trace, write
-from tests.tools.profilers.conftest import Bench
+from rooflens.tools.query_counters import query_counters
 
 STEPS, COMPUTE_US, TALK_US = 12, 100.0, 20.0
 DAYS_US = 3 * 86_400e6
@@ -178,3 +178,15 @@ def test_diagnosis_names_the_slow_rank_for_all_kernels_and_for_each(tmp_path: Pa
     assert any("all 4 ranks" in note for note in found.notes)
     with counted(tmp_path / "even", {}) as opened:
         assert diagnose_bottleneck(opened.store, opened.id).ranks == []
+
+
+def test_the_shipped_sample_tells_the_rank_with_more_work_without_any_counter(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    sample = Path(__file__).resolve().parents[2] / "server" / "samples" / "four_ranks"
+    done = import_profile(store, str(sample))
+    assert "One workload of 4 ranks on 2 hosts." in done.notes and not done.warnings
+    found = diagnose_bottleneck(store, done.workload)
+    assert (found.ranks[0].rank, found.ranks[0].host, found.ranks[0].why) == (3, "node01", "uneven_work")
+    assert found.application is None and found.kernels == []
+    sql = "SELECT rank FROM ranks ORDER BY work_items DESC LIMIT 1"
+    assert query_counters(store, sql, done.workload).table.rows == [[3]]

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.problems import BadInput
+from rooflens.tests.tools.profilers.chrome.made import step, trace, write
+from rooflens.tests.tools.profilers.nsys.made import export
+from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Writer, repeated, run
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.profilers.tables.ranks import (
     Place,
@@ -20,7 +23,7 @@ from rooflens.tools.profilers.tables.ranks import (
 )
 from rooflens.tools.query_counters import query_counters
 
-from tests.tools.profilers.nsys.made import export
+A = Launch("first(float*)")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ def test_numbers_are_ranks_only_from_zero_and_without_repeats() -> None:
 
     assert found("app/0", "app/1", "app/2") == [0, 1, 2]
     assert found("r_0.ncu-rep", "r_7.ncu-rep") == [0, 7]
+    assert found("pass_0", "pass_1") is None and found("pmc_perf_0.csv", "pmc_perf_1.csv") is None
     assert found("r_10616", "r_10617") is None and found("r_0", "s_0") is None and found("r_0", "log") is None
 
 
@@ -148,11 +152,44 @@ def test_reports_of_ncu_per_rank_are_one_workload(bench, shared):
         pytest.skip("needs ../shared/ncu/small_raw.csv")
     (bench.folder / "run").mkdir()
     for rank in range(2):
-        shutil.copy(report, bench.folder / "run" / f"report_{rank}.csv")
+        shutil.copy(report, bench.folder / "run" / f"rank_{rank}.csv")
     done = bench.load(bench.folder / "run")
     assert done.format == "ncu" and done.passes_unmatched == 0
     assert [r for (r, _) in bench.rows(done, "ranks", "rank, dispatches")] == [0, 1]
     assert len({n for _, n in bench.rows(done, "ranks", "rank, dispatches")}) == 1
+
+
+def test_a_damaged_trace_of_pytorch_costs_its_rank_alone(bench):
+    for rank in range(3):
+        text = {"distributedInfo": {"rank": rank, "world_size": 3}, "baseTimeNanoseconds": 0}
+        made = write(bench.folder / "run" / f"trace_{rank}.json", trace(step(0, 1000.0), **text))
+    made.write_text(made.read_text()[:900])
+    done = bench.load(bench.folder / "run")
+    assert {r for (r,) in bench.rows(done, "dispatches", "rank")} == {0, 1} == {
+        r for (r,) in bench.rows(done, "events", "rank")
+    }  # fmt: skip
+    assert any("trace_2.json is damaged" in w for w in done.warnings)
+    assert any(w.startswith("Rank 2 is missing") for w in done.warnings)
+
+
+@pytest.mark.parametrize("naming", ["node{host}_{rank}_{pid}_rank", "{rank}/{pid}", "rank_{rank}/node{host}/{pid}"])
+def test_rocprofv3_of_ranks_with_passes_matches_within_a_rank(bench, naming):
+    """Each rank launches as often as its number says, so that a launch matched to another rank would show."""
+    writer = Writer(bench.folder)
+    for rank in range(3):
+        for number, step_of in enumerate(("timing", "pass_1")):
+            stem = naming.format(host=rank // 2, rank=rank, pid=700 + number)
+            inside = f"out/{stem.rpartition('/')[0]}/{step_of}/{stem.rpartition('/')[2]}".replace("//", "/")
+            values = [10.0 * rank + n for n in range(rank + 1)]
+            if number:
+                writer.counters(inside, run(*repeated(rank + 1, A, X_A=values), pid=701, start=10**15))
+            else:
+                writer.trace(inside, run(*repeated(rank + 1, A), pid=700))
+    done = bench.load(bench.folder / "out")
+    assert bench.rows(done, "counters", "rank, X_A") == [
+        (rank, 10.0 * rank + n) for rank in range(3) for n in range(rank + 1)
+    ]
+    assert done.passes_unmatched == 0 and not done.warnings
 
 
 def test_recorded_files_of_rocprofv3_on_two_hosts_keep_rank_host_and_process_apart(bench, shared):

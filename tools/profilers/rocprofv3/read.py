@@ -20,7 +20,7 @@ from ..tables.csvfile import usable_names
 from ..tables.files import WORK
 from ..tables.merge import ACCUMULATE, Merged, as_replays, without_launches, write_tables
 from ..tables.names import plain_text
-from ..tables.ranks import settled
+from ..tables.ranks import in_sequence, settled
 from ..tables.sheet import Column
 from ..tables.turns import held, taken, turns
 from ..tables.xcd import channels_per_xcd
@@ -386,7 +386,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
     """
     outputs, warnings = find_outputs(path)
     collected = collect(con, outputs, out / WORK)
-    warnings += collected.warnings + _settle(collected.recordings)
+    warnings += collected.warnings + _settle(path, collected.recordings)
     collected, others_left = _of_one_target(collected)
     warnings += others_left
     idle = [r for r in collected.recordings if not r.rows and (r.activity or r.ranges or r.sampled)]
@@ -461,8 +461,12 @@ def _add_traces(
         raise BadInput("No thread trace could be read", " ".join(w.text for w in merged.warnings[:4]))
 
 
-def _settle(recordings: list[Recording]) -> list[Note]:
-    """Take back the ranks that cannot be believed; a warning says so."""
+def _settle(path: Path, recordings: list[Recording]) -> list[Note]:
+    """Take back the ranks that cannot be believed; a warning says so. Where no name tells one, folders that are called
+    0, 1, 2 do."""
+    if not any(r.rank is not None for r in recordings):
+        _by_folder(path, recordings)
+        return []
     by_pass: dict[tuple[str, ...], list[Recording]] = {}
     for item in recordings:
         by_pass.setdefault((item.label, *item.counters), []).append(item)
@@ -473,6 +477,18 @@ def _settle(recordings: list[Recording]) -> list[Note]:
             item.stands(place)
         warnings += doubts
     return list(dict.fromkeys(warnings))
+
+
+def _by_folder(path: Path, recordings: list[Recording]) -> None:
+    """Note the ranks that the uppermost folders are called by, where each holds one process of a pass."""
+    below = [r.source.relative_to(path) for r in recordings] if path.is_dir() else []
+    folders = list(dict.fromkeys(Path(p.parts[0]) for p in below if len(p.parts) > 1))
+    numbers = in_sequence(folders) if all(len(p.parts) > 1 for p in below) else None
+    if not numbers or len({(p.parts[0], r.label) for p, r in zip(below, recordings, strict=True)}) < len(recordings):
+        return
+    of = dict(zip(folders, numbers, strict=True))
+    for item, place in zip(recordings, below, strict=True):
+        item.rank = of[Path(place.parts[0])]
 
 
 def _of_one_target(collected: Collected) -> tuple[Collected, list[Note]]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,11 @@ Reader = Callable[["duckdb.DuckDBPyConnection", Path, Path], tuple[Manifest, Mer
 _AT_ONCE = 32
 """Ranks whose files are joined at once."""
 _MOST = 8192
-_LISTED = 8
-_ENDS = (".ncu-rep", ".sqlite", ".csv", ".txt")
+_FAILED = 8
+_HOSTS = 1024
+_NUMBERED_ENDS = (".ncu-rep", ".sqlite")
+"""Files that a profiler writes one of for a whole run, so that numbers in their names count runs side by side."""
+_ENDS = (*_NUMBERED_ENDS, ".csv", ".txt")
 """Kinds of files that may hold one rank each; where a rank has several, the first kind counts."""
 _FIRST_ONLY = ("samples", "instructions", "source_lines", "kernel_stats", "ceilings")
 """Tables that are taken from the first rank that has them: what they tell is the same on all, or no sum."""
@@ -52,26 +56,33 @@ def units_of(folder: Path) -> list[Unit]:
     files; empty where names do not tell ranks."""
     if not folder.is_dir():
         return []
-    here = sorted(p for p in folder.iterdir() if not p.name.startswith(".") and not p.is_symlink())[:_MOST]
+    here = _listed(folder, _MOST)
     folders = [p for p in here if p.is_dir()]
     if found := _named(folders, folder):
         return found
-    below = [p for host in folders for p in sorted(host.iterdir()) if p.is_dir() and not p.is_symlink()][:_MOST]
+    below = [p for host in folders[:_HOSTS] for p in _listed(host, _MOST // _HOSTS) if p.is_dir()]
     if found := _named(below, folder):
         if len({u.place.rank for u in found}) == len(found):
             return [replace(u, place=u.place.or_else(Place(host=u.path.parent.name))) for u in found]
         return []
     for end in _ENDS:
-        if found := _named([p for p in here if p.is_file() and p.name.endswith(end)], folder):
+        if found := _named([p for p in here if p.is_file() and p.name.endswith(end)], folder, end in _NUMBERED_ENDS):
             return found
     return []
 
 
-def _named(paths: Sequence[Path], folder: Path) -> list[Unit]:
-    """Those of some paths whose names tell a rank, by its number; empty where that is not several."""
+def _listed(folder: Path, most: int) -> list[Path]:
+    """What lies in a folder, as far as it is no link and not hidden; some of it where that is very much."""
+    found = islice(folder.iterdir(), most)
+    return sorted(p for p in found if not p.name.startswith(".") and not p.is_symlink())
+
+
+def _named(paths: Sequence[Path], folder: Path, bare: bool = True) -> list[Unit]:
+    """Those of some paths whose names tell a rank, by its number; empty where that is not several. ``bare`` numbers
+    count too."""
     found = [Unit(p, of_name(Path(p.name))) for p in paths]
     found = [unit for unit in found if unit.place.rank is not None]
-    if len(found) < 2:
+    if len(found) < 2 and bare:
         numbers = in_sequence(paths)
         found = [Unit(p, Place(n)) for p, n in zip(paths, numbers, strict=True)] if numbers else []
     if len({unit.place.rank for unit in found}) < 2:
@@ -201,10 +212,10 @@ def gather(
     joined.add(waiting)
     joined.write(out)
     merged = _merged(con, out, told)
-    for text in failed[:_LISTED]:
+    for text in failed[:_FAILED]:
         warnings.append(Note("damaged", f"{text} It was left out."))
-    if failed[_LISTED:]:
-        warnings.append(Note("damaged", f"{len(failed) - _LISTED} more ranks could not be read and were left out."))
+    if failed[_FAILED:]:
+        warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were left out."))
     merged.warnings[:0] = warnings
     hosts = {place.host for place, _ in told}
     manifest = whole[0].model_copy(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from ....analysis.database import sql_literal
 from ....analysis.notes import Note
@@ -106,8 +107,8 @@ def of_name(path: Path, pid: int | None = None) -> Place:
 
 def in_sequence(paths: Sequence[Path]) -> list[int] | None:
     """The numbers that the names of ``paths`` end in, where they can be ranks and nothing else; None otherwise."""
-    pattern = _sequence()
-    found = [pattern.search(_stem(path.name)) for path in paths]
+    pattern, of_passes = _sequence()
+    found = [None if of_passes.search(s) else pattern.search(s) for s in (_stem(path.name) for path in paths)]
     numbers = [int(match["rank"]) for match in found if match]
     whole = len(numbers) == len(paths) == len(set(numbers)) > 1
     return numbers if whole and 0 in numbers else None
@@ -167,19 +168,16 @@ def _stem(name: str) -> str:
 
 
 @cache
-def _data() -> dict[str, object]:
+def _data() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @cache
 def _patterns() -> list[re.Pattern[str]]:
-    listed = _data()["name"]
-    assert isinstance(listed, list)
-    return [re.compile(one["pattern"], re.ASCII) for one in listed]
+    return [re.compile(one["pattern"], re.ASCII) for one in _data()["name"]]
 
 
 @cache
-def _sequence() -> re.Pattern[str]:
+def _sequence() -> tuple[re.Pattern[str], re.Pattern[str]]:
     stated = _data()["sequence"]
-    assert isinstance(stated, dict)
-    return re.compile(stated["pattern"], re.ASCII)
+    return re.compile(stated["pattern"], re.ASCII), re.compile(stated["unless"], re.ASCII)
