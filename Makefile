@@ -38,7 +38,7 @@ docs: $(VENV)/tested
 	$(BIN)/python packaging/generate.py
 
 # The documents as a site in build/site, for the browser and from disk; a broken link or anchor ends it.
-site: docs $(VENV)/documented
+site: $(VENV)/documented
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --doctree-dir build/doctrees -b html docs build/site
 	@echo build/site/index.html
 
