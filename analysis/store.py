@@ -23,14 +23,14 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .database import sql_literal
 from .manifest import ID, LAYOUT, PREFIX, read_manifest, read_small
 from .manifest import Manifest as Manifest
-from .owners import MARK, made_by, mark, remove, sweep
+from .owners import MARK, draft_of, made_by, mark, remove, sweep
 from .problems import NotAllowed, NotFound, StoreProblem, near
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DRAFT = re.compile(rf"\..+\.({MARK}|[0-9a-f]{{32}})")
-"""Names of the drafts of ``write_atomically``."""
+"""Names of the drafts of ``draft_of``."""
 _FORMAT = "format.json"
 _FORMAT_BYTES = 4096
 
@@ -308,14 +308,8 @@ def write_problem(path: Path, error: Exception) -> StoreProblem | None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace the content of a small file in one step: a reader sees the old or the new, never a part."""
-    draft = path.with_name(f".{path.name}.{mark()}")
-    try:
+    with draft_of(path) as draft:
         draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except BaseException:
-        with suppress(OSError):  # what counts is why it could not be written
-            draft.unlink()
-        raise
 
 
 def new_id(now_ns: int) -> str:
