@@ -14,8 +14,8 @@ import shutil
 import socket
 import stat
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +30,22 @@ def mark() -> str:
     """A new mark of this process: no other call returns the same."""
     pid = os.getpid()
     return f"{_place()}-{pid}-{_start(pid) or 0}-{secrets.token_hex(6)}"
+
+
+@contextmanager
+def draft_of(target: Path) -> Iterator[Path]:
+    """The name of a file to write beside ``target``, which it replaces in one step when the block ends well.
+
+    A reader sees the old content or the new, never a part; where the block fails, the draft is removed.
+    """
+    draft = target.with_name(f".{target.name}.{mark()}")
+    try:
+        yield draft
+        draft.replace(target)
+    except BaseException:
+        with suppress(OSError):  # what counts is why it could not be written
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def made_by(name: str, pid: int) -> bool:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from .database import sql_literal
 from .manifest import ID, LAYOUT, MANIFEST, PREFIX, read_manifest, read_small
 from .manifest import Manifest as Manifest
-from .owners import MARK, made_by, mark, remove, sweep
+from .owners import MARK, draft_of, made_by, mark, remove, sweep
 from .problems import NotAllowed, NotFound, StoreProblem, near
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _KNOWN = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "
 _DERIVED_LIFETIME_S = 7 * 86_400
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DRAFT = re.compile(rf"\..+\.({MARK}|[0-9a-f]{{32}})")
-"""Names of the drafts of ``write_atomically``."""
+"""Names of the drafts of ``draft_of``."""
 _SHARED = ("s3://", "ducklake:")
 """How the addresses of shared stores begin; what is more of them is loaded when one is named."""
 _FORMAT = "format.json"
@@ -405,14 +405,8 @@ def write_problem(path: Path, error: Exception) -> StoreProblem | None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace the content of a small file in one step: a reader sees the old or the new, never a part."""
-    draft = path.with_name(f".{path.name}.{mark()}")
-    try:
+    with draft_of(path) as draft:
         draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except BaseException:
-        with suppress(OSError):  # what counts is why it could not be written
-            draft.unlink()
-        raise
 
 
 def sha256_of(path: Path) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -18,6 +16,7 @@ from ..analysis.catalogue.work import LEVELS
 from ..analysis.database import connect
 from ..analysis.engine import View, figures
 from ..analysis.notes import Note
+from ..analysis.owners import draft_of
 from ..analysis.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
 from ..analysis.rooflines.flop import flop
 from ..analysis.rooflines.inputs import Asked, prepare
@@ -280,12 +279,8 @@ def _saved(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}{'' if width_px == 800 else f'-{width_px}'}.png", folder / f"{name}.svg"
     for path, content in ((png, picture.png), (svg, picture.svg)):
-        draft = folder / f".{path.name}.{uuid.uuid4().hex}"
-        try:
+        with draft_of(path) as draft:
             draft.write_bytes(content)
-            os.replace(draft, path)  # noqa: PTH105
-        finally:
-            draft.unlink(missing_ok=True)
     return png, svg
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-from ..analysis.owners import mark
+from ..analysis.owners import draft_of
 from ..analysis.problems import BadArgument, StoreProblem
 from ..analysis.store import Store
 from ..analysis.text import visible
@@ -37,18 +37,14 @@ def export_trace(store: Store, workload: str, target: Path) -> int:
     """
     if target.exists():
         raise BadArgument(f"{target} exists already", fix="Name a new file or delete it first")
-    draft = target.with_name(f".{target.name}.{mark()}")
     with Workload.open(store, workload) as opened:
         found = timeline(opened, Asked(top_n=1))
         try:
-            with closing(_opened(draft, target.suffix == ".gz")) as out:
+            with draft_of(target) as draft, closing(_opened(draft, target.suffix == ".gz")) as out:
                 count = _write(out, found)
-            draft.replace(target)
         except OSError as error:
             why = error.strerror or str(error)
             raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error
-        finally:
-            draft.unlink(missing_ok=True)
     return count
 
 

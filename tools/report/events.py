@@ -96,8 +96,8 @@ def _lane(event: _Event, *, apart: bool) -> _Lane:
     thread = event.thread
     if event.kind in _ON_DEVICE:
         stream = "" if event.stream is None else f" · {event.stream}"
-        place = (0, event.rank or 0, event.device or 0, event.stream or 0)
-        return _Lane("device", f"{lane_name(event.rank, event.device)}{stream}", place)
+        on = (0, event.rank or 0, event.device or 0, event.stream or 0)
+        return _Lane("device", f"{lane_name(event.rank, event.device)}{stream}", on)
     if event.kind == "range":
         called = f"ranges{'' if thread is None else f' {thread}'}·{event.depth + 1}"
         return _Lane("ranges", called, (2, thread or 0, event.depth))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...analysis import schema
 from ...analysis.database import apart, sql_literal, sql_name
 from ...analysis.integrity import sound
-from ...analysis.owners import mark
+from ...analysis.owners import draft_of
 from ...analysis.problems import BadInput, StoreProblem
 from ...analysis.scratch import scratch
 from ...analysis.store import Manifest, Store
@@ -32,16 +32,10 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
     manifests = [store.resolve(workload)] if workload else store.scan()[0]
     if not manifests:
         raise BadInput("There is nothing to export", f"the store {store.address} is empty")
-    draft = target.with_name(f".{target.name}.{mark()}")
-    con, counts = apart(), dict[str, int]()
+    con = apart()
     try:
-        con.execute(f"ATTACH {sql_literal(str(draft))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
-        tables = schema.schema()
-        for number, table in enumerate(tables):
-            report(f"export: {table}", number / len(tables))
-            counts[table] = _export_table(con, store, manifests, table)
-        con.execute("DETACH out")
-        draft.replace(target)
+        with draft_of(target) as draft:
+            return _export(con, store, manifests, draft)
     except (duckdb.Error, OSError, StoreProblem) as error:
         if damaged := sound(store, manifests)[1]:
             what, why = "The store cannot be exported as it is", " ".join(damaged[:3])
@@ -53,8 +47,19 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
         ) from error
     finally:
         con.close()
-        draft.unlink(missing_ok=True)
-        draft.with_name(draft.name + ".wal").unlink(missing_ok=True)
+
+
+def _export(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manifest], target: Path) -> dict[str, int]:
+    """Write the new file ``target``; returns the rows of every table."""
+    try:
+        con.execute(f"ATTACH {sql_literal(str(target))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
+        counts, tables = dict[str, int](), schema.schema()
+        for number, table in enumerate(tables):
+            report(f"export: {table}", number / len(tables))
+            counts[table] = _export_table(con, store, manifests, table)
+        con.execute("DETACH out")
+    finally:
+        target.with_name(target.name + ".wal").unlink(missing_ok=True)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""Read what rocprofv3 left: outputs grouped into passes of one program."""
+"""Read what rocprofv3 left into the tables of a workload."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from ..tables.contract import LAUNCH, RESERVED, PassTable, Values
 from ..tables.csvfile import usable_names
 from ..tables.files import WORK
 from ..tables.merge import ACCUMULATE, Merged, as_replays, without_launches, write_tables
-from ..tables.names import plain_text
-from ..tables.ranks import in_sequence, settled
 from ..tables.sheet import Column
 from ..tables.turns import held, taken, turns
 from ..tables.xcd import channels_per_xcd
@@ -28,10 +26,12 @@ from .activity import is_active, write_activity
 from .agents import Agent, profiled, read_agents
 from .att import Trace, find_traces, write_traces
 from .csv import cut_ends, read_csv
+from .grouping import assign, by_pass, main_first
 from .hotspots import Spots, write_samples
 from .json import read_json
 from .launching import launches, write_launching
 from .outputs import ACTIVE, CSV, LAUNCHES, SAMPLED, Output, find_outputs, holds_output, trace_files
+from .ranks import of_one_target, settle
 from .recording import Recording
 from .rocpd import read_rocpd
 
@@ -237,141 +237,6 @@ def nothing(path: Path, outputs: list[Output], warnings: list[Note]) -> BadInput
     )
 
 
-_GROUPS_LISTED = 6
-
-
-def by_pass(recordings: list[Recording]) -> tuple[dict[str, list[Recording]], list[Note]]:
-    """Recordings with launches under the names of their passes.
-
-    A folder that numbers passes decides. Where there is none, processes of one run measure the same counters; what
-    measures others is another pass, and one without counters belongs to the run that it overlaps in time.
-    Raises BadInput where the folder holds profiles of unrelated runs.
-    """
-    passes: dict[str, list[Recording]] = {}
-    for item in recordings:
-        if item.label:
-            passes.setdefault(item.label, []).append(item)
-    loose = [r for r in recordings if not r.label]
-    for group in _runs(loose):
-        passes[_free_name(group, passes, alone=len(recordings) == len(group))] = group
-    warnings = []
-    for name, group in passes.items():
-        trusted = any(r.label for r in group) and len({r.above for r in group}) == 1
-        if not (trusted or _are_ranks(group)):
-            warnings += _check_related(group)
-        passes[name] = sorted((r for r in group if r.rows), key=_order)
-    passes = {name: group for name, group in passes.items() if group}
-    _check_same_program(passes, loose)
-    return passes, warnings
-
-
-def assign(main: list[Recording], others: list[Recording]) -> list[int]:
-    """For every recording of a pass, the number of the process of the main pass that it repeats.
-
-    Ranks decide where both have them. Else a process with nothing but kernels and sizes of one of the main pass is
-    that one, in order; what fits none gets the next free number.
-    """
-    free = list(range(len(main)))
-    taken: list[int] = []
-    for item in others:
-        ranked = [n for n in free if item.rank is not None and main[n].rank == item.rank]
-        # Launches of one rank are never those of another.
-        could = [n for n in free if item.rank is None or main[n].rank is None]
-        alike = [n for n in could if item.kernels.keys() <= main[n].kernels.keys()]
-        same = [n for n in alike if main[n].kernels == item.kernels]
-        number = next(iter(ranked or same or alike or could), len(main) + len(taken))
-        taken.append(number)
-        if number in free:
-            free.remove(number)
-    return taken
-
-
-def _runs(loose: list[Recording]) -> list[list[Recording]]:
-    """Recordings without a pass folder: one list for every set of counters, those without any where they overlap."""
-    groups: dict[tuple[str, ...], list[Recording]] = {}
-    for item in loose:
-        if item.counters:
-            groups.setdefault(item.counters, []).append(item)
-    plain: list[Recording] = []
-    for item in loose:
-        if not item.counters:
-            home = next((g for g in groups.values() if any(item.overlaps(o) for o in g)), None)
-            (plain if home is None else home).append(item)
-    return [*([plain] if plain else []), *groups.values()]
-
-
-def _free_name(group: list[Recording], taken: dict[str, list[Recording]], alone: bool) -> str:
-    if alone:
-        return "main"
-    names = (f"pass_{n}" for n in range(1, len(taken) + 2)) if group[0].counters else ("timing", "trace")
-    return next(n for n in names if n not in taken)
-
-
-def _check_related(group: list[Recording]) -> list[Note]:
-    """Processes that never ran at the same time are several runs, unless nothing speaks against one run."""
-    pieces = _connected(group)
-    if len(pieces) < 2:
-        return []
-    commands = [{r.command for r in piece if r.command} for piece in pieces]
-    kernels = [{name for r in piece for name, _ in r.kernels} for piece in pieces]
-    known = [c for c in commands if c]
-    other_program = any(not a & b for a in known for b in known)
-    other_kernels = any(a and b and not a & b for a in kernels for b in kernels)
-    listed = [f"{piece[0].source.name} ({_what(piece[0])})" for piece in pieces]
-    names = ", ".join(listed[:_GROUPS_LISTED]) + (" ..." if len(listed) > _GROUPS_LISTED else "")
-    if other_program or other_kernels or len({r.above for r in group}) > 1:
-        raise BadInput(
-            f"The folder holds {len(pieces)} unrelated runs",
-            f"they did not overlap in time and are of different programs or folders: {names}",
-            "Import them one by one",
-        )
-    text = (
-        f"several_runs: {len(pieces)} processes ran one after the other: {names}. They are taken as one run; if the "
-        "program was profiled several times into this folder, import the files one by one."
-    )
-    return [Note("several_runs", text)]
-
-
-def _are_ranks(group: list[Recording]) -> bool:
-    """Whether every process has a rank of its own: then they are one run, whatever the clocks of their hosts say."""
-    ranks = [r.rank for r in group]
-    return None not in ranks and len(set(ranks)) == len(ranks)
-
-
-def _connected(group: list[Recording]) -> list[list[Recording]]:
-    """The group split into pieces; a piece is what overlap in time ties together."""
-    pieces: list[list[Recording]] = []
-    for item in group:
-        touching = [p for p in pieces if any(item.overlaps(o) for o in p)]
-        pieces = [p for p in pieces if p not in touching] + [[r for p in touching for r in p] + [item]]
-    return pieces
-
-
-def _check_same_program(passes: dict[str, list[Recording]], loose: list[Recording]) -> None:
-    """Passes told apart by their counters alone must at least share a kernel with the others."""
-    groups = [g for g in passes.values() if any(r in g for r in loose)]
-    if len(groups) < 2:
-        return
-    kernels = [{name for r in g for name, _ in r.kernels} for g in groups]
-    if not set.intersection(*kernels):
-        raise BadInput(
-            f"The folder holds {len(groups)} unrelated runs",
-            "they measured different counters and have no kernel in common: "
-            + ", ".join(g[0].source.name for g in groups[:_GROUPS_LISTED]),
-            "Import them one by one",
-        )
-
-
-def _order(item: Recording) -> tuple[bool, int, str, int, int]:
-    """Ranks first, then hosts, then the order in which the processes were started."""
-    start = item.span[0] if item.span else 0
-    return item.rank is None, item.rank or 0, item.host or "", start, item.pid or 0
-
-
-def _what(item: Recording) -> str:
-    return plain_text(item.command, 40) if item.command else f"process {item.pid}" if item.pid else "process unknown"
-
-
 def detect(path: Path) -> bool:
     """Whether ``path`` is a file of rocprofv3, or a folder that holds one at any depth."""
     return holds_output(path)
@@ -386,18 +251,18 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
     """
     outputs, warnings = find_outputs(path)
     collected = collect(con, outputs, out / WORK)
-    warnings += collected.warnings + _settle(path, collected.recordings)
-    collected, others_left = _of_one_target(collected)
+    warnings += collected.warnings + settle(path, collected.recordings)
+    recordings, others_left = of_one_target(collected.recordings)
     warnings += others_left
-    idle = [r for r in collected.recordings if not r.rows and (r.activity or r.ranges or r.sampled)]
+    idle = [r for r in recordings if not r.rows and (r.activity or r.ranges or r.sampled)]
     traces = find_traces(trace_files(path), path)
-    if not any(r.rows for r in collected.recordings) and not idle and not traces:
+    if not any(r.rows for r in recordings) and not idle and not traces:
         statistics = [o.files["stats"] for o in outputs if "stats" in o.files]
         if not statistics:
             raise nothing(path, outputs, warnings)
         return _statistics(con, path, outputs, statistics, out, warnings)
-    groups, doubts = by_pass([r for r in collected.recordings if r.rows])
-    names = _main_first(groups) if groups else []
+    groups, doubts = by_pass([r for r in recordings if r.rows])
+    names = main_first(groups) if groups else []
     main = groups[names[0]] if groups else []
     numbers = {name: assign(main, groups[name]) if name != names[0] else list(range(len(main))) for name in names}
     tables = [as_pass(name, groups[name], numbers[name]) for name in names]
@@ -459,61 +324,6 @@ def _add_traces(
     write_traces(con, out, traces, merged, launched)
     if not main and not (out / "instructions.parquet").exists():
         raise BadInput("No thread trace could be read", " ".join(w.text for w in merged.warnings[:4]))
-
-
-def _settle(path: Path, recordings: list[Recording]) -> list[Note]:
-    """Take back the ranks that cannot be believed; a warning says so. Where no name tells one, folders that are called
-    0, 1, 2 do."""
-    if not any(r.rank is not None for r in recordings):
-        _by_folder(path, recordings)
-        return []
-    by_pass: dict[tuple[str, ...], list[Recording]] = {}
-    for item in recordings:
-        by_pass.setdefault((item.label, *item.counters), []).append(item)
-    warnings: list[Note] = []
-    for group in by_pass.values():
-        places, doubts = settled([r.place for r in group])
-        for item, place in zip(group, places, strict=True):
-            item.stands(place)
-        warnings += doubts
-    return list(dict.fromkeys(warnings))
-
-
-def _by_folder(path: Path, recordings: list[Recording]) -> None:
-    """Note the ranks that the uppermost folders are called by, where each holds one process of a pass."""
-    below = [r.source.relative_to(path) for r in recordings] if path.is_dir() else []
-    folders = list(dict.fromkeys(Path(p.parts[0]) for p in below if len(p.parts) > 1))
-    numbers = in_sequence(folders) if all(len(p.parts) > 1 for p in below) else None
-    if not numbers or len({(p.parts[0], r.label) for p, r in zip(below, recordings, strict=True)}) < len(recordings):
-        return
-    of = dict(zip(folders, numbers, strict=True))
-    for item, place in zip(recordings, below, strict=True):
-        item.rank = of[Path(place.parts[0])]
-
-
-def _of_one_target(collected: Collected) -> tuple[Collected, list[Note]]:
-    """Without the ranks that ran on another target than most; a warning names them. Others are left as they are."""
-    of: dict[str, list[Recording]] = {}
-    for item in collected.recordings:
-        agent, _ = profiled(item.agents, item.devices)
-        if agent and agent.arch:
-            of.setdefault(agent.arch, []).append(item)
-    if len(of) < 2 or any(r.rank is None for group in of.values() for r in group):
-        return collected, []
-    most, *others = sorted(of, key=lambda arch: (-len(of[arch]), arch))
-    left = [r for arch in others for r in of[arch]]
-    kept = [r for r in collected.recordings if r not in left]
-    listed = ", ".join(f"{r.place.words} ({arch})" for arch in others for r in of[arch][:_LISTED])
-    text = f"Left out, since the other ranks ran on {most}: {listed}. Import those alone."
-    return Collected(kept, collected.warnings, collected.notes), [Note("ranks_other_device", text)]
-
-
-def _main_first(groups: dict[str, list[Recording]]) -> list[str]:
-    """The names of the passes: the one without counters first, else the one with most launches."""
-    launches = {name: sum(r.rows for r in group) for name, group in groups.items()}
-    plain = [name for name, group in groups.items() if not any(r.counters for r in group)]
-    main = max(plain or groups, key=lambda n: (n == "timing", launches[n]))
-    return [main, *(name for name in groups if name != main)]
 
 
 def _agent(recordings: list[Recording]) -> tuple[Agent | None, list[Note]]:
