@@ -37,7 +37,7 @@ class Wrong(AssertionError):
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code: its language, what stands behind that, its text, its line, and the words before it."""
+    """A block of code: its language, what stands behind that, its text, its line, and the paragraph before it."""
 
     language: str
     marks: tuple[str, ...]
@@ -59,15 +59,15 @@ def pages() -> list[Path]:
 def blocks(text: str) -> list[Block]:
     """The blocks of code of a page, in order; those without a language have none, and so have indented ones."""
     found: list[Block] = []
-    before = ""
+    before, heading = "", False
     for token in MarkdownIt("commonmark").enable("table").parse(text):
-        if token.type == "inline":
+        if token.type in ("heading_open", "heading_close"):
+            heading = token.type == "heading_open"
+        elif token.type == "inline" and not heading:
             before = token.content
         elif token.type in ("fence", "code_block"):
             language, *marks = token.info.split() or [""]
             found.append(Block(language, tuple(marks), token.content, (token.map or [0])[0] + 1, before))
-        elif token.type == "heading_open":
-            before = ""
     return found
 
 
