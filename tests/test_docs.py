@@ -17,6 +17,7 @@ from rooflens.server.toolbox import TOOLS
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ROOT / "docs" / "index.md"
+ELSEWHERE = re.compile(r"\]\((https?:[^)]*)\)")
 LINK = re.compile(r"\]\((?!https?:|mailto:|[a-z]+://)([^)\s]+)\)")
 DOCUMENTS = [
     ROOT / "README.md",
@@ -53,6 +54,8 @@ def test_local_links_lead_somewhere(document: Path) -> None:
         file = (document.parent / path).resolve() if path else document
         assert file.exists() and file.is_relative_to(ROOT), target
         assert not anchor or anchor in _anchors(file), target
+    for url in ELSEWHERE.findall(document.read_text(encoding="utf-8")):
+        assert re.fullmatch(r"https?://[\w-]+(\.[\w-]+)+(/\S*)?", url), url
 
 
 @cache

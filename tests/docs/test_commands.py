@@ -40,7 +40,7 @@ def test_commands_stand_where_they_are_run(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_what_is_not_run_says_why(page: Path) -> None:
     for block in _read(page):
-        assert block.runs or block.before.strip(), f"line {block.line}: say before the block why nobody runs it here"
+        assert block.runs or block.before.strip(), f"line {block.line}: say before it why nobody runs it here"
 
 
 def _follow(text: str, tmp_path: Path, patch: pytest.MonkeyPatch, samples: Store) -> int:
@@ -105,3 +105,11 @@ def test_three_dots_stand_for_anything() -> None:
 def test_a_command_goes_on_after_a_backslash_and_within_quotes() -> None:
     text = "```console\n$ one \\\n  two 'three\nfour'\nshown\n$ five\n```"
     assert [*commands(blocks(text)[0])] == [("one \\\n  two 'three\nfour'", "shown"), ("five", "")]
+
+
+def test_a_heading_is_no_reason_and_a_paragraph_is() -> None:
+    block = "```console no-run\n$ never\n```\n"
+    assert [blocks(f"# Title\n\n{words}\n\n{block}")[0].before for words in ("", "Needs a GPU:")] == [
+        "",
+        "Needs a GPU:",
+    ]
