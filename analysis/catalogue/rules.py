@@ -83,13 +83,14 @@ class Rule(Strict):
 class Signal(Strict):
     """A quantity that the rules share; ``on.<family>`` are the expressions that give it, best first.
 
-    ``label`` is what a unit is called whose load it is.
+    ``label`` is what a unit is called whose load it is, ``whole`` says that it is a share of a whole: not above 100 %.
     """
 
     name: str
     label: str = ""
     unit: str
     title: str
+    whole: bool = False
     on: dict[str, list[str]]
 
 
@@ -117,6 +118,24 @@ def signals(target: str) -> dict[str, tuple[str, ...]]:
     trees([e for expressions in stated_here.values() for e in expressions])
     known = {name: tuple(e for e in every if _known(target, paths(e))) for name, every in stated_here.items()}
     return {name: expressions for name, expressions in known.items() if expressions}
+
+
+@cache
+def defined(target: str) -> dict[str, str]:
+    """Signal -> SQL for its value on a target: the first of its expressions whose metrics are there."""
+    return {name: f"coalesce({', '.join(f'({e})' for e in every)})" for name, every in signals(target).items()}
+
+
+@cache
+def shares(target: str) -> dict[str, str]:
+    """The same of the signals that are shares of a whole."""
+    wholes = {s.name for s in stated()[0] if s.whole}
+    return {name: sql for name, sql in defined(target).items() if name in wholes}
+
+
+def title(signal: str) -> str:
+    """What a signal is called in words."""
+    return next(s.title for s in stated()[0] if s.name == signal)
 
 
 @cache

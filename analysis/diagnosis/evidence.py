@@ -14,7 +14,7 @@ from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import first_usable, paths, thresholds
 from ..database import sql_literal
-from ..engine.evaluation import Status
+from ..engine.evaluation import Status, of_share
 from ..engine.expressions import structures
 from ..notes import Reason
 from ..rooflines.loads import Load
@@ -59,6 +59,10 @@ def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
         status: Status = load.status  # by counted work, which no row of the table metrics has
         return Evidence(name, load.pct, "%", threshold, status, load.reason, None, _met(case.values[name], threshold))
     expression = _expression(case, name)
+    if (above := case.above.get(name)) is not None:
+        status, reason = of_share(above)
+        met = _met(case.values[name], threshold)
+        return Evidence(name, above, "%", threshold, status, reason, reproduce(case, expression), met)
     read = [n for n in paths(expression) if not n.startswith(rules.FACT)]
     figures = [case.subject.figures[n.removeprefix(rules.PEAK)] for n in read]
     worst = next((f for f in figures if f.status != "ok"), figures[0])

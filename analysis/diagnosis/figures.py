@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
-from ..engine.evaluation import Figure, View, figures
+from ..engine.evaluation import Figure, View, figures, of_share
 from ..engine.expressions import Values, evaluate, inputs_of
 from ..problems import BadInput
 from ..rooflines import limits
@@ -47,6 +47,7 @@ class Case:
     """One kernel with all that its rules are decided by: the value of every expression, and the mixed-pipe view.
 
     ``void`` are the expressions without a value only because something in them is 0/0: no evidence of anything.
+    ``above`` are the signals that are more than the whole of which they are a share, in percent.
     """
 
     workload: str
@@ -55,6 +56,7 @@ class Case:
     values: Values
     void: frozenset[str]
     view: limits.KernelLimits | None
+    above: Mapping[str, float]
 
     @property
     def loads(self) -> dict[str, loads_of.Load]:
@@ -63,8 +65,12 @@ class Case:
 
     @property
     def shown(self) -> Values:
-        """The values as words show them: of a load that rules may not use, what is known of it."""
-        return {**self.values, **{name: load.pct for name, load in self.loads.items() if load.pct is not None}}
+        """The values as words show them: of a load or share that rules may not use, what is known of it."""
+        return {
+            **self.values,
+            **self.above,
+            **{name: load.pct for name, load in self.loads.items() if load.pct is not None},
+        }
 
     @property
     def reached(self) -> frozenset[str] | None:
@@ -111,6 +117,14 @@ def _subject(time: KernelTime, figures: dict[str, Figure], facts: Mapping[str, f
     return Subject(
         time.rank, time.number, time.kernel, time.share_pct, time.launches, figures, inputs, time.whole_kernel
     )
+
+
+def above_their_whole(target: str, subjects: Sequence[Subject]) -> list[dict[str, float]]:
+    """For each kernel the signals that are more than the whole of which they are a share, with their percentage."""
+    shares = rules.shares(target)
+    found = evaluate(target, [s.inputs for s in subjects], shares.values())
+    known = [{name: one.get(sql) for name, sql in shares.items()} for one in found]
+    return [{n: pct for n, pct in one.items() if pct is not None and of_share(pct)[0] != "ok"} for one in known]
 
 
 def void(

@@ -12,6 +12,7 @@ from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..catalogue.rules import BOUNDS, Advice, Bound, Rule
+from ..engine.evaluation import of_share
 from ..engine.expressions import Values, evaluate
 from ..notes import Reason
 from ..planning.plan import plan
@@ -21,7 +22,7 @@ from ..rooflines.loads import Load, label_of, line
 from ..workload import Workload
 from . import score
 from .evidence import Evidence, gather
-from .figures import Case, Subject, subjects, void
+from .figures import Case, Subject, above_their_whole, subjects, void
 from .score import Weighed
 
 _MOST = 8
@@ -117,9 +118,10 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     inputs = [one.inputs for one in kernels]
     values = evaluate(target, inputs, [*expressions, *(n for rule in stated for n in rule.claimed)], loads)
     voids = void(target, kernels, values, loads)
+    above = above_their_whole(target, kernels)
     cases = [
-        Case(workload.id, target, subject, of_kernel, empty, views.get(subject.kernel))
-        for subject, of_kernel, empty in zip(kernels, values, voids, strict=True)
+        Case(workload.id, target, subject, of_kernel, empty, views.get(subject.kernel), too_much)
+        for subject, of_kernel, empty, too_much in zip(kernels, values, voids, above, strict=True)
     ]
     return [_diagnosis(case, stated) for case in cases], total
 
@@ -302,6 +304,9 @@ def undecided(case: Case, open_rules: list[Rule]) -> list[str]:
         decisive = (rule.when, rule.severity)
         if any(lacking(case, e) for e in decisive):
             continue
+        for name in dict.fromkeys(n for e in decisive for n in paths(e)):
+            if name in case.above and case.values.get(name) is None:
+                sentences.append(f"{rules.title(name)} ({name}): {of_share(case.above[name])[1]}")
         for name in dict.fromkeys(m for e in decisive for m in rules.metrics_of(case.target, e)):
             figure = case.subject.figures.get(name)
             if figure is not None and figure.reason and case.subject.inputs.get(name) is None:

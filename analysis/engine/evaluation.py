@@ -128,7 +128,8 @@ def _given(values: dict[str, float]) -> str:
 
 Status = Literal["ok", "suspect", "impossible", "undefined", "not_collected", "not_supported"]
 _SUSPECT_PCT = 100.0
-_IMPOSSIBLE_PCT = 105.0
+IMPOSSIBLE_PCT = 105.0
+"""A share above this is of counters that do not fit together: nothing is decided by it."""
 _TOLERANCE_PCT = 1.0
 
 
@@ -152,10 +153,15 @@ def judge(
     share = pct
     if share is None and (metric.unit == "%" or metric.limit is not None):
         share = 100 * value / (metric.limit or 100)
-    if share is None or share <= _SUSPECT_PCT:
+    return ("ok", None) if share is None else of_share(share)
+
+
+def of_share(share: float) -> tuple[Status, Reason | None]:
+    """The status of a share of a limit or of a whole, in percent, and the reason where it is not ok."""
+    if share <= _SUSPECT_PCT:
         return "ok", None
     limit = f"{share:.4g} % of its limit"
-    if share <= _IMPOSSIBLE_PCT:
+    if share <= IMPOSSIBLE_PCT:
         return "suspect", Reason("near_limit", f"{limit}: replays differ, or the clock was above the nominal one")
     return "impossible", Reason(
         "above_limit", f"{limit}: replays were mixed, a clock is wrong, or units are miscounted"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..database import connect, sql_name
-from .evaluation import Figure
+from .evaluation import IMPOSSIBLE_PCT, Figure
 
 Values = Mapping[str, float | None]
 _GIVEN = "given."
@@ -31,7 +31,8 @@ def evaluate(
     """For each kernel every expression's value: 1 and 0 for true and false, None where an input is missing.
 
     Metrics appear to the expressions as fields of structures (hbm.bw_gbs), signals likewise on top of them. ``given``
-    holds for each kernel the signals whose values are known already, the same names for all.
+    holds for each kernel the signals whose values are known already, the same names for all. A signal that cannot be,
+    a share of more than its whole, is missing.
     """
     wanted = list(dict.fromkeys(expressions))
     if not wanted or not inputs:
@@ -43,7 +44,8 @@ def evaluate(
     columns = {f"c{i}": values for i, values in enumerate(rows.values())}
     lists = ", ".join(f"unnest(${column}::DOUBLE[]) AS {column}" for column in columns)
     metrics = structures(dict(zip(rows, columns, strict=True)))
-    stated = {name: f"coalesce({', '.join(f'({e})' for e in every)})" for name, every in rules.signals(target).items()}
+    shares = {n: f"CASE WHEN {sql} <= {IMPOSSIBLE_PCT} THEN {sql} END" for n, sql in rules.shares(target).items()}
+    stated = rules.defined(target) | shares
     signals = structures(stated | {name: _GIVEN + name for name in fixed})
     con = connect()
     try:

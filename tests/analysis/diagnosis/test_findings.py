@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.diagnosis import score
+from rooflens.analysis.diagnosis.evidence import gather
+from rooflens.analysis.diagnosis.figures import Case, Subject
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.problems import BadInput
 from rooflens.analysis.store import Manifest, Store
@@ -130,6 +132,25 @@ def test_figures_that_cannot_be_decide_nothing(recorded: Store) -> None:
     """This profile repeats one value in all rows: 40,000 % of the bandwidth."""
     for one in diagnose(Workload(recorded, recorded.resolve("multikernel_MI200")))[0]:
         assert one.verdict.subsystem != "hbm" or one.verdict.confidence < score.CONFIDENT
+
+
+def test_a_share_of_more_than_its_whole_decides_nothing_and_is_told(recorded: Store, shared: Path) -> None:
+    """Waves that wait 17 times as long as they live: counters of replays that did different work were divided."""
+    import_profile(recorded, str(shared / "workloads" / "synth_a" / "MI200"), name="synth_a_MI200")
+    (one,), _ = diagnose(Workload(recorded, recorded.resolve("synth_a_MI200")), kernel="synth_kernel_3")
+    assert one.verdict.confidence < score.CONFIDENT
+    assert [s for s in one.undecided if s.startswith("Life of waves spent waiting for data (wait.data): 1765 %")]
+
+
+@pytest.mark.parametrize(("pct", "status", "met"), [(103.0, "suspect", True), (346.0, "impossible", None)])
+def test_evidence_above_its_whole_keeps_its_value_and_says_why(pct: float, status: str, met: bool | None) -> None:
+    subject = Subject(1, "1", "k", None, 1, {}, {}, None)
+    usable = pct if met else None
+    case = Case("w", "sm_90", subject, {"wait.data": usable}, frozenset(), None, {"wait.data": pct})
+    (read,) = gather(case, ["wait.data >= 40"])
+    assert (read.value, read.status, read.met) == (pct, status, met)
+    assert read.reason is not None and f"{pct:.4g} % of its limit" in str(read.reason)
+    assert case.shown["wait.data"] == pct
 
 
 @pytest.mark.parametrize("copies", [2, 10])

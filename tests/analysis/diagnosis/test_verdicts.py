@@ -55,10 +55,45 @@ def test_even_work_is_never_called_uneven(found: dict[str, Diagnosis]) -> None:
             assert "uneven between work-groups" not in " ".join(f.claim for f in found[kernel].findings), kernel
 
 
-def test_a_last_round_is_named_where_whole_rounds_are_faster(found: dict[str, Diagnosis]) -> None:
+def test_a_last_round_is_the_verdict_only_where_no_unit_is_at_its_limit(found: dict[str, Diagnosis]) -> None:
+    """A unit that is full although SMs are idle a quarter of the time is nearly full while they work."""
     named = [k for k in TRUTHS if any("rounds of work-groups" in f.claim for f in found[k].findings[:1])]
-    assert len(named) >= 3
-    assert all(TRUTHS[k].gain_for("dispatch", fix=True) >= scoring.HELPS for k in named)
+    assert named and all(TRUTHS[k].gain_for("dispatch", fix=True) >= scoring.HELPS for k in named)
+    full = {k: found[k] for k in family("uneven grid") if found[k].verdict.subsystem in ("valu", "lds", "sfu")}
+    assert len(full) >= 3
+    for kernel, one in full.items():
+        whole_grid = TRUTHS[kernel].gain_for("dispatch", fix=True)
+        assert whole_grid < 1.5, "less than what half of the work would bring"
+        assert any(f.subsystem == "dispatch" for f in one.findings), "the idle SMs are told beside it"
+
+
+def test_waiting_for_data_is_named_by_the_level_that_answers_where_enough_warps_reside(
+    found: dict[str, Diagnosis],
+) -> None:
+    """Their data nearer is worth as much as more loads in flight; no level is at its limit."""
+    named = [k for k in TRUTHS if "its latency, not its bandwidth" in first(found[k])]
+    assert len(named) >= 4
+    for kernel in named:
+        truth, verdict = TRUTHS[kernel], found[kernel].verdict
+        assert verdict.bound == "latency" and verdict.confidence < 0.8
+        nearer = max(m.gain for m in truth.measured if m.what in ("in_l1", "in_l2"))
+        assert nearer > 0.9 * truth.gain_for("latency", fix=True), kernel
+
+
+def test_scattered_accesses_that_are_waited_for_go_before_too_few_warps(found: dict[str, Diagnosis]) -> None:
+    """More work-groups bring these next to nothing, and unit stride much."""
+    named = [k for k in TRUTHS if "waves wait for them" in first(found[k])]
+    assert named
+    for kernel in named:
+        assert found[kernel].verdict.subsystem in ("vl1d", "hbm")
+        assert scoring.names_the_best(TRUTHS[kernel], "vl1d"), kernel
+
+
+def test_waiting_at_barriers_for_what_waits_for_data_is_not_the_barriers(found: dict[str, Diagnosis]) -> None:
+    """Where the run without its barriers is no faster, the barrier is no verdict, however long warps wait there."""
+    useless = [k for k in TRUTHS if any(m.what == "no_barrier" and m.gain < 1.1 for m in TRUTHS[k].measured)]
+    assert len(useless) >= 5
+    assert [k for k in useless if found[k].verdict.subsystem == "barrier"] == []
 
 
 def test_an_indirect_gather_is_not_told_to_swap_its_loops(found: dict[str, Diagnosis]) -> None:
