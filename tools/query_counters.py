@@ -132,7 +132,9 @@ def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_
         _refuse(named)
         tables["counters"] |= columns("counters", more=further_names(manifests, named.words))
         if named.may_list_columns:
-            tables["counters"] = columns("counters", manifests, pass_times(store, manifests)) | tables["counters"]
+            with box.pause():  # of a shared store, this may bring its files here
+                known = columns("counters", manifests, pass_times(store, manifests))
+            tables["counters"] = known | tables["counters"]
         with box.pause():
             first = None if explain else rows_needed(tree, named, limit)
             planned = plan(Offer(store, manifests, tables), named, box.folder, first)
