@@ -58,7 +58,7 @@ def missing(key: str) -> StoreProblem:
     return StoreProblem(
         f"{key} is missing",
         "the workload is being deleted, or somebody deleted a part of it",
-        "Push the workload again from a store that has it, or remove it with rooflens prune",
+        "Try again; if it stays, delete its manifest there and push the workload again from a store that has it",
     )
 
 
@@ -67,7 +67,7 @@ def wrong_size(key: str, actual: int, size: int) -> StoreProblem:
     return StoreProblem(
         f"{key} has {actual} bytes instead of {size}",
         "it was changed after it was stored, or its manifest was",
-        "Push the workload again from a store that has it, or remove it with rooflens prune",
+        "Try again; if it stays, delete its manifest there and push the workload again from a store that has it",
     )
 
 

@@ -117,8 +117,11 @@ class RemoteStore(Store):
         local = self.root / f"{PREFIX}{done.id}"
         try:
             self.add(self._copies, [done])
-        except StoreProblem as problem:
-            remove(local)
+        except BaseException as error:
+            remove(local)  # what is not there is not here either
+            if not isinstance(error, StoreProblem):
+                raise
+            problem = error
             fix = f"{problem.fix}. Or store it in a folder (--store DIR) now, and rooflens push it later"
             raise StoreProblem(f"{problem.what}; nothing was stored", problem.why, fix) from problem
         return read_manifest(str(local), linked=False)
@@ -316,7 +319,7 @@ def parsed(content: bytes, id: str) -> Manifest:
         manifest = Manifest.model_validate_json(content)
     except (pydantic.ValidationError, RecursionError) as error:
         what = f"the manifest of {id} cannot be read"
-        raise StoreProblem(what, "it is none", "Push the workload again, or prune it") from error
+        raise StoreProblem(what, "it is none", f"Delete {marker(id)} there, and push the workload again") from error
     if manifest.id != id or not ID.fullmatch(id):
         raise StoreProblem(f"the manifest of {id} belongs to another workload")
     accepted(manifest)
