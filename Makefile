@@ -24,7 +24,10 @@ $(TEAM)/installed: pyproject.toml | $(VENV)/tested
 	$(BIN)/python -m venv $(TEAM)
 	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" > \
 	  "$$($(TEAM)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
-	$(TEAM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[team,team-test]' || { rm -rf $(TEAM); exit 1; }
+	$(BIN)/python -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+	  print(*extras['team'], *extras['team-test'], sep='\n')" > $(TEAM)/requirements
+	$(TEAM)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: -r $(TEAM)/requirements \
+	  || { rm -rf $(TEAM); exit 1; }
 	@touch $@
 
 lint: $(VENV)/tested

@@ -8,6 +8,7 @@ Problem
 ├── LimitExceeded    a time, memory, size or row limit
 ├── MissingTool      a program or permission this machine lacks
 └── StoreProblem     the store cannot be read or written
+    └── Unreachable  a shared store as a whole: its server, its permissions
 """
 
 from __future__ import annotations
@@ -77,6 +78,10 @@ class MissingTool(Problem):
 
 class StoreProblem(Problem):
     """The store cannot be read or written."""
+
+
+class Unreachable(StoreProblem):
+    """A shared store cannot be reached or refuses; nothing is wrong with any one workload."""
 
 
 _SHOWN = 400

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from ..analysis.problems import StoreProblem
+from ..analysis.problems import Problem
 from ..analysis.store import Store
 from ..tools.list_devices import Machine, survey
 from ..tools.machine import software
@@ -56,7 +56,8 @@ def _store(store: Store) -> list[Check]:
     place = store.root
     while not there(place) and place != place.parent:
         place = place.parent
-    where = f"{store.root}" + ("" if place == store.root else " (made at the first import)")
+    copies = f"{store.address}, copies in " if store.address != str(store.root) else ""
+    where = f"{copies}{store.root}" + ("" if place == store.root else " (made at the first import)")
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         checks = [Check(name="store", state="ok", found=f"{where}, writable")]
     else:
@@ -66,7 +67,7 @@ def _store(store: Store) -> list[Check]:
     checks.append(_judged("free space", not low, f"{free:.1f} GB", elsewhere if low else ""))
     try:
         known, broken = store.scan()
-    except StoreProblem as problem:
+    except Problem as problem:
         return [*checks, Check(name="workloads", state="warning", found=problem.text, fix=elsewhere)]
     checks.append(Check(name="workloads", state="ok", found=f"{len(known)} readable"))
     fix = "Import the profile again, or delete the entry"

@@ -130,7 +130,8 @@ def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_
         tree, explain = parsed["tree"], parsed["explain"]
         named = references(tree, tables)
         _refuse(named)
-        widened(store, manifests, tables, named)
+        with box.pause():  # of a shared store, this may bring its files here
+            widened(store, manifests, tables, named)
         with box.pause():
             first = None if explain else rows_needed(tree, named, limit)
             planned = plan(Offer(store, manifests, tables), named, box.folder, first)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..database import apart, sql_literal, sql_name
 from ..manifest import Manifest
 from ..owners import mark
-from ..problems import BadArgument, StoreProblem
+from ..problems import BadArgument, StoreProblem, Unreachable
 from ..schema import columns, manifest_rows, schema
 from ..store import TABLES
 from .address import S3, Bucket, Lake, bucket, masked
@@ -268,7 +268,7 @@ class Catalogue:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Errors of DuckDB as a StoreProblem: what is asked here is ours, so that what fails is the place."""
+        """Errors of DuckDB as Unreachable: what is asked here is ours, so that what fails is the place."""
         import duckdb
 
         try:
@@ -277,7 +277,7 @@ class Catalogue:
             for kept in ("_reader", "_writer"):  # the next question connects anew
                 self.__dict__.pop(kept, None)
             why = masked(str(error).splitlines()[0])[:300]
-            raise StoreProblem(
+            raise Unreachable(
                 f"The catalogue {masked(str(self.place))} cannot be used",
                 why,
                 "Check that its server runs, and that this user may read (and to push, write) its tables and files",

@@ -50,7 +50,7 @@ class LakeStore(RemoteStore):
             raise BadInput(
                 f"the manifest of {id} is not the one that was stored",
                 "its SHA-256 differs from the catalogue's",
-                "Somebody changed it among the files: prune the workload and push it again",
+                f"Somebody changed {marker(id)} there: restore it, and ask who may write",
             )
 
     def _announce(self, stored: Sequence[Stored]) -> list[bool]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from ..manifest import read_small
 from ..owners import mark
-from ..problems import StoreProblem
+from ..problems import StoreProblem, Unreachable
 from ..store import sha256_of
 
 
@@ -53,12 +53,21 @@ class Objects(Protocol):
         ...
 
 
+def missing(key: str) -> StoreProblem:
+    """An object that a manifest names and that is not there."""
+    return StoreProblem(
+        f"{key} is missing",
+        "the workload is being deleted, or somebody deleted a part of it",
+        "Try again; if it stays, delete its manifest there and push the workload again from a store that has it",
+    )
+
+
 def wrong_size(key: str, actual: int, size: int) -> StoreProblem:
     """An object that is not what its manifest says."""
     return StoreProblem(
         f"{key} has {actual} bytes instead of {size}",
         "it was changed after it was stored, or its manifest was",
-        "Push the workload again from a store that has it, or remove it with rooflens prune",
+        "Try again; if it stays, delete its manifest there and push the workload again from a store that has it",
     )
 
 
@@ -95,6 +104,8 @@ class Folder:
             if (actual := (self.root / key).lstat().st_size) != size:
                 raise wrong_size(key, actual, size)
             shutil.copyfile(self.root / key, target, follow_symlinks=False)
+        except FileNotFoundError as error:
+            raise missing(key) from error
         except OSError as error:
             raise self._problem(error) from error
         return sha256_of(target)
@@ -138,8 +149,8 @@ class Folder:
         except OSError as error:
             raise self._problem(error) from error
 
-    def _problem(self, error: OSError) -> StoreProblem:
+    def _problem(self, error: OSError) -> Unreachable:
         why = error.strerror or str(error)
-        return StoreProblem(
+        return Unreachable(
             f"The shared folder {self.root} cannot be used", why, "Check that it is mounted, and its permissions"
         )

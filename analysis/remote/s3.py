@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..problems import MissingTool, StoreProblem
+from ..problems import MissingTool, StoreProblem, Unreachable
 from .address import Bucket
-from .objects import Object, wrong_size
+from .objects import Object, missing, wrong_size
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,7 +100,7 @@ class S3Objects:
 
     def fetch(self, key: str, target: Path, size: int) -> str:
         digest = hashlib.sha256()
-        with self._problems():
+        with self._problems(absent=True):
             answer = self._client.get_object(Bucket=self.bucket.name, Key=self._key(key))
             with closing(answer["Body"]) as body, target.open("wb") as file:
                 if answer["ContentLength"] != size:
@@ -108,7 +108,8 @@ class S3Objects:
                 for piece in body.iter_chunks(_PIECE):
                     digest.update(piece)
                     file.write(piece)
-        return digest.hexdigest()
+            return digest.hexdigest()
+        raise missing(key)
 
     def put(self, source: Path, key: str, sha256: str) -> None:
         from boto3.exceptions import S3UploadFailedError
@@ -199,9 +200,9 @@ class S3Objects:
         except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
             raise self._without_credentials() from error
         except (exceptions.ProfileNotFound, exceptions.ConfigParseError) as error:
-            raise StoreProblem(self._unreachable, "~/.aws cannot be used as it is", _KEYS) from error
+            raise Unreachable(self._unreachable, "~/.aws cannot be used as it is", _KEYS) from error
         except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
-            raise StoreProblem(
+            raise Unreachable(
                 self._unreachable,
                 f"{place} does not answer, or not in time ({type(error).__name__})",
                 "Check the network and AWS_ENDPOINT_URL",
@@ -209,15 +210,15 @@ class S3Objects:
         except (exceptions.BotoCoreError, ValueError) as error:
             # Its words may repeat what it was given.
             why = f"boto3 could not use its settings ({type(error).__name__})"
-            raise StoreProblem(self._unreachable, why, "Check AWS_ENDPOINT_URL and AWS_REGION") from None
+            raise Unreachable(self._unreachable, why, "Check AWS_ENDPOINT_URL and AWS_REGION") from None
 
-    def _refused(self, code: str) -> StoreProblem:
+    def _refused(self, code: str) -> Unreachable:
         why, fix = _REASONS.get(_SAME.get(code, code), (f"the server answered {code[:60]}", ""))
-        return StoreProblem(f"The bucket {self.bucket.name} cannot be used", why, fix)
+        return Unreachable(f"The bucket {self.bucket.name} cannot be used", why, fix)
 
     @property
     def _unreachable(self) -> str:
         return f"The bucket {self.bucket.name} cannot be reached"
 
-    def _without_credentials(self) -> StoreProblem:
-        return StoreProblem(self._unreachable, "no credentials were found", _KEYS)
+    def _without_credentials(self) -> Unreachable:
+        return Unreachable(self._unreachable, "no credentials were found", _KEYS)

@@ -17,12 +17,12 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pydantic
 
@@ -33,6 +33,8 @@ from ..store import Step, Store, quiet, same_workload, sha256_of, write_atomical
 from .objects import Objects
 
 MARKERS = "manifests"
+A = TypeVar("A")
+B = TypeVar("B")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}\.parquet")
 _AT_ONCE = 8
 _MOST_FILES, _MOST_WORKLOADS = 64, 1_000_000
@@ -101,8 +103,8 @@ class RemoteStore(Store):
     def prepare(self, manifests: Sequence[Manifest]) -> None:
         """Bring copies of several workloads here at once."""
         if len(missing := self.missing(manifests)) > 1:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                list(pool.map(self.folder, missing))
+            for _ in _at_once(self.folder, missing):
+                pass
 
     def missing(self, manifests: Iterable[Manifest]) -> list[Manifest]:
         """Those of which there is no copy here."""
@@ -115,8 +117,11 @@ class RemoteStore(Store):
         local = self.root / f"{PREFIX}{done.id}"
         try:
             self.add(self._copies, [done])
-        except StoreProblem as problem:
-            remove(local)
+        except BaseException as error:
+            remove(local)  # what is not there is not here either
+            if not isinstance(error, StoreProblem):
+                raise
+            problem = error
             fix = f"{problem.fix}. Or store it in a folder (--store DIR) now, and rooflens push it later"
             raise StoreProblem(f"{problem.what}; nothing was stored", problem.why, fix) from problem
         return read_manifest(str(local), linked=False)
@@ -127,11 +132,10 @@ class RemoteStore(Store):
         new: list[bool] = []
         for first in range(0, len(manifests), _A_BATCH):
             batch = manifests[first : first + _A_BATCH]
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                stored = []
-                for one in pool.map(lambda m: self._upload(source.folder(m), m), batch):
-                    stored.append(one)
-                    step(f"{first + len(stored)} of {len(manifests)}: {one.manifest.name}")
+            stored = []
+            for one in _at_once(lambda m: self._upload(source.folder(m), m), batch):
+                stored.append(one)
+                step(f"{first + len(stored)} of {len(manifests)}: {one.manifest.name}")
             new += self._announce(stored)
         return new
 
@@ -209,9 +213,8 @@ class RemoteStore(Store):
             except BadInput as problem:
                 problems[id] = f"{id}: {problem.text}"
 
-        if lacking:
-            with ThreadPoolExecutor(_AT_ONCE * 2) as pool:
-                list(pool.map(brought, lacking))
+        for _ in _at_once(brought, lacking, 2 * _AT_ONCE):
+            pass
         for stale in kept - set(names.values()):
             with suppress(OSError):
                 (folder / stale).unlink()
@@ -289,6 +292,20 @@ class RemoteStore(Store):
 _ID_LENGTH = 16
 
 
+def _at_once(work: Callable[[A], B], items: Sequence[A], number: int = _AT_ONCE) -> Iterator[B]:
+    """The results of ``work`` in the order of ``items``, done by several threads; the first error ends what waits."""
+    if not items:
+        return
+    with ThreadPoolExecutor(number) as pool:
+        pending = [pool.submit(work, item) for item in items]
+        try:
+            for one in pending:
+                yield one.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 def cache_folder(address: str) -> Path:
     """Where the copies of a shared store lie on this machine."""
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -302,7 +319,7 @@ def parsed(content: bytes, id: str) -> Manifest:
         manifest = Manifest.model_validate_json(content)
     except (pydantic.ValidationError, RecursionError) as error:
         what = f"the manifest of {id} cannot be read"
-        raise StoreProblem(what, "it is none", "Push the workload again, or prune it") from error
+        raise StoreProblem(what, "it is none", f"Delete {marker(id)} there, and push the workload again") from error
     if manifest.id != id or not ID.fullmatch(id):
         raise StoreProblem(f"the manifest of {id} belongs to another workload")
     accepted(manifest)

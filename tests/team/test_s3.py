@@ -172,8 +172,11 @@ def test_a_manifest_whose_files_are_missing_says_so(s3: str, four: Store) -> Non
     transfer(four, there, [one])
     s3_client, name, prefix = client(s3)
     s3_client.delete_object(Bucket=name, Key=f"{prefix}{PREFIX}{one.id}/dispatches.parquet")
-    with pytest.raises(StoreProblem):
+    with pytest.raises(StoreProblem, match="missing"):
         list_workloads(there, "clover")
+    transfer(four, there, [four.resolve("yax_before")])
+    answer = query_counters(there, "SELECT count(*) FROM dispatches")
+    assert answer.table.rows == [[1]] and any(one.id in note for note in answer.notes), "it harms no other"
 
 
 def test_a_deleted_workload_is_gone_for_everyone_and_its_copy_with_it(
