@@ -25,13 +25,13 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("baseline", metavar="BASELINE", help=_REFERENCE)
     parser.add_argument("candidate", metavar="CANDIDATE", help=_REFERENCE)
     parser.add_argument(
-        "--max-regression", metavar="PCT", help=f"how much slower a kernel may be (default {DEFAULTS.allowed})"
+        "--max-regression", metavar="PCT", help=f"how much slower a kernel may be (default {DEFAULTS.allowed}%)"
     )
     parser.add_argument("--total", metavar="PCT", help="so the whole program (default: as a kernel)")
     parser.add_argument(
         "--min-share",
         metavar="PCT",
-        help=f"judge kernels from this share of either version's time on (default {DEFAULTS.least_share})",
+        help=f"judge kernels from this share of either version's time on (default {DEFAULTS.least_share}%)",
     )
     parser.add_argument(
         "--metric",
