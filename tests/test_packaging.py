@@ -48,6 +48,7 @@ def test_an_install_from_an_oddly_named_folder_has_all_data_and_one_top_level_na
     names = {p.name for p in target.iterdir() if not p.name.endswith(".dist-info")} - {"bin"}
     assert names == {"rooflens"}
     assert not (target / "rooflens" / "pyproject.toml").exists()
+    assert (target / "rooflens" / "py.typed").exists(), "checkers of users read our types"
     code = (
         "import sys, rooflens; assert rooflens.__file__.startswith(sys.argv[1]);"
         # What it measures last is no data of the package, and would wait for others who measure.
