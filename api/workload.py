@@ -292,15 +292,19 @@ class OpenWorkload(Shown):
 
         return Occupancy(found, drawing)
 
-    def timeline(self, *, range: str | None = None, steady: bool = True) -> Timeline:
-        """Where the wall time goes: device busy, copies, idle by cause; with a picture of the whole."""
+    def timeline(self, *, range: str | None = None, steady: bool = True, top_n: int = 100) -> Timeline:
+        """Where the wall time goes: device busy, copies, idle by cause; with a picture of the whole.
+
+        Of gaps, kernels and ranges the ``top_n`` longest (100 at most) are told, since what the host did in each gap is
+        looked up one by one; the SQL tables events and ranges have all.
+        """
         from ..tools.compute_timeline import compute_timeline
         from ..tools.plot import over_time
         from .answers import Timeline
         from .pictures import WIDTH_PX
 
-        arguments = {"workload": self._known.id, "range": range, "steady": steady}
-        found = ask(self._store, compute_timeline, arguments, top_n=ALL)
+        arguments = {"workload": self._known.id, "range": range, "steady": steady, "top_n": top_n}
+        found = ask(self._store, compute_timeline, arguments)
 
         def drawing() -> Drawn:
             with changing(self._store), Workload.open(self._store, self._known) as opened:
