@@ -9,15 +9,19 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from rooflens.server.cli import main
 from rooflens.server.connect.clients import Launch, client
-from rooflens.tests.waiting import END_S, until
+from rooflens.tests.waiting import END_S
 
 LAUNCH = Launch((sys.executable, "-m", "rooflens", "serve", "--read-only"))
 _PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini"}
+_TRIES = 3
+_QUICK_S = 2.0
+"""A start that takes longer may be too slow for a client that waits some five seconds for the first answer."""
 _TRUSTING = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
@@ -64,10 +68,22 @@ def _reaches(name: str, program: str, here: dict[str, str]) -> None:
     """The client starts the server and gets its answer."""
     if name == "codex":
         return _codex_sees_the_tools(program, here)
-    # A client waits some seconds for a server's first answer; on a busy machine a later try finds it.
-    listing = [program, "mcp", "list"]
-    until(lambda: re.search(r"rooflens: .* Connected$", _run(listing, {**here, **_TRUSTING}), re.MULTILINE))
-    return None
+    shown = ""
+    for _ in range(_TRIES):
+        shown = _run([program, "mcp", "list"], {**here, **_TRUSTING})
+        assert shlex.join(LAUNCH.words) in shown
+        if re.search(r"rooflens: .* Connected$", shown, re.MULTILINE):
+            return None
+    if (took := _start_s(here)) > _QUICK_S:
+        pytest.skip(f"a start takes {took:.1f} s on this busy machine, and the client waits only some seconds")
+    pytest.fail(shown)
+
+
+def _start_s(here: dict[str, str]) -> float:
+    """How long the server takes to start, answer and end."""
+    begun = time.monotonic()
+    subprocess.run(LAUNCH.words, env=here, input=b"", capture_output=True, timeout=END_S, check=True)
+    return time.monotonic() - begun
 
 
 def _codex_sees_the_tools(program: str, here: dict[str, str]) -> None:
