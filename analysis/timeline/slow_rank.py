@@ -54,6 +54,9 @@ def slow_rank(workload: Workload, kernel: str | None = None, rank: int | None = 
     """
     if workload.manifest.ranks < 2 or not workload.manifest.dispatches:
         return None
+    stated = workload.cursor.execute(f"FROM {workload.relation('dispatches')} LIMIT 0").description or []
+    if "rank" not in {column[0] for column in stated}:  # several processes, whose ranks are not known
+        return None
     launches = _launches(workload, kernel)
     rows = workload.rows(
         f"SELECT rank, sum(duration_ns) FROM {launches} WHERE rank IS NOT NULL GROUP BY rank ORDER BY 1"

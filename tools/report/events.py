@@ -101,11 +101,11 @@ def _lane(event: _Event, *, apart: bool) -> _Lane:
     if event.kind == "range":
         called = f"ranges{'' if thread is None else f' {thread}'}·{event.depth + 1}"
         return _Lane("ranges", called, (2, thread or 0, event.depth))
-    place = (1, event.pid or 0, thread or 0)
+    on_host = (1, event.pid or 0, thread or 0)
     if event.rank is not None:  # ids of processes repeat on other hosts
-        return _Lane("host", f"rank {event.rank}{'' if thread is None else f', thread {thread}'}", place)
+        return _Lane("host", f"rank {event.rank}{'' if thread is None else f', thread {thread}'}", on_host)
     whose = f"{event.pid}/" if apart and thread is not None else ""
-    return _Lane("host", f"thread {whose}{event.pid if thread is None else thread}", place)
+    return _Lane("host", f"thread {whose}{event.pid if thread is None else thread}", on_host)
 
 
 def _columns(drawn: list[_Lane], lanes: dict[_Lane, list[_Event]], origin: int) -> dict[str, list[Any]]:
