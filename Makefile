@@ -10,7 +10,7 @@ demo: $(VENV)/installed
 	$(BIN)/rooflens demo
 
 test: $(VENV)/tested lint
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .
