@@ -10,7 +10,7 @@ demo: $(VENV)/installed
 	$(BIN)/rooflens demo
 
 test: $(VENV)/tested lint
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 	@$(MAKE) --no-print-directory team
 
 # Stores that a team shares, against a PostgreSQL and an S3 server on loopback. Their extensions of DuckDB exist for one

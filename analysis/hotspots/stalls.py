@@ -30,21 +30,11 @@ def reasons() -> dict[str, Reason]:
     return {name: Reason(name, **facts) for name, facts in _data()["reason"].items()}
 
 
-def reason_of(profiler: str, raw: str | None, instruction: str | None = None) -> str | None:
-    """The reason that a profiler's name stands for; ``other`` for an unknown name, None where it told none.
-
-    ``instruction`` is the text of the sampled instruction, which decides where the name alone means several things.
-    """
-    if raw is None:
-        return None
-    for choice in _choices(_data()["raw"].get(profiler, {}).get(raw)):
-        if choice.get("when", "") in (instruction or ""):
-            return str(choice["reason"])
-    return UNKNOWN
-
-
 def reason_sql(profiler: str, raw: str, instruction: str) -> str:
-    """``reason_of`` as SQL over two expressions."""
+    """SQL of the reason that a profiler's name (``raw``) stands for: UNKNOWN for an unknown name, NULL for none.
+
+    ``instruction`` is the text of the sampled one, which decides where the name alone means several things.
+    """
     cases = [f"WHEN {raw} IS NULL THEN NULL"]
     for name, told in _data()["raw"][profiler].items():
         for choice in _choices(told):
@@ -58,11 +48,6 @@ def reason_sql(profiler: str, raw: str, instruction: str) -> str:
 def profilers() -> tuple[str, ...]:
     """The profilers whose names are known."""
     return tuple(_data()["raw"])
-
-
-def raw_names(profiler: str) -> frozenset[str]:
-    """What a profiler calls the reasons that are known."""
-    return frozenset(_data()["raw"][profiler])
 
 
 def _choices(told: str | list[dict[str, str]] | None) -> list[dict[str, str]]:
