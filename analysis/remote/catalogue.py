@@ -39,6 +39,8 @@ _LOCK = 0x726F6F666C656E73
 _TRIES, _PAUSE_S = 20, 0.2
 _CONNECT_S = 5
 _MEMORY = "2GB"
+_REQUESTS = 16
+"""Threads, which mostly wait for the answers of the storage: one file of a workload each."""
 _OFFLINE: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 T = TypeVar("T")
 
@@ -232,7 +234,7 @@ class Catalogue:
 
     def _plain(self) -> duckdb.DuckDBPyConnection:
         """A database of its own that can look into the place of the catalogue."""
-        con = apart(memory_limit=_MEMORY, **_OFFLINE)
+        con = apart(_REQUESTS, memory_limit=_MEMORY, **_OFFLINE)
         if self.place.postgres:
             load(con, ["postgres_scanner"])
         return con
