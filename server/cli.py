@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         as_json = getattr(options, "json", False)
         log.start(getattr(options, "verbose", 0))
         store = Store.locate(getattr(options, "store", None))
-        with nullcontext() if options.command == _SPEAKS_MCP else shown():
+        with nullcontext() if options.subcommand == _SPEAKS_MCP else shown():
             found: int | Outcome = options.run(options, store)
         return tell(found, as_json) if isinstance(found, Outcome) else found
     except Misuse as misuse:
@@ -98,5 +98,5 @@ def parser() -> argparse.ArgumentParser:
         parents = [everywhere] if name == _SPEAKS_MCP else [everywhere, for_programs]
         one = subcommands.add_parser(name, parents=parents, help=module.HELP)
         module.arguments(one)
-        one.set_defaults(run=module.run, command=name)
+        one.set_defaults(run=module.run, subcommand=name)
     return whole

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.problems import BadArgument, NotAllowed
 from ...analysis.store import Store
-from ..exits import OK
+from ..outcome import Outcome
 from .shared import source_roots
 
 if TYPE_CHECKING:
@@ -48,11 +48,10 @@ def arguments(parser: ArgumentParser) -> None:
     source_roots(parser)
 
 
-def run(options: Namespace, store: Store) -> int:
+def run(options: Namespace, store: Store) -> Outcome:
     """List the clients, tell one what it needs, or write it."""
-    _, words = _found(options, store)
-    print("\n".join(words))
-    return OK
+    facts, words = _found(options, store)
+    return Outcome(facts, words, verbatim=True)  # ours and the caller's own; a link has to stay one
 
 
 Told = tuple[dict[str, Any], list[str]]

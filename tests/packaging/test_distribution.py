@@ -108,7 +108,7 @@ def test_an_install_has_all_data_and_one_top_level_name(built: Path, tmp_path: P
     code = (
         "import sys, rooflens; assert rooflens.__file__.startswith(sys.argv[1]);"
         # What it measures, and the loop that it replays, have tests of their own.
-        "from rooflens.server import demo; demo._ceilings = demo._loop = lambda store: None;"
+        "from rooflens.server import demo; demo._ceilings = demo._loop = lambda store: [];"
         "from rooflens.server.page.build import page; assert 'openAsApp' in page(None);"
         "from rooflens.server.cli import main; main(['connect']); main(['demo'])"
     )
