@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 
 from ...analysis.store import Store
@@ -18,7 +19,7 @@ def run(options: Namespace, store: Store) -> Outcome:
     """Names and first sentences."""
     from ..toolbox import TOOLS
 
-    told = {tool.name: tool.description.split(". ")[0].rstrip(".") for tool in TOOLS}
+    told = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
     width = max(map(len, told))
     return Outcome(
         {"tools": [{"name": name, "description": words} for name, words in told.items()]},
