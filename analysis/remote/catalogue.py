@@ -1,6 +1,6 @@
 """The DuckLake catalogue of a shared store: which workloads there are, and SQL over all of them.
 
-Its tables are those of docs/schema.md that are kept in files, with the workload as a column by which they are
+Its tables are those of docs/reference/schema.md that are kept in files, with the workload as a column by which they are
 partitioned, and ``workloads`` and ``facts`` with the checksum of the manifest. The rows of a workload are its own
 Parquet files, made known without a copy.
 """
