@@ -190,8 +190,8 @@ class OpenStore(Shown):
         """Run a program under the profiler of this machine and wait for its workload.
 
         ``command`` is an argument list, never a shell. ``options`` are the further parameters of profile_command
-        (docs/reference/tools.md): name, kernel, cwd, env, gpu, launches, budget_s, repeats, hypothesis, ... An interrupt cancels
-        it. Raises RunFailed where the program or its profiler fails, MissingTool where there is no profiler.
+        (docs/reference/tools.md): name, kernel, cwd, env, gpu, launches, budget_s, repeats, hypothesis, ... An interrupt
+        cancels it. Raises RunFailed where the program or its profiler fails, MissingTool where there is no profiler.
         """
         from ..tools.profile_command import profile_command
         from .runs import finished
@@ -206,7 +206,8 @@ class OpenStore(Shown):
     def plan(self, gpu: str, metrics: str | Sequence[str] | None = None, **options: Any) -> Plan:
         """Which passes metrics take on a GPU, and the commands for any machine; runs nothing.
 
-        ``options`` are the further parameters of plan_profile (docs/reference/tools.md): profiler, command, replay, kernel, ...
+        ``options`` are the further parameters of plan_profile (docs/reference/tools.md): profiler, command, replay,
+        kernel, ...
         """
         from ..tools.plan_profile import plan_profile
         from .answers import Plan
