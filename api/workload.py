@@ -162,8 +162,8 @@ class OpenWorkload(Shown):
     def sql(self, sql: str, **tables: pd.DataFrame) -> pd.DataFrame:
         """All rows of one SELECT (DuckDB) over the tables of this workload, and over frames given by name.
 
-        The tables are those of query_counters; see docs/reference/schema.md. Nothing is cut. Raises Problem for mistakes
-        in it.
+        The tables are those of query_counters; see docs/reference/schema.md. Nothing is cut. Raises Problem for
+        mistakes in it.
         """
         from ..tools.sql import direct
 
