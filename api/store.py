@@ -191,7 +191,8 @@ class OpenStore(Shown):
 
         ``command`` is an argument list, never a shell. ``options`` are the further parameters of profile_command
         (docs/reference/tools.md): name, kernel, cwd, env, gpu, launches, budget_s, repeats, hypothesis, ...
-        An interrupt cancels it. Raises RunFailed where the program or its profiler fails, MissingTool where there is no profiler.
+        An interrupt cancels it. Raises RunFailed where the program or its profiler fails, MissingTool where there is no
+        profiler.
         """
         from ..tools.profile_command import profile_command
         from .runs import finished
