@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("server", "tools", "analysis", "prompts")
+LAYERS = ("api", "server", "tools", "analysis", "prompts")
 
 
 def test_the_list_of_packages_equals_the_folders() -> None:

@@ -141,8 +141,8 @@ class Reader:
         # A busy machine may take longer for a query than a user would wait.
         self.patch.setattr("rooflens.tools.query_counters.sandbox", lambda sql, timeout_s: sandbox(sql, LONGEST_S))
         # Both measure this machine or walk the recorded loop; they have tests of their own.
-        self.patch.setattr(demo, "_ceilings", lambda store: None)
-        self.patch.setattr(demo, "_loop", lambda store: None)
+        self.patch.setattr(demo, "_ceilings", lambda store: [])
+        self.patch.setattr(demo, "_loop", lambda store: [])
 
     def follow(self, page: list[Block]) -> int:
         """Run every block that runs; how many commands and queries that were. Raises Wrong."""

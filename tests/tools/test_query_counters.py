@@ -168,7 +168,7 @@ SHAPES = [
     "SELECT c.* EXCLUDE (workload) FROM counters c ORDER BY dispatch_id LIMIT 2",
     "SELECT * REPLACE (SQ_WAVES + 1 AS SQ_WAVES) FROM counters ORDER BY dispatch_id LIMIT 2",
     "SELECT COLUMNS('TCC.*') FROM counters ORDER BY dispatch_id",
-    "SELECT sum(COLUMNS(* EXCLUDE (workload, kernel))) FROM counters",
+    "SELECT sum(COLUMNS(* EXCLUDE (workload, kernel, host))) FROM counters",
     "FROM counters ORDER BY dispatch_id LIMIT 2",
     "TABLE facts",
     "SELECT c FROM counters c ORDER BY dispatch_id LIMIT 1",

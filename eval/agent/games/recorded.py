@@ -21,12 +21,14 @@ OWN = Path(__file__).resolve().parents[1] / "profiles"
 
 
 def recordings() -> dict[str, Path]:
-    """What to import for each workload that a question may be about, by its name; samples of lines have no launches."""
+    """What to import for each workload that a question may be about, by its name: those that are one table of launches."""
     found = {}
     for folder in sorted(path for base in (SAMPLES, OWN) for path in base.iterdir() if path.is_dir()):
-        if (folder / "lines.csv.gz").exists():
-            continue
-        found[folder.name] = next(iter(sorted(folder.glob("*.csv.gz"))), folder)
+        packed = sorted(folder.glob("*.csv.gz"))
+        if (folder / "pmc_perf.csv").exists():
+            found[folder.name] = folder
+        elif packed and packed[0].name != "lines.csv.gz":
+            found[folder.name] = packed[0]
     return found
 
 

@@ -61,7 +61,7 @@ def test_history_finds_the_change_and_the_drift_and_not_the_noise(
     assert drift and drift.high and drift.low and 1 / drift.high > 1.03 and 1 / drift.low < 1.05
     assert found[4].level == found[3].manifest
     assert cli.main(["history", "--store", str(tmp_path), "--json", "saxpy(float*)"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["history"]
     assert [row["n"] for row in rows] == [40] * 7 and rows[3]["time_ratio"] == pytest.approx(1.04, abs=0.005)
     assert rows[0]["time_ratio"] is None and rows[0]["level"] is None
     assert cli.main(["history", "--store", str(tmp_path), "--tag", "branch=main", "--last", "3", "saxpy"]) == 0
