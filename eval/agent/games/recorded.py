@@ -21,7 +21,7 @@ OWN = Path(__file__).resolve().parents[1] / "profiles"
 
 
 def recordings() -> dict[str, Path]:
-    """What to import for each workload that a question may be about, by its name: those that are one table of launches."""
+    """What to import for each workload that a question may be about, by its name: one table of launches each."""
     found = {}
     for folder in sorted(path for base in (SAMPLES, OWN) for path in base.iterdir() if path.is_dir()):
         packed = sorted(folder.glob("*.csv.gz"))
