@@ -304,7 +304,14 @@ class Workload:
         if exact := called(pattern, kernels) or ("<" in pattern and meant(pattern, kernels)):
             return exact
         plain = _SUFFIX.sub("", pattern)
-        return [k for k in kernels if k == plain] or matching(plain, kernels) or meant(plain, kernels)
+        # Anchors are put around names as answers show them, without the parameters that a profiler writes.
+        bare = plain.removeprefix("^").removesuffix("$")
+        return (
+            [k for k in kernels if k == plain]
+            or matching(plain, kernels)
+            or meant(plain, kernels)
+            or meant(bare, kernels)
+        )
 
     def _ranked(self, numbers: list[str], names: list[str]) -> list[str]:
         """The kernels of these ranks; where configurations are apart, those called 1.2 and all of kernel 1."""

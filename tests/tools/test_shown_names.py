@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import pytest
+from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.server import render
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 
+SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
 NAMES = Path(__file__).parents[1] / "analysis" / "data" / "h200_training_step_kernels.txt"
 LAUNCH = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size",
           "Grid Size", "Device", "CC")  # fmt: skip
@@ -44,3 +47,12 @@ def test_a_pattern_still_finds_all_that_it_fits(store: Store, tmp_path: Path) ->
         fitting = sum("elementwise_kernel" in name for name in NAMES.read_text().splitlines())
         assert len(opened.select("elementwise_kernel").kernels) == fitting > 10
         assert len(opened.select("multi_tensor_apply_kernel<").kernels) > 1
+
+
+def test_a_shown_name_between_anchors_is_found(store: Store, tmp_path: Path) -> None:
+    workload = import_profile(store, str(SAMPLES / "h200_kernels")).workload
+    with Workload.open(store, workload) as opened:
+        (found,) = opened.select("^stream_triad$").kernels
+        assert found.startswith("stream_triad(")
+        with pytest.raises(NotFound):
+            opened.select("^stream_tria$")
