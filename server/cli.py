@@ -15,7 +15,7 @@ from ..analysis.store import Store
 from . import log
 from .commands import NAMES, command
 from .exits import INTERRUPTED, MEANINGS, OK
-from .outcome import Misuse, Outcome, misunderstood, refuse, tell
+from .outcome import Misuse, Outcome, misunderstood, refuse, tell, unread
 from .progress_bar import shown
 
 _JSON = "--json"
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Problem as problem:
         return refuse(problem, as_json)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        unread()
         return OK
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -8,8 +8,10 @@ and a refusal to stderr.
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,37 +45,58 @@ class Misuse(Exception):
 
 
 def tell(outcome: Outcome, as_json: bool) -> int:
-    """Print an outcome; its exit status."""
+    """Print an outcome; its exit status, whether or not somebody reads to the end."""
+    with _read_or_not():
+        _tell(outcome, as_json)
+    return outcome.status
+
+
+def _tell(outcome: Outcome, as_json: bool) -> None:
     if as_json:
         from .render import clean
 
         for _ in outcome.words:
             pass
         _print_json(clean(dict(outcome.facts)))
-        return outcome.status
+        return
     for line in outcome.words:
         print(line if outcome.verbatim else inert(line), flush=True)
     if outcome.complaint:
         print(inert(outcome.complaint), file=sys.stderr)
-    return outcome.status
 
 
 def refuse(problem: Problem, as_json: bool) -> int:
     """Say why nothing was done; the exit status."""
-    if as_json:
-        _print_json(_error(problem.code, problem.what, problem.why, problem.fix))
-    else:
-        print(inert(problem.text), file=sys.stderr)
+    with _read_or_not():
+        if as_json:
+            _print_json(_error(problem.code, problem.what, problem.why, problem.fix))
+        else:
+            print(inert(problem.text), file=sys.stderr)
     return REFUSED
 
 
 def misunderstood(misuse: Misuse, as_json: bool) -> int:
     """Say what is wrong with the command line; the exit status."""
-    if as_json:
-        _print_json(_error("usage", misuse.what, "", misuse.fix))
-    else:
-        print(*(inert(part) for part in (misuse.fix, misuse.what) if part), sep="\n", file=sys.stderr)
+    with _read_or_not():
+        if as_json:
+            _print_json(_error("usage", misuse.what, "", misuse.fix))
+        else:
+            print(*(inert(part) for part in (misuse.fix, misuse.what) if part), sep="\n", file=sys.stderr)
     return USAGE
+
+
+@contextmanager
+def _read_or_not() -> Iterator[None]:
+    """Within, a reader that goes away ends the printing and nothing else."""
+    try:
+        yield
+    except BrokenPipeError:
+        unread()
+
+
+def unread() -> None:
+    """Let what is still to be printed go nowhere, since the reader of the output went away."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _error(code: str, what: str, why: str, fix: str) -> dict[str, Any]:
@@ -81,4 +104,4 @@ def _error(code: str, what: str, why: str, fix: str) -> dict[str, Any]:
 
 
 def _print_json(facts: Any) -> None:
-    print(json.dumps(facts, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(facts, ensure_ascii=False, allow_nan=False), flush=True)

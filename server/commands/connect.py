@@ -70,7 +70,9 @@ def _found(options: Namespace, store: Store) -> Told:
     if not options.write:
         return _ways(client, launch)
     scope: Scope = "project" if options.project else "user"
-    written = merge.write(client, launch, client.file(scope, Path.home(), Path(options.project or ".")))
+    project = Path(options.project or ".")
+    file = client.file(scope, Path.home(), project)
+    written = merge.write(client, launch, file, within=project if options.project else None)
     words = [f"{written.file}: {'written' if written.changed else 'has it already'}"]
     words += [f"{written.backup}: what it held before"] if written.backup else []
     backup = str(written.backup) if written.backup else None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 from ...analysis.comparison.limits import DEFAULTS, Stated, limits
+from ...analysis.owners import draft_of
 from ...analysis.problems import NotFound, StoreProblem, near
-from ...analysis.store import Manifest, Store, write_atomically
+from ...analysis.store import Manifest, Store
 from ..exits import INCONCLUSIVE, OK, REGRESSED
 from ..outcome import Misuse, Outcome
 
@@ -121,8 +123,17 @@ def _chosen(store: Store, word: str, runs: int, others: Collection[str]) -> list
 
 
 def _write(target: Path, text: str) -> None:
+    """Write a file in one step, through links and with the mode it has; into a device or pipe as it is."""
     try:
-        write_atomically(target, text)
+        if target.exists() and not target.is_file():
+            with target.open("w", encoding="utf-8") as opened:
+                opened.write(text)
+            return
+        file = target.resolve()
+        with draft_of(file) as draft:
+            draft.write_text(text, encoding="utf-8")
+            if file.exists():
+                shutil.copymode(file, draft)
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import tomllib
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...analysis.problems import BadInput, LimitExceeded, Problem, StoreProblem
-from ...analysis.store import write_atomically
+from ...analysis.owners import draft_of
+from ...analysis.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
 from .clients import NAME, Client, Launch, table
 
 BACKUP = ".before-rooflens"
@@ -25,36 +26,46 @@ _HEADER = re.compile(r"^[ \t]*\[")
 
 @dataclass(frozen=True)
 class Written:
-    """What became of a file; ``backup`` is what it held before, where there was one and it was changed."""
+    """What became of a file; ``backup`` is what it held before, where it was changed for the first time."""
 
     file: Path
     changed: bool
     backup: Path | None = None
 
 
-def write(client: Client, launch: Launch, file: Path) -> Written:
+def write(client: Client, launch: Launch, file: Path, within: Path | None = None) -> Written:
     """Add or renew the entry in ``file``, in one step; other keys that the entry has there stay.
 
+    What is in ``within``, a project, may be anybody's: links in it lead to no file outside. A backup that is there
+    stays, since it holds what was before the first change.
     Raises BadInput for a file that cannot be changed without loss, LimitExceeded for a huge one, StoreProblem where it
-    cannot be read or written. The file is then as it was.
+    cannot be read or written, NotAllowed where links lead elsewhere. The file is then as it was.
     """
     by_hand = f"Put the entry into it by hand: `rooflens connect {client.name}` prints it"
     file = file.resolve()  # a link to a file kept elsewhere stays a link
+    if within is not None and not file.is_relative_to(within.resolve()):
+        raise NotAllowed(f"{file} is not in the project {within}", "A link in the project leads there", by_hand)
     before = _read(file)
     renewed = _renewed(client, launch, before, file, by_hand)
     if renewed == before:
         return Written(file, changed=False)
-    backup = file.with_name(file.name + BACKUP) if file.exists() else None
+    backup = file.with_name(file.name + BACKUP)
+    if backup.is_symlink():
+        raise NotAllowed(f"{backup} is a link", "What the file held before would be kept there", "Remove the link")
+    there = file.exists()
+    fresh = there and not os.path.lexists(backup)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        if backup:
-            shutil.copy2(file, backup)
-        write_atomically(file, renewed)
-        if backup:
-            shutil.copymode(backup, file)
+        if fresh:
+            with draft_of(backup) as draft:
+                shutil.copy2(file, draft)
+        with draft_of(file) as draft:
+            draft.write_text(renewed, encoding="utf-8")
+            if there:
+                shutil.copymode(file, draft)
     except OSError as error:
         raise _unusable(file, "written", error, by_hand) from error
-    return Written(file, changed=True, backup=backup)
+    return Written(file, changed=True, backup=backup if fresh else None)
 
 
 def _read(file: Path) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,19 @@ def test_words_that_do_the_work_are_read_before_the_facts(capsys: pytest.Capture
 
     tell(Outcome(facts, working()), as_json=True)
     assert json.loads(capsys.readouterr().out) == {"done": 1}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("status", [exits.REGRESSED, exits.INCONCLUSIVE])
+def test_the_status_stays_where_the_reader_went_away(
+    status: int, as_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        assert tell(Outcome({"a": 1}, ["one", "two"], status), as_json) == status
+        assert main(["nonsense", "--json"]) == exits.USAGE
 
 
 def test_an_interrupt_ends_with_its_status_and_no_traceback(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,24 @@ def test_files_are_written_whole_and_words_end_with_the_verdict(
     assert (tmp_path / "s.md").read_text(encoding="utf-8").startswith("## ❌ rooflens gate: main")
     assert (tmp_path / "j.xml").read_text(encoding="utf-8").rstrip().endswith("</testsuites>")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["j.xml", "s.md"], "no draft stays"
+
+
+def test_pipes_and_links_are_written_into_and_modes_stay(
+    filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe, kept, link = tmp_path / "pipe", tmp_path / "kept.xml", tmp_path / "j.xml"
+    os.mkfifo(pipe)
+    kept.write_text("old")
+    kept.chmod(0o640)
+    link.symlink_to(kept)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert told(capsys, filled, "main", "branch", "--markdown", str(pipe), "--junit", str(link))[0] == exits.OK
+        assert "rooflens gate: main" in os.read(reader, 60_000).decode()
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode) and link.is_symlink()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640 and "</testsuites>" in kept.read_text(encoding="utf-8")
 
 
 def test_a_file_that_cannot_be_written_is_a_refusal(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.problems import BadInput, LimitExceeded, Problem, StoreProblem
+from rooflens.analysis.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
 from rooflens.server.connect.clients import Launch, client
 from rooflens.server.connect.merge import _LARGEST, BACKUP, write
 
@@ -126,6 +126,38 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     link.symlink_to(kept)
     write(CURSOR, LAUNCH, link)
     assert link.is_symlink() and json.loads(kept.read_text()) == {"mcpServers": {"rooflens": ENTRY}}
+
+
+def test_a_backup_is_written_through_no_link(tmp_path: Path) -> None:
+    file, other = tmp_path / "mcp.json", tmp_path / "other"
+    file.write_text('{"a": 1}')
+    other.write_text("mine")
+    (tmp_path / f"mcp.json{BACKUP}").symlink_to(other)
+    with pytest.raises(NotAllowed, match="is a link"):
+        write(CURSOR, LAUNCH, file)
+    assert other.read_text() == "mine" and file.read_text() == '{"a": 1}'
+
+
+def test_a_second_change_keeps_the_backup_of_the_first(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"a": 1}')
+    first = write(CURSOR, LAUNCH, file).backup
+    again = write(CURSOR, Launch(("rooflens", "serve", "--read-only")), file)
+    assert again.changed and again.backup is None
+    assert first is not None and first.read_text() == '{"a": 1}'
+
+
+@pytest.mark.parametrize("below", [".cursor", ".cursor/mcp.json"])
+def test_links_of_a_project_lead_to_no_file_outside(tmp_path: Path, below: str) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mcp.json").write_text("{}")
+    link = project / below
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside if below == ".cursor" else outside / "mcp.json")
+    with pytest.raises(NotAllowed, match="not in the project"):
+        write(CURSOR, LAUNCH, project / ".cursor" / "mcp.json", within=project)
+    assert (outside / "mcp.json").read_text() == "{}" and len(list(outside.iterdir())) == 1
 
 
 _VALUES = st.recursive(
