@@ -140,7 +140,8 @@ def _waits(trace: Trace, windows: Sequence[Window]) -> tuple[dict[int | None, in
     """
     if not trace.communicates:
         return {}, 0
-    spans = " OR ".join(f"(start_ns >= {w.start} AND start_ns < {w.end})" for w in windows[:100])
+    if not (spans := ", ".join(f"({start}, {end})" for start, end in _apart(windows))):
+        return {}, 0
     talking = (
         "SELECT rank, device_id, name, start_ns, end_ns - start_ns AS ns, "
         "row_number() OVER (PARTITION BY rank, device_id, name ORDER BY start_ns) AS nth "
@@ -156,6 +157,18 @@ def _waits(trace: Trace, windows: Sequence[Window]) -> tuple[dict[int | None, in
         "WITH t AS (SELECT rank, name, nth, start_ns, ns - min(ns) OVER (PARTITION BY name, nth) AS waited "
         f"FROM tl_talking WHERE name IN ({equal})) "
         "SELECT rank, sum(waited)::BIGINT, count(DISTINCT (name, nth)) FROM t "
-        f"WHERE {spans} GROUP BY rank"
+        f"ASOF JOIN (SELECT low::BIGINT AS low, high::BIGINT AS high FROM (VALUES {spans}) v(low, high)) w "
+        "ON start_ns >= low WHERE start_ns < high GROUP BY rank"
     )
     return {rank: int(ns) for rank, ns, _ in rows}, max((int(n) for *_, n in rows), default=0)
+
+
+def _apart(windows: Sequence[Window]) -> list[tuple[int, int]]:
+    """Start and end of windows in order, those that overlap as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted((w.start, w.end) for w in windows):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found

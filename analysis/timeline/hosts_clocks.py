@@ -50,8 +50,8 @@ class Clocks:
             )
         if self.how == "starts":
             return (
-                f"{self.clocks} clocks (hosts) are not synchronised and there are no collectives to set them by: each "
-                "counts from its first event. Times compare within a rank only."
+                f"{self.clocks} clocks (hosts) are not synchronised, and no collectives that all ranks have "
+                "equally often set them: each counts from its first event. Times compare within a rank only."
             )
         return None
 
@@ -142,12 +142,16 @@ def _grouped(workload: Workload, number: Mapping[Process, int]) -> str:
 
 def _by_collectives(workload: Workload, number: Mapping[Process, int]) -> tuple[dict[int, int], int, int] | None:
     """Shift of every clock in ns, collectives that tell, and how far their ends are apart afterwards; None where too
-    few are common to all."""
+    few are common to all. The n-th kernel of a name is the same collective on all only where all have it as often."""
     same = sql_literal(rules().communication)
+    kernels = _grouped(workload, number)
+    lanes = f"(SELECT count(*) FROM (SELECT DISTINCT rank, host, device_id FROM {kernels}))"
     workload.cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE tl_collectives AS SELECT clock, name, nth, max(end_ns) AS ended FROM ("
-        "SELECT *, row_number() OVER (PARTITION BY rank, host, device_id, name ORDER BY start_ns) AS nth "
-        f"FROM {_grouped(workload, number)} WHERE regexp_matches(name, {same})) "
+        "CREATE OR REPLACE TEMP TABLE tl_collectives AS WITH t AS (SELECT *, row_number() OVER (PARTITION BY rank, "
+        f"host, device_id, name ORDER BY start_ns) AS nth FROM {kernels} WHERE regexp_matches(name, {same})), "
+        "n AS (SELECT name, count(*) AS n FROM t GROUP BY rank, host, device_id, name), "
+        f"equal AS (SELECT name FROM n GROUP BY name HAVING count(*) = {lanes} AND min(n) = max(n)) "
+        "SELECT clock, name, nth, max(end_ns) AS ended FROM t SEMI JOIN equal USING (name) "
         f"WHERE nth <= {_COUNTED} GROUP BY clock, name, nth"
     )
     clocks_in_all = max(number.values()) + 1

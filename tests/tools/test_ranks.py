@@ -22,10 +22,13 @@ STEPS, COMPUTE_US, TALK_US = 12, 100.0, 20.0
 DAYS_US = 3 * 86_400e6
 
 
-def training(folder: Path, slow: dict[int, float], hosts: dict[int, str], *, collectives: bool = True) -> Path:
+def training(
+    folder: Path, slow: dict[int, float], hosts: dict[int, str], *, collectives: bool = True, lacking: str | None = None
+) -> Path:
     """Traces of ranks that compute, then wait for all in an all-reduce; each host has a clock of its own.
 
-    ``slow`` is how much longer than COMPUTE_US a rank's kernel takes, in us.
+    ``slow`` is how much longer than COMPUTE_US a rank's kernel takes, in us; the host ``lacking`` was recorded without
+    the first all-reduce.
     """
     latest = max(slow.values())
     for rank, host in hosts.items():
@@ -36,7 +39,7 @@ def training(folder: Path, slow: dict[int, float], hosts: dict[int, str], *, col
             compute = COMPUTE_US + slow.get(rank, 0.0)
             talk = TALK_US + latest - slow.get(rank, 0.0)
             named = [("gemm", at + 10, compute, 2 * n)]
-            if collectives:
+            if collectives and (n or host != lacking):
                 named.append(("ncclDevKernel_AllReduce_Sum_f32", at + 10 + compute, talk, 2 * n + 1))
             for name, start, length, number in named:
                 call = {"correlation": number}
@@ -105,6 +108,13 @@ def test_without_collectives_times_are_compared_within_a_rank_only(tmp_path: Pat
     assert found.wall_ms is not None and found.wall_ms < STEPS
     assert figure(found, "collective_wait_pct") is None
     assert any("Rank 2 on node1 takes 100 % longer" in f.claim for f in found.findings)
+
+
+def test_a_host_that_lacks_a_collective_sets_no_clock(tmp_path: Path) -> None:
+    """Its n-th all-reduce is another one than that of the others, a whole step later."""
+    _, found = told(tmp_path, dict.fromkeys(HOSTS, 0.0), lacking="node1")
+    assert any("not synchronised" in note for note in found.notes)
+    assert not any("were set by" in note for note in found.notes)
 
 
 def test_even_ranks_are_no_finding(tmp_path: Path) -> None:

@@ -171,6 +171,24 @@ def test_imbalance_names_the_rank_that_waits(tmp_path: Path) -> None:
     assert any("rank 0 computes" in e and "the mean of 2 ranks" in e for e in found.findings[0].evidence)
 
 
+def test_waits_count_in_all_windows_however_many(tmp_path: Path) -> None:
+    shares = []
+    for steps in (50, 200):
+        made = Made()
+        for step in range(steps):
+            t = step * MS
+            for rank, busy in ((0, 500 * US), (1, 100 * US)):
+                own = {"rank": rank, "pid": 100 + rank, "device_id": 0}
+                made.range("step", t, t + 900 * US, rank=rank, pid=100 + rank)
+                made.launch("gemm", (t, t + 5 * US), (t + 10 * US, t + busy), **own)
+                made.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", (t + 6 * US, t + 9 * US),
+                            (t + busy + 5 * US, t + 600 * US), **own)  # fmt: skip
+        found = told(tmp_path / str(steps), made, range="step").balance
+        assert found
+        shares.append(found.waited_pct)
+    assert shares[0] and shares[1] == pytest.approx(shares[0])
+
+
 def test_the_bound_of_communication_is_that_of_even_ranks(tmp_path: Path) -> None:
     """10 and 2 ms of computing in steps of 10.5: evened out, each would take 6."""
     found = told(tmp_path, unbalanced())

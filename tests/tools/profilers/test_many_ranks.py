@@ -117,6 +117,16 @@ def test_a_rank_on_another_target_is_named_and_left_out(four):
     )
 
 
+def test_most_of_all_ranks_decide_on_the_target_not_the_first(bench):
+    for rank in range(6):
+        bench.sysinfo(f"app/{rank}", **({} if rank < 2 else {"gpu_arch": "gfx942", "gpu_model": "MI300X"}))
+        bench.workload(f"app/{rank}", SQ_WAVES=[16.0])
+    done = bench.load(bench.folder / "app")
+    assert done.arch == "gfx942" and done.dispatches == 4
+    (said,) = (w for w in done.warnings if "ran on" in w)
+    assert said == "Ranks 0-1 ran on gfx90a, the others on gfx942: they were left out. Import them alone."
+
+
 def test_where_no_rank_can_be_read_nothing_is_left_behind(four):
     for rank in range(4):
         (four.folder / f"app/{rank}/pmc_perf.csv").write_bytes(b"\x00")

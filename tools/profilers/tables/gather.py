@@ -24,7 +24,7 @@ from ... import progress
 from .contract import PassTable, Wide, parquet
 from .files import WORK
 from .merge import Merged, Pass, write_passes
-from .ranks import Place, in_sequence, of_name
+from .ranks import Place, in_sequence, listed, of_name
 
 if TYPE_CHECKING:
     import duckdb
@@ -163,8 +163,8 @@ class _Joined:
     def write(self, out: Path) -> None:
         """Write the tables of the workload."""
         for table, files in self.parts.items():
-            listed = ", ".join(map(sql_path, files))
-            rows = f"FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+            paths = ", ".join(map(sql_path, files))
+            rows = f"FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"
             if table == "dispatches":
                 rows = f"{numbered(f'SELECT * {rows}')} ORDER BY dispatch_id"
             write_table(self.con, rows, out / f"{table}.parquet")
@@ -187,6 +187,7 @@ def gather(
     joined, waiting = _Joined(con, work), list[_Read]()
     told, whole, warnings = list[tuple[Place, Merged]](), list[Manifest](), list[Note]()
     arch, failed = _usual_arch(con, units, work, read), list[str]()
+    others: dict[str | None, list[Place]] = {}
     for number, unit in enumerate(units):
         own = work / f"rank_{number}"
         try:
@@ -197,8 +198,7 @@ def gather(
             continue
         if one.manifest.arch != arch:
             shutil.rmtree(own)
-            text = f"{one.unit.place.words} ran on {one.manifest.arch or _NO_ARCH}, the others on {arch or _NO_ARCH}"
-            warnings.append(Note("ranks_other_device", f"{text}: it was left out. Import it alone."))
+            others.setdefault(one.manifest.arch, []).append(one.unit.place)
             continue
         waiting.append(one)
         told.append((one.unit.place, one.merged))
@@ -212,6 +212,12 @@ def gather(
     joined.add(waiting)
     joined.write(out)
     merged = _merged(con, out, told)
+    if others:
+        each = ", ".join(f"{_together(of)} ran on {own or _NO_ARCH}" for own, of in list(others.items())[:_FAILED])
+        left = (
+            "it was left out. Import it" if sum(map(len, others.values())) == 1 else "they were left out. Import them"
+        )
+        warnings.append(Note("ranks_other_device", f"{each}, the others on {arch or _NO_ARCH}: {left} alone."))
     for text in failed[:_FAILED]:
         warnings.append(Note("damaged", f"{text} It was left out."))
     if failed[_FAILED:]:
@@ -225,9 +231,9 @@ def gather(
 
 
 def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[Unit], work: Path, read: Reader) -> str | None:
-    """The target of most of the first ranks that can be read: what the workload is of."""
+    """The target of most ranks that can be read, of some spread over all: what the workload is of."""
     seen: Counter[str | None] = Counter()
-    for unit in units[:_SAMPLE]:
+    for unit in units[:: -(-len(units) // _SAMPLE)]:
         own = work / "rank_sample"
         with suppress(BadInput, LimitExceeded):  # it is named when it is read for good
             seen[_read(con, unit, own, read).manifest.arch] += 1
@@ -235,7 +241,12 @@ def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[Unit], work: Pat
     return seen.most_common(1)[0][0] if seen else None
 
 
-_SAMPLE, _NO_ARCH = 3, "an unknown GPU"
+_SAMPLE, _NO_ARCH = 33, "an unknown GPU"
+
+
+def _together(places: Sequence[Place]) -> str:
+    """One rank with its host, several by their numbers."""
+    return places[0].words if len(places) == 1 else listed(sorted({p.rank for p in places if p.rank is not None}))
 
 
 def _read(con: duckdb.DuckDBPyConnection, unit: Unit, own: Path, read: Reader) -> _Read:

@@ -152,12 +152,16 @@ def told(places: Iterable[Place], size: int | None = None) -> tuple[list[Note], 
 
 
 def _named(ranks: Sequence[int]) -> str:
-    """Ranks in words, neighbours together: "Rank 17 is", "Ranks 3, 8-11 are"."""
+    """Ranks as the begin of a sentence: "Rank 17 is", "Ranks 3, 8-11 are"."""
+    return f"{listed(ranks)} {'are' if len(ranks) > 1 else 'is'}"
+
+
+def listed(ranks: Sequence[int]) -> str:
+    """Ranks in words, neighbours together: "Rank 17", "Ranks 3, 8-11"."""
     runs = [[r for _, r in run] for _, run in groupby(enumerate(ranks), key=lambda pair: pair[1] - pair[0])]
-    listed = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    words = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
     more = f" and {sum(map(len, runs[_LISTED:])):,} more" if len(runs) > _LISTED else ""
-    first, last = ("Ranks", "are") if len(ranks) > 1 else ("Rank", "is")
-    return f"{first} {', '.join(listed[:_LISTED])}{more} {last}"
+    return f"Rank{'s' if len(ranks) > 1 else ''} {', '.join(words[:_LISTED])}{more}"
 
 
 def _stem(name: str) -> str:
