@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.store import Store
+from ..analysis.text import cut
 from ..analysis.workload import Workload
 from ..tools.comparison_tables import EVERYTHING
 from ..tools.profilers.tables.names import noted
@@ -13,8 +14,12 @@ from .asking import changing, checked
 from .workload import OpenWorkload
 
 if TYPE_CHECKING:
+    from ..tools.compare_workloads import CompareResult
     from ..tools.plot import Drawn
     from .answers import Comparison
+
+_SUMMARY = 300
+"""Characters of the summary in the picture."""
 
 
 def compare(
@@ -49,9 +54,18 @@ def compare(
             Workload.open(store, ids[0], kernel, by) as before,
             Workload.open(store, ids[1], kernel, by) as after,
         ):
-            return drawn(before, after, kernel, WIDTH_PX)
+            return drawn(before, after, kernel, WIDTH_PX, _outcome(found))
 
     return Comparison(found, drawing)
+
+
+def _outcome(found: CompareResult) -> str:
+    """What was found of the baseline and the first candidate, in words."""
+    verdict, same_work = found.verdict, found.same_work
+    if len(found.candidates) > 1:
+        first = dict(zip(found.kernels.columns, found.kernels.rows[1], strict=True))
+        verdict, same_work = first["verdict"], first["same_work"]
+    return f"Verdict: {verdict}. Same work: {same_work}. {cut(found.summary, _SUMMARY)}"
 
 
 def _word(workload: str | OpenWorkload) -> str:

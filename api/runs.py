@@ -21,7 +21,8 @@ def finished(
 ) -> RunResult:
     """The result of a run that ``tool`` starts, once it is done; ``progress`` gets what it is doing.
 
-    Raises RunFailed where it is not done, NotAllowed where the store may only be read. An interrupt cancels the run.
+    Raises RunFailed where it is not done, NotAllowed where the store may only be read. The run is cancelled
+    by an interrupt, and by whatever ``progress`` raises.
     """
     from ..tools.cancel_run import cancel_run
     from ..tools.runner.state import FINAL
@@ -37,7 +38,7 @@ def finished(
                     told = found.progress
                     progress(Activity(told))
                 found = get_run(store, found.run_id, wait_s=_STEP_S if progress else LONGEST_WAIT_S)
-        except KeyboardInterrupt:
+        except BaseException:
             cancel_run(store, found.run_id)
             raise
     if found.state != "done":

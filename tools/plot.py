@@ -236,14 +236,14 @@ def speed(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
 
 
-def compared(before: Workload, after: Workload, kernel: str | None, width_px: int) -> Drawn:
-    """Two workloads side by side."""
+def compared(before: Workload, after: Workload, kernel: str | None, width_px: int, outcome: str | None = None) -> Drawn:
+    """Two workloads side by side, with the outcome of their comparison where there is one."""
     from ..analysis.plot import bar_content, bars
     from ..analysis.plot.style import render
 
     metrics, view = [bar_content.PANEL, bar_content.DURATION], View(kernel, quartiles=False)
     both = (figures(before, metrics, view), figures(after, metrics, view))
-    picture, facts = bar_content.comparison((before.manifest, after.manifest), both, kernel)
+    picture, facts = bar_content.comparison((before.manifest, after.manifest), both, kernel, outcome)
     return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
 
 

@@ -13,6 +13,7 @@ from .style import number
 
 PANEL, DURATION = "2", "dispatch.duration_ns"
 """The metrics whose figures the pictures take: the panel of speed of light, and for two workloads the time."""
+_UNCHECKED = "No verdict: whether both did the same work is not checked here, so less time may mean less work."
 _DOUBTFUL = ("suspect", "impossible")
 
 
@@ -42,9 +43,15 @@ def speed_of_light(manifest: Manifest, figures: Sequence[Figure], kernel: str | 
 
 
 def comparison(
-    workloads: tuple[Manifest, Manifest], figures: tuple[Sequence[Figure], Sequence[Figure]], kernel: str | None
+    workloads: tuple[Manifest, Manifest],
+    figures: tuple[Sequence[Figure], Sequence[Figure]],
+    kernel: str | None,
+    outcome: str | None = None,
 ) -> tuple[BarPicture, list[str]]:
-    """Time and speed of light of two workloads; a row for each figure that one of them has."""
+    """Time and speed of light of two workloads; a row for each figure that one of them has.
+
+    ``outcome`` is what a comparison of them found, in words; without it the picture says that nothing was checked.
+    """
     baseline, candidate = workloads
     times = (_time(baseline, figures[0]), _time(candidate, figures[1]))
     named = [{f.name: f for f in of_one if f.pct_of_peak is not None} for of_one in figures]
@@ -56,10 +63,7 @@ def comparison(
             idle.append(_title(first))
             continue
         rows.append(replace(_row(first), values=[_value(f) if f else None for f in pair]))
-    notes = [
-        "Percent of each workload's own theoretical peaks. No verdict: whether both did the same work is not checked "
-        "here, so less time may mean less work."
-    ]
+    notes = [f"Percent of each workload's own theoretical peaks. {outcome or _UNCHECKED}"]
     if baseline.arch != candidate.arch:
         notes.append(f"Different GPUs: {baseline.arch} and {candidate.arch}.")
     if idle:

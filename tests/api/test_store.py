@@ -96,6 +96,12 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
         rooflens.open(tmp_path / "file")
 
 
+def test_a_store_that_is_only_read_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(rooflens.Problem, match="There is no store at .*nowhere") as told:
+        rooflens.open(tmp_path / "nowhere", read_only=True)
+    assert told.value.code == "not_found" and len(rooflens.open(tmp_path / "nowhere")) == 0
+
+
 def test_a_read_only_store_refuses_what_writes(store: rooflens.OpenStore, profile: Profile) -> None:
     reading = rooflens.open(store.root, read_only=True)
     assert reading.read_only and "read-only" in repr(reading) and not store.read_only

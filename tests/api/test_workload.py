@@ -145,6 +145,16 @@ def test_a_comparison_has_whole_names_verdict_and_what_changed(store: rooflens.O
     assert len(store.compare("yax_before", ["yax_after", "yax_before"]).kernels) == 3
 
 
+def test_the_picture_of_a_comparison_says_what_the_comparison_found(store: rooflens.OpenStore) -> None:
+    found = store.compare("yax_before", ["yax_after"])
+    text = " ".join(label.get_text() for label in found.plot().texts)
+    assert "Verdict: inconclusive. Same work: no." in text and "not checked" not in text
+    of_two = store.compare("yax_before", ["yax_after", "yax_before"])
+    assert of_two.same_work == "yes"
+    text = " ".join(label.get_text() for label in of_two.plot().texts)
+    assert "Same work: no." in text, "the picture is that of the first candidate"
+
+
 def test_a_diagnosis_has_verdicts_findings_and_loads(store: rooflens.OpenStore) -> None:
     found = store["yax_before"].diagnose()
     verdict = found.verdicts.iloc[0]
