@@ -31,7 +31,7 @@ Verdict = Literal["pass", "fail", "inconclusive"]
 Status = Literal["pass", "fail", "inconclusive", "new", "vanished", "ignored"]
 Code = Literal[
     "within", "beyond", "uncertain", "noise", "other_work", "other_gpu", "other_profiler", "clocks", "doubted",
-    "no_time", "no_figure", "new", "vanished", "ignored", "small",
+    "no_time", "no_figure", "other_kernels", "new", "vanished", "ignored", "small",
 ]  # fmt: skip
 """Why a status is what it is, for programs."""
 Kind = Literal["kernel", "group", "program", "metric"]
@@ -42,6 +42,8 @@ _LONGEST = 30
 """Kernels of each side, longest first, that the time of the whole program is taken from."""
 _CLOCK = 0.02
 """Relative difference of clocks from which on they may be the cause of a difference of times."""
+_UNMATCHED = 0.1
+"""Part of a side's time in kernels without a counterpart from which on the whole programs are not held to be alike."""
 _MOST_ITEMS = 200
 _UNTOLD = frozenset({"terms_add_up"})
 """Notes of a comparison on what a gate does not show."""
@@ -120,11 +122,14 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     ]
     of_kernels = comparison.pairs[len(asked) - len(kernels) :]
     items += [_of_metric(limit, c, before.workload, after.workload) for limit in limits.metrics for c in of_kernels]
+    grouped = {name for one in asked if one.kind == "group" for name in (*one.pair.before, *one.pair.after)}
+    vanished, new = ([n for n in names if n not in grouped] for names in (matching.only_before, matching.only_after))
+    if items[0].status == "pass" and (why := _unlike(before, vanished, after, new, limits)):
+        items[0] = replace(items[0], status="inconclusive", code="other_kernels", why=why)
     found = {item.status for item in items}
     verdict: Verdict = "fail" if "fail" in found else "inconclusive" if "inconclusive" in found else "pass"
-    grouped = {name for one in asked if one.kind == "group" for name in (*one.pair.before, *one.pair.after)}
-    items += _one_sided(before, [n for n in matching.only_before if n not in grouped], "vanished", limits)
-    items += _one_sided(after, [n for n in matching.only_after if n not in grouped], "new", limits)
+    items += _one_sided(before, vanished, "vanished", limits)
+    items += _one_sided(after, new, "new", limits)
     shown = replace(comparison, pairs=comparison.pairs[1:])
     told = [note for note in notes(shown) if note.code not in _UNTOLD]
     return Gate(verdict, items + left_out, [*_coverage(before, after), *told], comparison)
@@ -319,6 +324,22 @@ def _figure(workload: Workload, metric: str, kernel: str) -> Figure:
     if workload.arch in catalog.with_metrics() and len(known) != 1:
         raise BadArgument(f"{metric!r} names {len(known)} metrics", fix="Name one metric; search_metrics finds them")
     return figures(workload, [metric], View(kernel=[kernel], quartiles=False))[0]
+
+
+def _unlike(before: Version, vanished: Sequence[str], after: Version, new: Sequence[str], limits: Limits) -> str:
+    """Where kernels without a counterpart take much of a side's time: in words, else nothing.
+
+    A program that ended early is fast. Kernels that the limits leave out do not count.
+    """
+    found = []
+    for version, names, whose in ((before, vanished, "baseline"), (after, new, "candidate")):
+        counted = [name for name, cap in limits.of_kernels(list(names)).items() if cap is not None]
+        share = sum(version.kernels[n].total_ns for n in counted) / version.total_ns if version.total_ns else 0.0
+        if share > _UNMATCHED:
+            found.append(f"{share:.0%} of the {whose}'s time")
+    if not found:
+        return ""
+    return f"{' and '.join(found)} is in kernels without a counterpart: name renamed or fused ones as a [[group]]"
 
 
 _OneSided = Literal["new", "vanished"]

@@ -122,6 +122,18 @@ def test_new_vanished_small_and_ignored_kernels_are_named_and_do_not_decide(stor
     assert found.verdict == "pass"
 
 
+def test_a_program_that_lost_most_of_its_kernels_does_not_pass(store: Store) -> None:
+    before = made(store, {"solve": times(1e6), "reduce": times(3e5), "copy": times(1e4)})
+    crashed = made(store, {"copy": times(1e4, seed=1), "abort": times(1e3)})
+    found = decided(store, before, crashed)
+    assert (found.verdict, item(found, PROGRAM).code) == ("inconclusive", "other_kernels")
+    assert "99% of the baseline's time" in item(found, PROGRAM).why
+    file = store.root / "limits.toml"
+    file.write_text('[[group]]\nname = "g"\nbaseline = "solve|reduce"\ncandidate = "fused"\n')
+    fused = made(store, {"fused": times(1e6, seed=2), "copy": times(1e4, seed=3)})
+    assert decided(store, before, fused, limits(Stated(), file)).verdict == "pass", "a group is a counterpart"
+
+
 def test_a_small_kernel_that_grew_large_is_judged(store: Store) -> None:
     before = made(store, {"a": times(1e6), "b": times(2e3)})
     found = decided(store, before, made(store, {"a": times(1e6, seed=1), "b": times(4e5, seed=2)}))
