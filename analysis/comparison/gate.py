@@ -19,6 +19,7 @@ from ..doubts import TIME
 from ..engine.evaluation import Figure, View, figures
 from ..notes import Note
 from ..problems import BadArgument
+from ..text import cut
 from ..workload import Workload
 from .compare import Compared, Comparison, Version, in_groups, judged
 from .limits import Limits, MetricLimit
@@ -45,6 +46,7 @@ _CLOCK = 0.02
 _UNMATCHED = 0.1
 """Part of a side's time in kernels without a counterpart from which on the whole programs are not held to be alike."""
 _MOST_ITEMS = 200
+_SHOWN = 60
 _UNTOLD = frozenset({"terms_add_up"})
 """Notes of a comparison on what a gate does not show."""
 
@@ -104,10 +106,13 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     """Judge the candidate: each side is one workload, or several runs of the same program, whose times are pooled.
 
     The first of each side is the one whose work, metrics and device are looked at. Raises BadArgument for a workload
-    on both sides, or a pattern that cannot be read, BadInput for one without dispatches.
+    on both sides, runs of one side that are of different programs or GPUs, or a pattern that cannot be read, BadInput
+    for one without dispatches.
     """
     if both := {w.id for w in baselines} & {w.id for w in candidates}:
         raise BadArgument(f"Workload {min(both)} is on both sides", fix="Compare two different workloads")
+    for side in (baselines, candidates):
+        _refuse_other_runs(side)
     before, after = Version.of(baselines[0], baselines[1:]), Version.of(candidates[0], candidates[1:])
     matching = match(list(before.kernels.values()), list(after.kernels.values()))
     asked = [_Asked("program", Pair(PROGRAM, _longest(before), _longest(after), "group"), limits.total)]
@@ -133,6 +138,24 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     shown = replace(comparison, pairs=comparison.pairs[1:])
     told = [note for note in notes(shown) if note.code not in _UNTOLD]
     return Gate(verdict, items + left_out, [*_coverage(before, after), *told], comparison)
+
+
+def _refuse_other_runs(side: Sequence[Workload]) -> None:
+    """Raise BadArgument where these are not runs of one program on one kind of GPU, as far as they state it."""
+    first = side[0].manifest
+    for other in (workload.manifest for workload in side[1:]):
+        for what, one, another in (
+            ("target", first.arch, other.arch),
+            ("device", first.device, other.device),
+            ("format", first.format, other.format),
+            ("command", first.command, other.command),
+        ):
+            if one and another and one != another:
+                raise BadArgument(
+                    f"{first.id} and {other.id} are no runs of one program",
+                    f"their {what} is {cut(one, _SHOWN)!r} and {cut(another, _SHOWN)!r}",
+                    "Pool fewer runs, or give runs of each program and GPU a name of their own",
+                )
 
 
 def _groups(before: Version, after: Version, limits: Limits) -> list[_Asked]:

@@ -80,6 +80,17 @@ def test_pooled_runs_decide_what_one_run_cannot(store: Store) -> None:
     assert found.verdict == "fail" and item(found, "a").launches == (200, 200)
 
 
+@pytest.mark.parametrize("other", [{"arch": "gfx942"}, {"device": "B"}, {"format": "f"}, {"command": "./other"}])
+def test_runs_of_other_programs_or_gpus_are_not_pooled(store: Store, other: dict[str, str]) -> None:
+    stated = {"arch": "gfx90a", "device": "A", "format": "test", "command": "./app"}
+    one, same, candidate = (Workload(store, made(store, {"a": times(1e6, seed=i)}, **stated)) for i in range(3))
+    strange = Workload(store, made(store, {"a": times(1e6, seed=9)}, **{**stated, **other}))
+    assert gate([one, same], [candidate], THREE).verdict == "pass"
+    for sides in (([one, strange], [candidate]), ([candidate], [one, strange])):
+        with pytest.raises(BadArgument, match="no runs of one program"):
+            gate(*sides, THREE)
+
+
 def test_a_program_that_launches_twice_as_often_fails_though_no_launch_is_slower(store: Store) -> None:
     before, after = made(store, {"a": times(1e6)}), made(store, {"a": times(1e6, n=80, seed=1)})
     found = decided(store, before, after)
