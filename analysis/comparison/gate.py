@@ -32,7 +32,7 @@ Verdict = Literal["pass", "fail", "inconclusive"]
 Status = Literal["pass", "fail", "inconclusive", "new", "vanished", "ignored"]
 Code = Literal[
     "within", "beyond", "uncertain", "noise", "other_work", "other_gpu", "other_profiler", "clocks", "doubted",
-    "no_time", "no_figure", "other_kernels", "new", "vanished", "ignored", "small",
+    "no_time", "no_figure", "other_kernels", "from_zero", "new", "vanished", "ignored", "small",
 ]  # fmt: skip
 """Why a status is what it is, for programs."""
 Kind = Literal["kernel", "group", "program", "metric"]
@@ -77,6 +77,8 @@ class Item:
     """The larger of its parts of the baseline's and of the candidate's time."""
     same_work: Answer = "unknown"
     metric: str | None = None
+    relative: bool = True
+    """Whether ``limit`` is a share; else an amount in ``unit``."""
 
 
 @dataclass(frozen=True)
@@ -325,7 +327,7 @@ def _of_metric(limit: MetricLimit, c: Compared, before: Workload, after: Workloa
     sides = (before, c.pair.before[0]), (after, c.pair.after[0])
     one, other = (_figure(workload, limit.metric, kernel) for workload, kernel in sides)
     item = Item("metric", c.pair.label, "inconclusive", "no_figure", "", metric=limit.metric, unit=one.unit,
-                same_work=c.work.answer, limit=limit.allowed)  # fmt: skip
+                same_work=c.work.answer, limit=limit.allowed, relative=limit.relative)  # fmt: skip
     for figure in (one, other):
         if figure.value is None or figure.status != "ok":
             return replace(item, why=f"{limit.metric} is {figure.status}: {figure.reason or 'no value'}")
@@ -333,9 +335,12 @@ def _of_metric(limit: MetricLimit, c: Compared, before: Workload, after: Workloa
     moved = b - a
     if limit.relative and a:
         moved /= abs(a)
-    bad = moved < limit.allowed if limit.down else moved > limit.allowed
     change = (b - a) / abs(a) if a else None
     item = replace(item, baseline=a, candidate=b, change=change)
+    if limit.relative and limit.allowed and not a and (moved < 0 if limit.down else moved > 0):
+        why = f"{a:.6g} -> {b:.6g} {one.unit}: no percentage of 0; give a limit in its unit"
+        return replace(item, code="from_zero", why=why)
+    bad = moved < limit.allowed if limit.down else moved > limit.allowed
     how = f"{a:.6g} -> {b:.6g} {one.unit}" + (f" ({_signed(change)})" if change is not None else "")
     if bad:
         return replace(item, status="fail", code="beyond", why=f"{how}, beyond {limit}")
