@@ -190,6 +190,19 @@ def test_metrics_pass_fail_and_are_inconclusive_where_nothing_counted_them(store
         status("nonsense.name=+1%")
 
 
+def test_a_rise_from_zero_is_within_no_percentage(store: Store) -> None:
+    before, after = (workload(store, launches("a", times(1e6), **traffic(gb), SQ_WAVES=100)) for gb in (0, 1e-11))
+
+    def status(limit: str) -> tuple[str, str]:
+        found = decided(store, before, after, limits(Stated(metrics=(limit,))))
+        return next((i.status, i.code) for i in found.items if i.kind == "metric")
+
+    assert status("hbm.bytes_per_wave=+5%") == ("inconclusive", "from_zero")
+    assert status("hbm.bytes_per_wave=+5") == ("pass", "within")
+    assert status("hbm.bytes_per_wave=+0%") == ("fail", "beyond")
+    assert status("hbm.bytes_per_wave=-5%") == ("pass", "within")
+
+
 def test_many_noisy_kernels_are_judged_together(store: Store) -> None:
     """What is beyond doubt of one kernel alone is not, of the most conspicuous of thirty."""
     names = [f"k{i}" for i in range(30)]
@@ -255,3 +268,23 @@ def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
     assert (read.allowed, read.total, read.least_share) == (0.07, 0.09, 0.02)
     assert (over.allowed, over.total, over.least_share) == (0.01, 0.02, 0.03)
     assert limits(Stated("4%")).total == 0.04
+
+
+def test_a_metric_of_the_command_line_takes_the_place_of_that_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text('metrics = {"a" = "+1%", "b" = "+2%"}\n')
+    found = limits(Stated(metrics=("a=+50%", "a=-3%")), file).metrics
+    assert [str(one) for one in found] == ["a +50 %", "a -3 %", "b +2 %"]
+
+
+def test_two_groups_of_one_name_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text('[[group]]\nname = "g"\nbaseline = "a"\n[[group]]\nname = "g"\nbaseline = "b"\n')
+    with pytest.raises(BadArgument, match="several groups 'g'"):
+        limits(Stated(), file)
+
+
+def test_a_share_of_the_time_is_at_most_all_of_it() -> None:
+    assert limits(Stated(least_share="100%")).least_share == 1
+    with pytest.raises(BadArgument, match="no share of the time"):
+        limits(Stated(least_share="200%"))
