@@ -119,7 +119,10 @@ def _chosen(store: Store, word: str, runs: int, others: Collection[str]) -> list
     found = [m for m in left if (m.name, m.arch, m.device) == (left[0].name, left[0].arch, left[0].device)][:runs]
     if not found:
         tags = sorted({tag for m in store.scan()[0] for tag in m.tags})
-        what = f"There is no other workload {word!r}" if others else f"There is no workload {word!r}"
+        other = " other" if fitting else ""
+        what = f"There is no{other} workload {word!r}"
+        if word.startswith(_TAG):
+            what = f"No{other} workload has the tag {word.removeprefix(_TAG)!r}"
         raise NotFound(what, near(word.removeprefix(_TAG), tags), "list_workloads shows names and tags")
     return found
 

@@ -72,6 +72,7 @@ def test_a_tag_or_name_means_its_newest_but_never_the_candidate(
     assert told(capsys, filled, first, "slow", "--runs", "9")[1]["baseline"] == [first]
     status, found = told(capsys, filled, "tag:mian", "slow")
     assert status == exits.REFUSED and "Near names: main" in found["error"]["why"]
+    assert found["error"]["what"] == "No workload has the tag 'mian'"
 
 
 def test_files_are_written_whole_and_words_end_with_the_verdict(
