@@ -19,6 +19,7 @@ from ..doubts import TIME
 from ..engine.evaluation import Figure, View, figures
 from ..notes import Note
 from ..problems import BadArgument
+from ..text import cut
 from ..workload import Workload
 from .compare import Compared, Comparison, Version, in_groups, judged
 from .limits import Limits, MetricLimit
@@ -31,7 +32,7 @@ Verdict = Literal["pass", "fail", "inconclusive"]
 Status = Literal["pass", "fail", "inconclusive", "new", "vanished", "ignored"]
 Code = Literal[
     "within", "beyond", "uncertain", "noise", "other_work", "other_gpu", "other_profiler", "clocks", "doubted",
-    "no_time", "no_figure", "new", "vanished", "ignored", "small",
+    "no_time", "no_figure", "other_kernels", "from_zero", "new", "vanished", "ignored", "small",
 ]  # fmt: skip
 """Why a status is what it is, for programs."""
 Kind = Literal["kernel", "group", "program", "metric"]
@@ -42,7 +43,10 @@ _LONGEST = 30
 """Kernels of each side, longest first, that the time of the whole program is taken from."""
 _CLOCK = 0.02
 """Relative difference of clocks from which on they may be the cause of a difference of times."""
+_UNMATCHED = 0.1
+"""Part of a side's time in kernels without a counterpart from which on the whole programs are not held to be alike."""
 _MOST_ITEMS = 200
+_SHOWN = 60
 _UNTOLD = frozenset({"terms_add_up"})
 """Notes of a comparison on what a gate does not show."""
 
@@ -73,6 +77,8 @@ class Item:
     """The larger of its parts of the baseline's and of the candidate's time."""
     same_work: Answer = "unknown"
     metric: str | None = None
+    relative: bool = True
+    """Whether ``limit`` is a share; else an amount in ``unit``."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +108,13 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     """Judge the candidate: each side is one workload, or several runs of the same program, whose times are pooled.
 
     The first of each side is the one whose work, metrics and device are looked at. Raises BadArgument for a workload
-    on both sides, or a pattern that cannot be read, BadInput for one without dispatches.
+    on both sides, runs of one side that are of different programs or GPUs, or a pattern that cannot be read, BadInput
+    for one without dispatches.
     """
     if both := {w.id for w in baselines} & {w.id for w in candidates}:
         raise BadArgument(f"Workload {min(both)} is on both sides", fix="Compare two different workloads")
+    for side in (baselines, candidates):
+        _refuse_other_runs(side)
     before, after = Version.of(baselines[0], baselines[1:]), Version.of(candidates[0], candidates[1:])
     matching = match(list(before.kernels.values()), list(after.kernels.values()))
     asked = [_Asked("program", Pair(PROGRAM, _longest(before), _longest(after), "group"), limits.total)]
@@ -120,14 +129,35 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     ]
     of_kernels = comparison.pairs[len(asked) - len(kernels) :]
     items += [_of_metric(limit, c, before.workload, after.workload) for limit in limits.metrics for c in of_kernels]
+    grouped = {name for one in asked if one.kind == "group" for name in (*one.pair.before, *one.pair.after)}
+    vanished, new = ([n for n in names if n not in grouped] for names in (matching.only_before, matching.only_after))
+    if items[0].status == "pass" and (why := _unlike(before, vanished, after, new, limits)):
+        items[0] = replace(items[0], status="inconclusive", code="other_kernels", why=why)
     found = {item.status for item in items}
     verdict: Verdict = "fail" if "fail" in found else "inconclusive" if "inconclusive" in found else "pass"
-    grouped = {name for one in asked if one.kind == "group" for name in (*one.pair.before, *one.pair.after)}
-    items += _one_sided(before, [n for n in matching.only_before if n not in grouped], "vanished", limits)
-    items += _one_sided(after, [n for n in matching.only_after if n not in grouped], "new", limits)
+    items += _one_sided(before, vanished, "vanished", limits)
+    items += _one_sided(after, new, "new", limits)
     shown = replace(comparison, pairs=comparison.pairs[1:])
     told = [note for note in notes(shown) if note.code not in _UNTOLD]
     return Gate(verdict, items + left_out, [*_coverage(before, after), *told], comparison)
+
+
+def _refuse_other_runs(side: Sequence[Workload]) -> None:
+    """Raise BadArgument where these are not runs of one program on one kind of GPU, as far as they state it."""
+    first = side[0].manifest
+    for other in (workload.manifest for workload in side[1:]):
+        for what, one, another in (
+            ("target", first.arch, other.arch),
+            ("device", first.device, other.device),
+            ("format", first.format, other.format),
+            ("command", first.command, other.command),
+        ):
+            if one and another and one != another:
+                raise BadArgument(
+                    f"{first.id} and {other.id} are no runs of one program",
+                    f"their {what} is {cut(one, _SHOWN)!r} and {cut(another, _SHOWN)!r}",
+                    "Pool fewer runs, or give runs of each program and GPU a name of their own",
+                )
 
 
 def _groups(before: Version, after: Version, limits: Limits) -> list[_Asked]:
@@ -297,7 +327,7 @@ def _of_metric(limit: MetricLimit, c: Compared, before: Workload, after: Workloa
     sides = (before, c.pair.before[0]), (after, c.pair.after[0])
     one, other = (_figure(workload, limit.metric, kernel) for workload, kernel in sides)
     item = Item("metric", c.pair.label, "inconclusive", "no_figure", "", metric=limit.metric, unit=one.unit,
-                same_work=c.work.answer, limit=limit.allowed)  # fmt: skip
+                same_work=c.work.answer, limit=limit.allowed, relative=limit.relative)  # fmt: skip
     for figure in (one, other):
         if figure.value is None or figure.status != "ok":
             return replace(item, why=f"{limit.metric} is {figure.status}: {figure.reason or 'no value'}")
@@ -305,9 +335,12 @@ def _of_metric(limit: MetricLimit, c: Compared, before: Workload, after: Workloa
     moved = b - a
     if limit.relative and a:
         moved /= abs(a)
-    bad = moved < limit.allowed if limit.down else moved > limit.allowed
     change = (b - a) / abs(a) if a else None
     item = replace(item, baseline=a, candidate=b, change=change)
+    if limit.relative and limit.allowed and not a and (moved < 0 if limit.down else moved > 0):
+        why = f"{a:.6g} -> {b:.6g} {one.unit}: no percentage of 0; give a limit in its unit"
+        return replace(item, code="from_zero", why=why)
+    bad = moved < limit.allowed if limit.down else moved > limit.allowed
     how = f"{a:.6g} -> {b:.6g} {one.unit}" + (f" ({_signed(change)})" if change is not None else "")
     if bad:
         return replace(item, status="fail", code="beyond", why=f"{how}, beyond {limit}")
@@ -319,6 +352,22 @@ def _figure(workload: Workload, metric: str, kernel: str) -> Figure:
     if workload.arch in catalog.with_metrics() and len(known) != 1:
         raise BadArgument(f"{metric!r} names {len(known)} metrics", fix="Name one metric; search_metrics finds them")
     return figures(workload, [metric], View(kernel=[kernel], quartiles=False))[0]
+
+
+def _unlike(before: Version, vanished: Sequence[str], after: Version, new: Sequence[str], limits: Limits) -> str:
+    """Where kernels without a counterpart take much of a side's time: in words, else nothing.
+
+    A program that ended early is fast. Kernels that the limits leave out do not count.
+    """
+    found = []
+    for version, names, whose in ((before, vanished, "baseline"), (after, new, "candidate")):
+        counted = [name for name, cap in limits.of_kernels(list(names)).items() if cap is not None]
+        share = sum(version.kernels[n].total_ns for n in counted) / version.total_ns if version.total_ns else 0.0
+        if share > _UNMATCHED:
+            found.append(f"{share:.0%} of the {whose}'s time")
+    if not found:
+        return ""
+    return f"{' and '.join(found)} is in kernels without a counterpart: name renamed or fused ones as a [[group]]"
 
 
 _OneSided = Literal["new", "vanished"]

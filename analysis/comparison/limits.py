@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,19 +123,34 @@ def limits(stated: Stated, file: Path | None = None) -> Limits:
     from .limits_file import LimitsFile, read
 
     found = read(file) if file else LimitsFile()
+    if twice := [name for name, n in Counter(one.name for one in found.group).items() if n > 1]:
+        raise BadArgument(
+            f"There are several groups {cut(twice[0], _SHOWN)!r}", fix="Give each group a name of its own"
+        )
     allowed = percent(stated.allowed or found.max_regression or str(DEFAULTS.allowed))
-    of_file = tuple(f"{name}={moved}" for name, moved in found.metrics.items())
+    metrics = [metric_limit(text) for text in stated.metrics]
+    said = {one.metric for one in metrics}
+    of_file = [metric_limit(f"{name}={moved}") for name, moved in found.metrics.items()]
     return Limits(
         allowed=allowed,
         total=percent(total) if (total := stated.total or found.total) else allowed,
-        least_share=percent(stated.least_share or found.min_share or str(DEFAULTS.least_share)),
+        least_share=_least_share(stated.least_share or found.min_share or str(DEFAULTS.least_share)),
         kernels=tuple(_of_kernel(one) for one in found.kernel),
         groups=tuple(
             Group(one.name, (one.baseline, one.candidate or one.baseline), _optional(one.max_regression))
             for one in found.group
         ),
-        metrics=tuple(map(metric_limit, (*stated.metrics, *of_file))),
+        metrics=(*metrics, *(one for one in of_file if one.metric not in said)),
     )
+
+
+def _least_share(text: str) -> float:
+    share = percent(text)
+    if share > 1:
+        raise BadArgument(
+            f"{cut(text, _SHOWN)!r} is no share of the time", fix="Write a percentage from 0% to 100%: 1%"
+        )
+    return share
 
 
 def _of_kernel(one: KernelEntry) -> KernelLimit:

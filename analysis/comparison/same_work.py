@@ -69,6 +69,8 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
         graded = _by_operations(flop, told, asked, lost)
     elif asked:
         graded = _by_requests(asked[0], named.get("hbm_bytes"), reuse=reuse)
+        if graded[0] == "unknown" and not reuse and (less := _all_apart(asked[0], told)):
+            graded = "probably_not", less
     else:
         graded = _by_the_rest(told)
     if checked and graded[0] != "yes":
@@ -133,6 +135,21 @@ def _by_requests(data: Quantity, hbm: Quantity | None, *, reuse: bool) -> Graded
         return "probably", f"{asked} for as many bytes of HBM traffic: accesses are wider, or values are served again"
     why = "values may be served again from registers or LDS" if ratio < 1 else "accesses may be narrower or repeated"
     return "unknown", f"{asked}, and no floating-point operations were counted to decide: {why}"
+
+
+def _all_apart(data: Quantity, told: list[Quantity]) -> str:
+    """Where requests, work-items and, if counted, stores are far more or far fewer: in words, else nothing.
+
+    Reuse saves loads; wider accesses by fewer work-items leave as many bytes, which is looked at before.
+    """
+    leading = [data]
+    for role in ("launch", "written"):
+        leading += [e for e in told if e.role == role and e.before and e.after][:1]
+    ratios = [_ratio(e) for e in leading]
+    far = min(map(_apart, ratios)) > _FAR and len({ratio < 1 for ratio in ratios}) == 1
+    if not far or all(e.role != "launch" for e in leading):
+        return ""
+    return f"{', '.join(f'{_times(_ratio(e))} {e.title}' for e in leading)}: less or more was done"
 
 
 def _by_the_rest(told: list[Quantity]) -> Graded:

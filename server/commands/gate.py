@@ -48,7 +48,7 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=1,
-        help="pool the newest N workloads of that name or tag: runs of one program, which narrow the noise",
+        help="pool the newest N workloads of that name or tag, of one program and GPU, which narrows the noise",
     )
     parser.add_argument(
         "--by", choices=("kernel", "launch"), default="kernel", help="kernels, or launch configurations"
@@ -106,7 +106,10 @@ def run(options: Namespace, store: Store) -> Outcome:
 
 
 def _chosen(store: Store, word: str, runs: int, others: Collection[str]) -> list[Manifest]:
-    """The workloads meant, the newest first; those of a tag or name without ``others``, which are the candidates."""
+    """The workloads meant, the newest first; those of a tag or name without ``others``, which are the candidates.
+
+    A tag may be that of several programs or GPUs: those with the newest's name, target and device count.
+    """
     if not word.startswith(_TAG):
         meant = store.resolve(word)
         if meant.name != word or (runs == 1 and meant.id not in others):
@@ -114,10 +117,14 @@ def _chosen(store: Store, word: str, runs: int, others: Collection[str]) -> list
         fitting = [m for m in store.scan()[0] if m.name == word]
     else:
         fitting = [m for m in store.scan()[0] if word.removeprefix(_TAG) in m.tags]
-    found = [m for m in reversed(fitting) if m.id not in others][:runs]
+    left = [m for m in reversed(fitting) if m.id not in others]
+    found = [m for m in left if (m.name, m.arch, m.device) == (left[0].name, left[0].arch, left[0].device)][:runs]
     if not found:
         tags = sorted({tag for m in store.scan()[0] for tag in m.tags})
-        what = f"There is no other workload {word!r}" if others else f"There is no workload {word!r}"
+        other = " other" if fitting else ""
+        what = f"There is no{other} workload {word!r}"
+        if word.startswith(_TAG):
+            what = f"No{other} workload has the tag {word.removeprefix(_TAG)!r}"
         raise NotFound(what, near(word.removeprefix(_TAG), tags), "list_workloads shows names and tags")
     return found
 

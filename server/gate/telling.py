@@ -33,7 +33,6 @@ def facts(gate: Gate) -> dict[str, Any]:
 
 
 def _fact(item: Item) -> dict[str, Any]:
-    of_time = item.metric is None
     return {
         "kind": item.kind,
         "name": item.name,
@@ -48,7 +47,8 @@ def _fact(item: Item) -> dict[str, Any]:
         "low_pct": _pct(item.low),
         "high_pct": _pct(item.high),
         "noise_pct": _pct(item.noise),
-        "limit_pct": _pct(item.limit) if of_time else None,
+        "limit_pct": _pct(item.limit) if item.relative else None,
+        "limit": None if item.relative else item.limit,
         "launches": item.launches,
         "share_pct": _pct(item.share),
         "same_work": item.same_work,

@@ -80,6 +80,17 @@ def test_pooled_runs_decide_what_one_run_cannot(store: Store) -> None:
     assert found.verdict == "fail" and item(found, "a").launches == (200, 200)
 
 
+@pytest.mark.parametrize("other", [{"arch": "gfx942"}, {"device": "B"}, {"format": "f"}, {"command": "./other"}])
+def test_runs_of_other_programs_or_gpus_are_not_pooled(store: Store, other: dict[str, str]) -> None:
+    stated = {"arch": "gfx90a", "device": "A", "format": "test", "command": "./app"}
+    one, same, candidate = (Workload(store, made(store, {"a": times(1e6, seed=i)}, **stated)) for i in range(3))
+    strange = Workload(store, made(store, {"a": times(1e6, seed=9)}, **{**stated, **other}))
+    assert gate([one, same], [candidate], THREE).verdict == "pass"
+    for sides in (([one, strange], [candidate]), ([candidate], [one, strange])):
+        with pytest.raises(BadArgument, match="no runs of one program"):
+            gate(*sides, THREE)
+
+
 def test_a_program_that_launches_twice_as_often_fails_though_no_launch_is_slower(store: Store) -> None:
     before, after = made(store, {"a": times(1e6)}), made(store, {"a": times(1e6, n=80, seed=1)})
     found = decided(store, before, after)
@@ -120,6 +131,18 @@ def test_new_vanished_small_and_ignored_kernels_are_named_and_do_not_decide(stor
     assert states["gone"] == ("vanished", "vanished") and states["fresh"] == ("new", "new")
     assert states["tiny"] == ("ignored", "small") and states["warm_up"] == ("ignored", "ignored")
     assert found.verdict == "pass"
+
+
+def test_a_program_that_lost_most_of_its_kernels_does_not_pass(store: Store) -> None:
+    before = made(store, {"solve": times(1e6), "reduce": times(3e5), "copy": times(1e4)})
+    crashed = made(store, {"copy": times(1e4, seed=1), "abort": times(1e3)})
+    found = decided(store, before, crashed)
+    assert (found.verdict, item(found, PROGRAM).code) == ("inconclusive", "other_kernels")
+    assert "99% of the baseline's time" in item(found, PROGRAM).why
+    file = store.root / "limits.toml"
+    file.write_text('[[group]]\nname = "g"\nbaseline = "solve|reduce"\ncandidate = "fused"\n')
+    fused = made(store, {"fused": times(1e6, seed=2), "copy": times(1e4, seed=3)})
+    assert decided(store, before, fused, limits(Stated(), file)).verdict == "pass", "a group is a counterpart"
 
 
 def test_a_small_kernel_that_grew_large_is_judged(store: Store) -> None:
@@ -165,6 +188,19 @@ def test_metrics_pass_fail_and_are_inconclusive_where_nothing_counted_them(store
     assert status("l2.hit_rate_pct=-2") == ("inconclusive", "no_figure")
     with pytest.raises(BadArgument, match="names 0 metrics|no metric|Unknown"):
         status("nonsense.name=+1%")
+
+
+def test_a_rise_from_zero_is_within_no_percentage(store: Store) -> None:
+    before, after = (workload(store, launches("a", times(1e6), **traffic(gb), SQ_WAVES=100)) for gb in (0, 1e-11))
+
+    def status(limit: str) -> tuple[str, str]:
+        found = decided(store, before, after, limits(Stated(metrics=(limit,))))
+        return next((i.status, i.code) for i in found.items if i.kind == "metric")
+
+    assert status("hbm.bytes_per_wave=+5%") == ("inconclusive", "from_zero")
+    assert status("hbm.bytes_per_wave=+5") == ("pass", "within")
+    assert status("hbm.bytes_per_wave=+0%") == ("fail", "beyond")
+    assert status("hbm.bytes_per_wave=-5%") == ("pass", "within")
 
 
 def test_many_noisy_kernels_are_judged_together(store: Store) -> None:
@@ -232,3 +268,23 @@ def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
     assert (read.allowed, read.total, read.least_share) == (0.07, 0.09, 0.02)
     assert (over.allowed, over.total, over.least_share) == (0.01, 0.02, 0.03)
     assert limits(Stated("4%")).total == 0.04
+
+
+def test_a_metric_of_the_command_line_takes_the_place_of_that_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text('metrics = {"a" = "+1%", "b" = "+2%"}\n')
+    found = limits(Stated(metrics=("a=+50%", "a=-3%")), file).metrics
+    assert [str(one) for one in found] == ["a +50 %", "a -3 %", "b +2 %"]
+
+
+def test_two_groups_of_one_name_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text('[[group]]\nname = "g"\nbaseline = "a"\n[[group]]\nname = "g"\nbaseline = "b"\n')
+    with pytest.raises(BadArgument, match="several groups 'g'"):
+        limits(Stated(), file)
+
+
+def test_a_share_of_the_time_is_at_most_all_of_it() -> None:
+    assert limits(Stated(least_share="100%")).least_share == 1
+    with pytest.raises(BadArgument, match="no share of the time"):
+        limits(Stated(least_share="200%"))

@@ -87,6 +87,16 @@ def test_fewer_requests_with_more_lds_may_be_reuse(store: Store) -> None:
     assert "LDS" in found.work.why
 
 
+def test_far_fewer_requests_of_far_fewer_work_items_are_no_improvement_whatever_the_traffic(store: Store) -> None:
+    found = pair(store, REQUESTS | traffic(1), times(REQUESTS, 1 / 256) | traffic(8), grid=256)
+    assert (found.work.answer, found.verdict) == ("probably_not", "inconclusive")
+    assert "256 times fewer" in found.work.why and "threads" in found.work.why
+    wider = pair(store, REQUESTS | traffic(4), times(REQUESTS, 1 / 4) | traffic(4), grid=16384)
+    assert (wider.work.answer, wider.verdict) == ("probably", "improved")
+    fewer = pair(store, REQUESTS | traffic(1), times(REQUESTS, 1 / 256) | traffic(8))
+    assert fewer.work.answer == "unknown", "as many work-items"
+
+
 def test_fewer_requests_for_as_much_data_are_probably_the_same_work(store: Store) -> None:
     assert pair(store, REQUESTS | traffic(4), times(REQUESTS, 1 / 4) | traffic(4)).work.answer == "probably"
 

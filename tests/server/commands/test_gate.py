@@ -68,11 +68,13 @@ def test_a_tag_or_name_means_its_newest_but_never_the_candidate(
     first, second, branch = made["main"][0].id, made["main"][1].id, made["branch"][0].id
     assert told(capsys, filled, "tag:main", "branch")[1]["baseline"] == [second]
     assert told(capsys, filled, "tag:main", "slow")[1]["baseline"] == [branch]
-    assert told(capsys, filled, "tag:main", "slow", "--runs", "9")[1]["baseline"] == [branch, second, first]
+    assert told(capsys, filled, "tag:main", "slow", "--runs", "9")[1]["baseline"] == [branch], "no other program"
+    assert told(capsys, filled, "tag:main", "branch", "--runs", "9")[1]["baseline"] == [second, first]
     assert told(capsys, filled, "main", "main")[1]["baseline"] == [first]
     assert told(capsys, filled, first, "slow", "--runs", "9")[1]["baseline"] == [first]
     status, found = told(capsys, filled, "tag:mian", "slow")
     assert status == exits.REFUSED and "Near names: main" in found["error"]["why"]
+    assert found["error"]["what"] == "No workload has the tag 'mian'"
 
 
 def test_files_are_written_whole_and_words_end_with_the_verdict(

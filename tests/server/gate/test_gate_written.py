@@ -116,6 +116,9 @@ def test_facts_are_percentages_and_missing_ones_null() -> None:
     assert (new["share_pct"], new["change_pct"], new["limit_pct"]) == (25, None, None)
     assert (old["change_pct"], old["limit_pct"], old["status"]) == (10, 3, "pass")
     assert facts["counts"] == {"new": 1, "pass": 1}
+    metrics = [Item("metric", "k", "pass", "within", "w", 0.05, metric="m", relative=r) for r in (True, False)]
+    limits = [(i["limit_pct"], i["limit"]) for i in telling.facts(found(*metrics))["items"]]
+    assert limits == [(5, None), (None, 0.05)]
 
 
 def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
