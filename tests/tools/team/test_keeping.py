@@ -13,7 +13,7 @@ from rooflens.analysis.problems import BadArgument, NotFound, StoreProblem
 from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.server import cli
 from rooflens.tools.team.choice import chosen
-from rooflens.tools.team.history import history
+from rooflens.tools.team.history import _medians, history
 from rooflens.tools.team.retention import Rules, gone
 from rooflens.tools.team.transfer import transfer
 
@@ -75,6 +75,15 @@ def test_history_of_single_launches_gives_no_interval(tmp_path: Path) -> None:
     found = history(store, "saxpy", store.scan()[0], most=30)
     assert [one.verdict for one in found] == ["first", "inconclusive", "regressed"]
     assert found[2].change and found[2].change.low is None
+
+
+def test_the_median_is_over_all_launches() -> None:
+    with connect() as con:
+        con.execute(
+            "CREATE TABLE d AS SELECT 'w' AS workload, 'k' AS kernel, "
+            "if(i < 10000, 1000, 50000)::DOUBLE AS duration_ns FROM range(11500) t(i)"
+        )
+        assert _medians(con, "k") == {"w": 1000.0}
 
 
 def test_history_of_an_unknown_kernel_names_what_there_is(tmp_path: Path) -> None:
