@@ -33,7 +33,7 @@ from .database import sql_literal
 from .manifest import ID, LAYOUT, MANIFEST, PREFIX, read_manifest, read_small
 from .manifest import Manifest as Manifest
 from .owners import MARK, draft_of, made_by, mark, remove, sweep
-from .problems import NotAllowed, NotFound, StoreProblem, near
+from .problems import BadArgument, NotAllowed, NotFound, StoreProblem, near
 
 if TYPE_CHECKING:
     import duckdb
@@ -148,8 +148,11 @@ class Store:
     def resolve(self, reference: str) -> Manifest:
         """The workload meant by an id, a unique id prefix, a name (its newest) or ``latest``.
 
-        Raises NotFound with near names when nothing, or more than one id, fits.
+        Raises NotFound with near names when nothing, or more than one id, fits; BadArgument for an empty reference,
+        which an unset variable of a script leaves.
         """
+        if not reference.strip():
+            raise BadArgument("The name of the workload is empty", fix='Name one; "latest" is the newest')
         self.verify()
         if ID.fullmatch(reference):
             try:
@@ -169,7 +172,7 @@ class Store:
                 f"the store {self.address} is empty",
                 "Import one with import_profile, or run `rooflens demo`",
             )
-        if reference in ("latest", ""):
+        if reference == "latest":
             return known[-1]
         if named := [m for m in known if m.name == reference]:
             return named[-1]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..analysis.problems import NotFound
+from ..analysis.problems import BadArgument, NotFound
 from ..analysis.schema import schema
 from ..analysis.store import Store
 from ..tools.progress import Listener, listening
@@ -58,7 +58,7 @@ class OpenStore(Shown):
             return False
         try:
             self._store.resolve(workload)
-        except NotFound:
+        except (NotFound, BadArgument):
             return False
         return True
 

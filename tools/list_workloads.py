@@ -116,7 +116,7 @@ def list_workloads(
 ) -> WorkloadsResult:
     """Stored workloads, newest first; with workload: its device, passes, and kernels by time, with registers and
     LDS."""
-    if not workload:
+    if workload is None:
         return _all(store, limit, offset)
     with Workload.open(store, workload, by="launch" if by == "launch" else "kernel") as opened:
         return _one(opened, by, limit, offset)

@@ -104,7 +104,7 @@ def plot(
         raise BadArgument(f"kind={kind!r} {'needs' if candidate is None else 'takes no'} candidate", fix=fix)
     if kind != "roofline" and (datatype or roofline_kind or ceilings):
         raise BadArgument("datatype, roofline_kind and ceilings belong to kind='roofline'", fix="Leave them out")
-    other = store.resolve(candidate) if candidate else None
+    other = store.resolve(candidate) if candidate is not None else None
     with Workload.open(store, manifest, kernel, by) as opened:
         if other is not None:
             with Workload.open(store, other, kernel, by) as after:

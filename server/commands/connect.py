@@ -108,7 +108,7 @@ def _ways(client: Client, launch: Launch) -> Told:
 
 def _options(options: Namespace, store: Store) -> list[str]:
     """The options of `rooflens serve` that were given here; folders as whole paths, since clients start elsewhere."""
-    given = ["--store", str(store.root.absolute())] if hasattr(options, "store") else []
+    given = ["--store", store.address] if hasattr(options, "store") else []
     given += ["--allow-exec"] if options.allow_exec else []
     given += ["--read-only"] if options.read_only else []
     for root in options.source_root:

@@ -31,7 +31,7 @@ def run(options: Namespace, store: Store) -> Outcome:
     from ...tools.team.retention import Rules, gone
 
     rules = Rules.stated(options.keep, options.keep_last, options.keep_tag)
-    known, _ = store.scan()
+    known, unreadable = store.scan()
     going = gone(known, rules)
     if options.yes:
         for first in range(0, len(going), _A_BATCH):
@@ -44,8 +44,10 @@ def run(options: Namespace, store: Store) -> Outcome:
             "kept": len(known) - len(going),
             "bytes": size,
             "workloads": [{"workload": m.id, "name": m.name, "created": iso(m.created_ns)} for m in going],
+            "unreadable": unreadable,
         },
         [
+            *(f"Left out: {sentence}" for sentence in unreadable),
             *(f"{one.id}  {iso(one.created_ns)}  {one.name}" for one in going),
             f"{len(going)} of {len(known)} workloads, {size / 1e6:.1f} MB: {done}",
         ],

@@ -18,7 +18,7 @@ import duckdb
 import pytest
 from rooflens.analysis import experiments, measured_ceilings, owners
 from rooflens.analysis.database import sql_path
-from rooflens.analysis.problems import NotAllowed, NotFound, StoreProblem
+from rooflens.analysis.problems import BadArgument, NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.tools.list_workloads import list_workloads
 
@@ -433,7 +433,14 @@ def test_a_workload_is_found_by_id_prefix_name_and_latest(store):
     assert store.resolve(first.id).id == first.id
     assert store.resolve(first.id[:14]).id == first.id
     assert store.resolve("same").id == second.id
-    assert store.resolve("latest").id == store.resolve("").id == other.id
+    assert store.resolve("latest").id == other.id
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_name_means_no_workload(store, empty):
+    ingest(store, "only")
+    with pytest.raises(BadArgument, match="is empty"):
+        store.resolve(empty)
 
 
 def test_an_ambiguous_prefix_names_what_it_fits(store):

@@ -29,7 +29,7 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
     """
     import duckdb
 
-    manifests = [store.resolve(workload)] if workload else store.scan()[0]
+    manifests = [store.resolve(workload)] if workload is not None else store.scan()[0]
     if not manifests:
         raise BadInput("There is nothing to export", f"the store {store.address} is empty")
     con = apart()

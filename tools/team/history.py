@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -55,12 +54,16 @@ def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int
             what = f"No timed kernel matches {pattern!r}"
             raise NotFound(what, near(pattern, names), "The pattern is a regular expression")
         for kernel in wanted:
-            entries += _followed(kernel, _times(con, kernel), by_id, most)
+            entries += _followed(kernel, _times(con, kernel), _medians(con, kernel), by_id, most)
     return sorted(entries, key=lambda e: (e.manifest.created_ns, e.manifest.id, e.kernel))
 
 
 def _followed(
-    kernel: str, times: dict[str, dict[Shape, Part]], by_id: dict[str, Manifest], most: int
+    kernel: str,
+    times: dict[str, dict[Shape, Part]],
+    medians: dict[str, float],
+    by_id: dict[str, Manifest],
+    most: int,
 ) -> Iterator[Entry]:
     """One kernel through its workloads, each against the level of its device."""
     levels: dict[tuple[str | None, str | None], str] = {}
@@ -74,7 +77,7 @@ def _followed(
         if reference is not None:
             before, after = alike(times[reference.id], parts)
             change = effect(before, after, (_launches(before), _launches(after)))
-        yield Entry(manifest, kernel, part.launches, statistics.median(part.times), reference, change)
+        yield Entry(manifest, kernel, part.launches, medians[id], reference, change)
         if change is None or change.verdict != "inconclusive":
             levels[device] = id
 
@@ -92,6 +95,12 @@ def _dispatches(store: Store, manifests: Sequence[Manifest]) -> Iterator[duckdb.
             raise NotFound("No workload has launches", fix="Profile or import one with kernels")
         con.execute(f"CREATE TABLE d AS FROM ({rows}) WHERE duration_ns > 0")
         yield con
+
+
+def _medians(con: duckdb.DuckDBPyConnection, kernel: str) -> dict[str, float]:
+    """Workload -> the median over all launches of a kernel; in the samples, rare shapes weigh too much."""
+    sql = f"SELECT workload, median(duration_ns) FROM d WHERE kernel = {sql_literal(kernel)} GROUP BY workload"
+    return {str(workload): float(middle) for workload, middle in con.execute(sql).fetchall()}
 
 
 def _times(con: duckdb.DuckDBPyConnection, kernel: str) -> dict[str, dict[Shape, Part]]:

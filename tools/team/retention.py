@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...analysis.problems import BadArgument
+from ...analysis.problems import BadArgument, NotFound, near
 from ...analysis.store import Manifest
 from .choice import labels
 
@@ -33,8 +33,10 @@ class Rules:
             if not found:
                 raise BadArgument(f"{keep!r} is no age", "it is a whole number and h, d, w or y", "Such as --keep 90d")
             younger = int(found[1]) * _UNITS_S[found[2]]
-        if last is not None and last < 0:
-            raise BadArgument(f"--keep-last {last} is no number of workloads", fix="Give 0 or more")
+            if not younger:
+                raise BadArgument(f"--keep {keep} keeps nothing", "everything would go", "Such as --keep 90d")
+        if last is not None and last < 1:
+            raise BadArgument(f"--keep-last {last} keeps nothing", "everything would go", "Give 1 or more")
         if younger is None and last is None and not tags:
             what = "No rule says what to keep"
             raise BadArgument(what, "everything would go", "Give --keep AGE, --keep-last N or --keep-tag TAG")
@@ -42,7 +44,14 @@ class Rules:
 
 
 def gone(known: Sequence[Manifest], rules: Rules, now_ns: int | None = None) -> list[Manifest]:
-    """The workloads that no rule keeps, oldest first. What claims to be of the future is young."""
+    """The workloads that no rule keeps, oldest first. What claims to be of the future is young.
+
+    Raises NotFound, with near names, for a label to keep that nothing has.
+    """
+    there = {label for m in known for label in labels(m)}
+    for tag in rules.tags:
+        if known and tag not in there:
+            raise NotFound(f"No workload has {tag}", near(tag, sorted(there)), "list_workloads shows tags")
     now = time.time_ns() if now_ns is None else now_ns
     seen: dict[str, int] = {}
     going = []

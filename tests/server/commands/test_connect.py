@@ -32,6 +32,12 @@ def test_it_prints_every_way_and_touches_nothing(home: Path, name: str, capsys: 
     assert list(home.iterdir()) == []
 
 
+def test_a_shared_store_is_named_by_its_address(home: Path) -> None:
+    assert main(["connect", "cursor", "--write", "--store", "s3://bucket/team"]) == 0
+    entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["rooflens"]
+    assert entry["args"][-3:] == ["serve", "--store", "s3://bucket/team"]
+
+
 def test_it_writes_for_all_projects_with_the_whole_path_of_this_program(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

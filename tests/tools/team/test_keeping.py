@@ -13,7 +13,7 @@ from rooflens.analysis.problems import BadArgument, NotFound, StoreProblem
 from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.server import cli
 from rooflens.tools.team.choice import chosen
-from rooflens.tools.team.history import history
+from rooflens.tools.team.history import _medians, history
 from rooflens.tools.team.retention import Rules, gone
 from rooflens.tools.team.transfer import transfer
 
@@ -77,6 +77,15 @@ def test_history_of_single_launches_gives_no_interval(tmp_path: Path) -> None:
     assert found[2].change and found[2].change.low is None
 
 
+def test_the_median_is_over_all_launches() -> None:
+    with connect() as con:
+        con.execute(
+            "CREATE TABLE d AS SELECT 'w' AS workload, 'k' AS kernel, "
+            "if(i < 10000, 1000, 50000)::DOUBLE AS duration_ns FROM range(11500) t(i)"
+        )
+        assert _medians(con, "k") == {"w": 1000.0}
+
+
 def test_history_of_an_unknown_kernel_names_what_there_is(tmp_path: Path) -> None:
     store = Store(tmp_path)
     profile(store, [1000.0])
@@ -97,9 +106,20 @@ def test_rules_keep_by_age_number_of_a_name_and_label(tmp_path: Path) -> None:
     assert [m.id for m in going(last=1)] == [made[n].id for n in (5, 4, 3, 2)]
     assert [m.id for m in going("4w", 2, ["name=a"])] == [made[n].id for n in (5,)]
     assert future.id not in {m.id for m in going("1h")}
-    for rule in ({}, {"keep": "x"}, {"keep": "-3d"}, {"keep": "99999999d"}, {"last": -1}):
+    for rule in ({}, {"keep": "x"}, {"keep": "-3d"}, {"keep": "99999999d"}, {"keep": "0d"}, {"last": 0}, {"last": -1}):
         with pytest.raises(BadArgument):
             going(**rule)  # type: ignore[arg-type]
+    with pytest.raises(NotFound, match="release"):
+        going(tags=["relaese"])
+
+
+def test_prune_names_what_it_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = profile(Store(tmp_path), [1.0])
+    (tmp_path / f"workload={damaged.id}" / MANIFEST).write_text("{")
+    command = ["prune", "--store", str(tmp_path), "--keep", "90d"]
+    assert cli.main(command) == 0 and f"Left out: workload={damaged.id}" in capsys.readouterr().out
+    assert cli.main([*command, "--json"]) == 0
+    assert damaged.id in json.loads(capsys.readouterr().out)["unreadable"][0]
 
 
 def test_prune_only_lists_until_told_to_delete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
