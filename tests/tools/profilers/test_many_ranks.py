@@ -12,6 +12,7 @@ from rooflens.tests.tools.profilers.chrome.made import step, trace, write
 from rooflens.tests.tools.profilers.nsys.made import export
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Writer, repeated, run
 from rooflens.tools.compute_timeline import compute_timeline
+from rooflens.tools.profilers.tables.gather import units_of
 from rooflens.tools.profilers.tables.ranks import (
     Place,
     distinct_pid,
@@ -56,6 +57,14 @@ def test_numbers_are_ranks_only_from_zero_and_without_repeats() -> None:
     assert found("r_0.ncu-rep", "r_7.ncu-rep") == [0, 7]
     assert found("pass_0", "pass_1") is None and found("pmc_perf_0.csv", "pmc_perf_1.csv") is None
     assert found("r_10616", "r_10617") is None and found("r_0", "s_0") is None and found("r_0", "log") is None
+
+
+def test_sizes_in_names_are_no_ranks_and_those_from_zero_are(tmp_path: Path) -> None:
+    for name in ("gemm_512_1024.ncu-rep", "gemm_1024_512.ncu-rep"):
+        (tmp_path / name).touch()
+    assert units_of(tmp_path) == []
+    (tmp_path / "gemm_0_512.ncu-rep").touch()
+    assert [u.place.rank for u in units_of(tmp_path)] == [0, 512, 1024]
 
 
 def test_several_processes_that_all_claim_rank_zero_have_none() -> None:

@@ -82,6 +82,8 @@ def _named(paths: Sequence[Path], folder: Path, bare: bool = True) -> list[Unit]
     count too."""
     found = [Unit(p, of_name(Path(p.name))) for p in paths]
     found = [unit for unit in found if unit.place.rank is not None]
+    if not any("rank" in u.path.name.lower() or u.place.rank == 0 for u in found):
+        found = []  # numbers of names such as sizes of a problem
     if len(found) < 2 and bare:
         numbers = in_sequence(paths)
         found = [Unit(p, Place(n)) for p, n in zip(paths, numbers, strict=True)] if numbers else []
