@@ -126,6 +126,14 @@ def test_a_rank_on_another_target_is_named_and_left_out(four):
     )
 
 
+def test_launches_of_a_rank_that_is_there_twice_count_once(bench):
+    for number, name in enumerate(("0_900", "0_901", "1_902")):
+        bench.sysinfo(f"app/{name}", hostname="node0")
+        bench.workload(f"app/{name}", SQ_WAVES=[16.0] * (number + 1))
+    done = bench.load(bench.folder / "app")
+    assert bench.rows(done, "ranks", "rank, pid, dispatches") == [(0, 900, 1), (0, 901, 2), (1, 902, 3)]
+
+
 def test_most_of_all_ranks_decide_on_the_target_not_the_first(bench):
     for rank in range(6):
         bench.sysinfo(f"app/{rank}", **({} if rank < 2 else {"gpu_arch": "gfx942", "gpu_model": "MI300X"}))

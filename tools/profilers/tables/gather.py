@@ -157,6 +157,8 @@ class _Joined:
         if table != "counter_instances":
             moved["rank"] = f"{'NULL' if place.rank is None else place.rank}::INTEGER"
             moved["host"] = f"{'NULL' if place.host is None else sql_literal(place.host)}::VARCHAR"
+            if table == "dispatches" and place.pid is not None:
+                moved["pid"] = f"coalesce(pid, {place.pid})::BIGINT" if "pid" in stated else f"{place.pid}::BIGINT"
         dropped = ("launch", "configuration") if table == "dispatches" else ()
         picks = [f"{moved[c]} AS {c}" if c in moved else sql_name(c) for c in stated if c not in dropped]
         picks += [f"{sql} AS {name}" for name, sql in moved.items() if name not in stated]
