@@ -12,6 +12,7 @@ from rooflens.tests.tools.profilers.chrome.made import step, trace, write
 from rooflens.tests.tools.profilers.nsys.made import export
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Writer, repeated, run
 from rooflens.tools.compute_timeline import compute_timeline
+from rooflens.tools.profilers.tables.gather import units_of
 from rooflens.tools.profilers.tables.ranks import (
     Place,
     distinct_pid,
@@ -56,6 +57,14 @@ def test_numbers_are_ranks_only_from_zero_and_without_repeats() -> None:
     assert found("r_0.ncu-rep", "r_7.ncu-rep") == [0, 7]
     assert found("pass_0", "pass_1") is None and found("pmc_perf_0.csv", "pmc_perf_1.csv") is None
     assert found("r_10616", "r_10617") is None and found("r_0", "s_0") is None and found("r_0", "log") is None
+
+
+def test_sizes_in_names_are_no_ranks_and_those_from_zero_are(tmp_path: Path) -> None:
+    for name in ("gemm_512_1024.ncu-rep", "gemm_1024_512.ncu-rep"):
+        (tmp_path / name).touch()
+    assert units_of(tmp_path) == []
+    (tmp_path / "gemm_0_512.ncu-rep").touch()
+    assert [u.place.rank for u in units_of(tmp_path)] == [0, 512, 1024]
 
 
 def test_several_processes_that_all_claim_rank_zero_have_none() -> None:
@@ -115,6 +124,14 @@ def test_a_rank_on_another_target_is_named_and_left_out(four):
     assert done.dispatches == 8 and any(
         "rank 3 on node1 ran on gfx942, the others on gfx90a" in w for w in done.warnings
     )
+
+
+def test_launches_of_a_rank_that_is_there_twice_count_once(bench):
+    for number, name in enumerate(("0_900", "0_901", "1_902")):
+        bench.sysinfo(f"app/{name}", hostname="node0")
+        bench.workload(f"app/{name}", SQ_WAVES=[16.0] * (number + 1))
+    done = bench.load(bench.folder / "app")
+    assert bench.rows(done, "ranks", "rank, pid, dispatches") == [(0, 900, 1), (0, 901, 2), (1, 902, 3)]
 
 
 def test_most_of_all_ranks_decide_on_the_target_not_the_first(bench):

@@ -82,6 +82,8 @@ def _named(paths: Sequence[Path], folder: Path, bare: bool = True) -> list[Unit]
     count too."""
     found = [Unit(p, of_name(Path(p.name))) for p in paths]
     found = [unit for unit in found if unit.place.rank is not None]
+    if not any("rank" in u.path.name.lower() or u.place.rank == 0 for u in found):
+        found = []  # numbers of names such as sizes of a problem
     if len(found) < 2 and bare:
         numbers = in_sequence(paths)
         found = [Unit(p, Place(n)) for p, n in zip(paths, numbers, strict=True)] if numbers else []
@@ -155,6 +157,8 @@ class _Joined:
         if table != "counter_instances":
             moved["rank"] = f"{'NULL' if place.rank is None else place.rank}::INTEGER"
             moved["host"] = f"{'NULL' if place.host is None else sql_literal(place.host)}::VARCHAR"
+            if table == "dispatches" and place.pid is not None:
+                moved["pid"] = f"coalesce(pid, {place.pid})::BIGINT" if "pid" in stated else f"{place.pid}::BIGINT"
         dropped = ("launch", "configuration") if table == "dispatches" else ()
         picks = [f"{moved[c]} AS {c}" if c in moved else sql_name(c) for c in stated if c not in dropped]
         picks += [f"{sql} AS {name}" for name, sql in moved.items() if name not in stated]

@@ -44,13 +44,16 @@ def _launched(con: duckdb.DuckDBPyConnection, stored: Path, given: str) -> str:
     stated = {row[0] for row in con.execute(f"DESCRIBE FROM {launches}").fetchall()}
     keys = ", ".join(c if c in stated else f"NULL AS {c}" for c in _KNOWN)
     same = " AND ".join(f"p.{c} IS NOT DISTINCT FROM l.{c}" for c in _KNOWN[:2] if c in stated)
+    within = ", ".join(f"p.{c}" for c in _KNOWN[:2] if c in stated)
+    alone = f"count(*) OVER ({f'PARTITION BY {within}' if within else ''}) = 1 AS alone"
     sums = (
         f"SELECT {keys}, count(DISTINCT device_id)::INT AS devices, count(*) AS dispatches, "
         "count(DISTINCT kernel)::INT AS kernels, sum(duration_ns) AS kernel_ns, sum(grid::DOUBLE) AS work_items, "
         f"min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM {launches} GROUP BY ALL"
     )
     return (
-        "SELECT p.*, l.devices, coalesce(l.dispatches, 0) AS dispatches, coalesce(l.kernels, 0)::INT AS kernels, "
-        f"l.kernel_ns, l.work_items, l.first_ns, l.last_ns FROM ({given}) p LEFT JOIN ({sums}) l "
-        f"ON {same or 'true'} AND coalesce(l.pid = p.pid, true)"
+        "SELECT p.* EXCLUDE (alone), l.devices, coalesce(l.dispatches, 0) AS dispatches, "
+        "coalesce(l.kernels, 0)::INT AS kernels, l.kernel_ns, l.work_items, l.first_ns, l.last_ns "
+        f"FROM (SELECT *, {alone} FROM ({given}) p) p LEFT JOIN ({sums}) l "
+        f"ON {same or 'true'} AND (l.pid IS NOT DISTINCT FROM p.pid OR p.alone AND coalesce(l.pid = p.pid, true))"
     )
