@@ -105,6 +105,14 @@ def test_a_wrong_argument_is_told_with_what_is_allowed(store: rooflens.OpenStore
         store["yax_before"].metrics("l2.hit_rat")
 
 
+def test_what_has_no_picture_shows_itself_without_one(
+    store: rooflens.OpenStore, tmp_path: Path, profile: Profile
+) -> None:
+    assert store.occupancy("gfx90a", vgprs=64, workgroup_size=256)._repr_png_() is None
+    bare = rooflens.open(tmp_path / "store").import_profile(profile(), name="bare").speed_of_light()
+    assert bare._repr_png_() is None and "no picture" in bare._repr_html_()
+
+
 def test_a_roofline_has_points_ceilings_and_the_picture_of_the_tool(
     shipped: rooflens.OpenStore, tmp_path: Path
 ) -> None:
