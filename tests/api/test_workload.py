@@ -105,6 +105,17 @@ def test_a_wrong_argument_is_told_with_what_is_allowed(store: rooflens.OpenStore
         store["yax_before"].metrics("l2.hit_rat")
 
 
+def test_metrics_that_are_none_are_the_overview_and_a_number_is_refused(store: rooflens.OpenStore) -> None:
+    w = store["yax_before"]
+    assert list(w.metrics(None)["name"]) == list(w.metrics()["name"])
+    with pytest.raises(rooflens.Problem, match="metrics cannot be read"):
+        w.metrics(5)  # type: ignore[arg-type]
+
+
+def test_a_workload_is_compared_with_several(store: rooflens.OpenStore) -> None:
+    assert store["yax_before"].compare(["yax_after", store["yax_before"]]).result.candidates[1:]
+
+
 def test_what_has_no_picture_shows_itself_without_one(
     store: rooflens.OpenStore, tmp_path: Path, profile: Profile
 ) -> None:
