@@ -118,7 +118,7 @@ class OpenWorkload(Shown):
         return frames.of_any(found.workload.passes if found.workload else None)
 
     def dispatches(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
-        """Every launch: grid, registers, LDS, times in ns as whole numbers."""
+        """Every launch: grid, registers, LDS; start and end in ns as whole numbers, durations as float64."""
         return self.table("dispatches", kernel=kernel, dispatches=dispatches)
 
     def counters(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
