@@ -93,8 +93,9 @@ class OpenWorkload(Shown):
 
     @property
     def folder(self) -> Path:
-        """Where its Parquet files lie."""
-        return self._store.root / f"workload={self.id}"
+        """Where its Parquet files lie; those of a shared store are brought here first."""
+        with changing(self._store):
+            return self._store.folder(self._manifest)
 
     # -- tables ----------------------------------------------------------------------------------------
 
