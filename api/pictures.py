@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ..analysis.problems import Problem
 from .display import Shown, View
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ class Pictured(Shown):
         """The picture as SVG."""
         return self._drawn.picture.svg
 
-    def _repr_png_(self) -> bytes:
-        return self.png
+    def _repr_png_(self) -> bytes | None:
+        try:
+            return self.png
+        except Problem:
+            return None
 
 
 class Chart(Pictured):
@@ -60,7 +64,10 @@ class Chart(Pictured):
         return list(self._drawn.facts)
 
     def _view(self) -> View:
-        return View(self._title, picture=self.png)
+        try:
+            return View(self._title, picture=self.png)
+        except Problem as problem:
+            return View(self._title, {"no picture": problem.text})
 
     def __repr__(self) -> str:
         return View(self._title).text()

@@ -286,7 +286,7 @@ class OpenStore(Shown):
 
     def _title(self, n: int) -> str:
         mode = ", read-only" if self.read_only else ""
-        return f"rooflens store {self.root} ({counted(n, 'workload')}{mode})"
+        return f"rooflens store {self._store.address} ({counted(n, 'workload')}{mode})"
 
     def __repr__(self) -> str:
         found, _ = self._store.scan()

@@ -93,8 +93,9 @@ class OpenWorkload(Shown):
 
     @property
     def folder(self) -> Path:
-        """Where its Parquet files lie."""
-        return self._store.root / f"workload={self.id}"
+        """Where its Parquet files lie; those of a shared store are brought here first."""
+        with changing(self._store):
+            return self._store.folder(self._manifest)
 
     # -- tables ----------------------------------------------------------------------------------------
 
@@ -118,7 +119,7 @@ class OpenWorkload(Shown):
         return frames.of_any(found.workload.passes if found.workload else None)
 
     def dispatches(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
-        """Every launch: grid, registers, LDS, times in ns as whole numbers."""
+        """Every launch: grid, registers, LDS; start and end in ns as whole numbers, durations as float64."""
         return self.table("dispatches", kernel=kernel, dispatches=dispatches)
 
     def counters(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
@@ -174,7 +175,7 @@ class OpenWorkload(Shown):
 
     def metrics(
         self,
-        metrics: str | Sequence[str] = "overview",
+        metrics: str | Sequence[str] | None = "overview",
         *,
         kernel: str | None = None,
         by: MetricsBy | None = None,
@@ -191,7 +192,7 @@ class OpenWorkload(Shown):
 
         arguments = {
             "workload": self._known.id,
-            "metrics": _words(metrics),
+            "metrics": _words("overview" if metrics is None else metrics),
             "kernel": kernel,
             "by": by,
             "normalization": normalization,
@@ -347,11 +348,12 @@ class OpenWorkload(Shown):
         with allowing(roots_of([str(root) for root in source_roots])):
             return Hotspots(ask(self._store, find_hotspots, arguments, top_n=ALL))
 
-    def compare(self, candidate: str | OpenWorkload, **options: Any) -> Comparison:
+    def compare(self, candidate: str | OpenWorkload | Sequence[str | OpenWorkload], **options: Any) -> Comparison:
         """This workload as the baseline of another; as ``OpenStore.compare``."""
         from .comparing import compare
 
-        return compare(self._store, self, [candidate], options)
+        candidates = [candidate] if isinstance(candidate, str | OpenWorkload) else list(candidate)
+        return compare(self._store, self, candidates, options)
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the page about this workload; as ``OpenStore.report``."""
@@ -403,7 +405,12 @@ class OpenWorkload(Shown):
 
 
 def _words(metrics: str | Sequence[str]) -> list[str]:
-    return [metrics] if isinstance(metrics, str) else list(metrics)
+    if isinstance(metrics, str):
+        return [metrics]
+    if not isinstance(metrics, Iterable):
+        kind = type(metrics).__name__
+        raise BadArgument("metrics cannot be read", f"it is a {kind}", 'Give a name, several, or "*" for all')
+    return list(metrics)
 
 
 def _ids(dispatches: Dispatches) -> str | list[int] | None:

@@ -96,6 +96,16 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
         rooflens.open(tmp_path / "file")
 
 
+def test_a_shared_store_is_shown_by_its_address_and_brings_files_asked_for(
+    store: rooflens.OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = rooflens.open(store.root)
+    monkeypatch.setattr(shared._store, "address", "s3://bucket/team")
+    monkeypatch.setattr(shared._store, "folder", lambda manifest: tmp_path / manifest.id)
+    w = shared["yax_before"]
+    assert w.folder == tmp_path / w.id and "s3://bucket/team" in repr(shared)
+
+
 def test_a_store_that_is_only_read_must_exist(tmp_path: Path) -> None:
     with pytest.raises(rooflens.Problem, match="There is no store at .*nowhere") as told:
         rooflens.open(tmp_path / "nowhere", read_only=True)

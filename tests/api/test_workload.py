@@ -105,6 +105,25 @@ def test_a_wrong_argument_is_told_with_what_is_allowed(store: rooflens.OpenStore
         store["yax_before"].metrics("l2.hit_rat")
 
 
+def test_metrics_that_are_none_are_the_overview_and_a_number_is_refused(store: rooflens.OpenStore) -> None:
+    w = store["yax_before"]
+    assert list(w.metrics(None)["name"]) == list(w.metrics()["name"])
+    with pytest.raises(rooflens.Problem, match="metrics cannot be read"):
+        w.metrics(5)  # type: ignore[arg-type]
+
+
+def test_a_workload_is_compared_with_several(store: rooflens.OpenStore) -> None:
+    assert store["yax_before"].compare(["yax_after", store["yax_before"]]).result.candidates[1:]
+
+
+def test_what_has_no_picture_shows_itself_without_one(
+    store: rooflens.OpenStore, tmp_path: Path, profile: Profile
+) -> None:
+    assert store.occupancy("gfx90a", vgprs=64, workgroup_size=256)._repr_png_() is None
+    bare = rooflens.open(tmp_path / "store").import_profile(profile(), name="bare").speed_of_light()
+    assert bare._repr_png_() is None and "no picture" in bare._repr_html_()
+
+
 def test_a_roofline_has_points_ceilings_and_the_picture_of_the_tool(
     shipped: rooflens.OpenStore, tmp_path: Path
 ) -> None:
