@@ -36,6 +36,7 @@ MARKERS = "manifests"
 A = TypeVar("A")
 B = TypeVar("B")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}\.parquet")
+_KEPT = re.compile(rf"{ID.pattern}\.[0-9a-f]{{1,64}}\.json")
 _AT_ONCE = 8
 _MOST_FILES, _MOST_WORKLOADS = 64, 1_000_000
 _CACHE_BYTES = 10_000_000_000
@@ -215,16 +216,19 @@ class RemoteStore(Store):
 
         for _ in _at_once(brought, lacking, 2 * _AT_ONCE):
             pass
-        for stale in kept - set(names.values()):
-            with suppress(OSError):
-                (folder / stale).unlink()
+        for stale in filter(_KEPT.fullmatch, kept - set(names.values())):
+            with suppress(OSError):  # another process may have listed later than this one, and need it
+                if time.time() - (folder / stale).stat().st_mtime > _IN_USE_S:
+                    (folder / stale).unlink()
         for id in listed:
+            if id not in problems and not (folder / names[id]).exists():  # another process removed it here
+                brought(id)
             if id in problems:
                 yield problems[id]
                 continue
             try:
                 yield parsed((folder / names[id]).read_bytes(), id)
-            except FileNotFoundError:  # removed meanwhile
+            except FileNotFoundError:  # removed meanwhile from the shared store
                 continue
             except StoreProblem as problem:
                 yield f"{id}: {problem.text}"
