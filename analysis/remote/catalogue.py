@@ -7,6 +7,7 @@ Parquet files, made known without a copy.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import time
@@ -180,8 +181,10 @@ class Catalogue:
     @contextmanager
     def _open(self, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor of its own, with the catalogue attached."""
-        both = read_only and self.place.postgres  # a file can be attached once
-        with closing((self._reader if both else self._writer).cursor()) as con, self._told():
+        wanted, other = ("_reader", "_writer") if read_only else ("_writer", "_reader")
+        if not self.place.postgres and (held := self.__dict__.pop(other, None)):
+            held.close()  # a file can be attached once
+        with closing(getattr(self, wanted).cursor()) as con, self._told():
             yield con
 
     @cached_property
@@ -224,12 +227,20 @@ class Catalogue:
             S3Objects(bucket(data)).secret(con, "rooflens")
         try:
             con.execute(f"ATTACH {sql_literal(name)} AS {_LAKE} ({', '.join(options)})")
+            query = f"SELECT lower(view_name) FROM duckdb_views() WHERE database_name = '{_LAKE}'"
+            views = {str(view) for (view,) in con.execute(query).fetchall()}
         except duckdb.Error as error:
             raise StoreProblem(
                 f"The catalogue {masked(str(self.place))} cannot be opened",
                 masked(str(error).splitlines()[0])[:300],
                 "If another version of DuckLake wrote it, install the same version of the extension everywhere",
             ) from None
+        if found := sorted(views & {*_ROWS, *TABLES}):
+            raise StoreProblem(
+                f"{found[0]} of the catalogue {masked(str(self.place))} is a view",
+                "rooflens makes tables; a view could read any file of this machine",
+                "Ask who may write to the catalogue, and set it up again",
+            )
         return con
 
     def _plain(self) -> duckdb.DuckDBPyConnection:
@@ -246,6 +257,12 @@ class Catalogue:
                 f"There is no catalogue at {shown}",
                 "nothing was set up there",
                 f"Set it up once: rooflens init --store '{shown}' --data PLACE",
+            )
+        if not path.startswith(S3) and _private(Path(path)):
+            raise StoreProblem(
+                f"The catalogue keeps its files at {masked(path)[:200]}",
+                "that holds more than a shared store, and whoever may write SQL here could read it",
+                "Set up a catalogue whose files have a folder of their own",
             )
         return path
 
@@ -325,6 +342,14 @@ def _widen(con: duckdb.DuckDBPyConnection, table: str, path: str) -> None:
 
 def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
     return [str(name) for name, *_ in con.execute(f"DESCRIBE {_LAKE}.{table}").fetchall()]
+
+
+def _private(path: Path) -> bool:
+    """Whether a folder is, or holds, the user's own, or is one of the system's."""
+    real = path.resolve()
+    own = [Path.home(), *(Path(value) for name, value in os.environ.items() if name.startswith("XDG_") and value)]
+    system = any(real.is_relative_to(folder) for folder in ("/etc", "/proc", "/sys", "/dev"))
+    return not path.is_absolute() or system or any(folder.resolve().is_relative_to(real) for folder in own)
 
 
 def _objects(path: str) -> Objects:

@@ -139,15 +139,15 @@ class Folder:
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
-        try:
-            for key in keys:
+        for key in keys:
+            try:
                 (self.root / key).unlink(missing_ok=True)
                 if (self.root / key).parent != self.root and not any((self.root / key).parent.iterdir()):
                     (self.root / key).parent.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise self._problem(error) from error
+            except FileNotFoundError:  # the folder is gone: so is what was in it
+                continue
+            except OSError as error:
+                raise self._problem(error) from error
 
     def _problem(self, error: OSError) -> Unreachable:
         why = error.strerror or str(error)

@@ -41,3 +41,10 @@ def test_a_manifest_that_another_process_removed_here_is_brought_again(shared: R
         file.unlink()
     found += manifests
     assert [one.name for one in found if isinstance(one, Manifest)] == ["w0", "w1"]
+
+
+def test_deleting_goes_on_after_a_folder_that_is_gone(tmp_path: Path) -> None:
+    place = Folder(tmp_path)
+    place.create("b/file", b"")
+    place.delete(["a/file", "b/file"])
+    assert not (tmp_path / "b").exists()
