@@ -54,10 +54,10 @@ def parsed(text: str) -> Bucket | Lake:
     if text.startswith(S3):
         return bucket(text)
     rest = text.removeprefix(DUCKLAKE)
-    if rest.startswith(_POSTGRES):
+    if rest.startswith(_POSTGRES) and not _URI.match(rest) and not _URI.match(rest.removeprefix(_POSTGRES).strip()):
         connection = rest.removeprefix(_POSTGRES).strip()
         return Lake(connection, postgres=True)
-    if _URI.match(rest) or not rest or rest.startswith(("sqlite:", "mysql:", "duckdb:")):
+    if _URI.match(rest) or not rest or rest.startswith((_POSTGRES, "sqlite:", "mysql:", "duckdb:")):
         raise BadArgument(
             f"The store {text[:200]} is no address of a catalogue",
             "a catalogue lies in PostgreSQL or in a DuckDB file",

@@ -38,6 +38,8 @@ _ROWS = ("workloads", "facts")
 _LOCK = 0x726F6F666C656E73
 """Number of the advisory lock in PostgreSQL that is held while a workload is made known or forgotten."""
 _TRIES, _PAUSE_S = 20, 0.2
+_PATIENCE_S, _POLL_S = 120, 0.05
+"""How long a writer waits for others."""
 _CONNECT_S = 5
 _MEMORY = "2GB"
 _REQUESTS = 16
@@ -171,8 +173,16 @@ class Catalogue:
             return
         with self._open(read_only=False) as con:
             con.execute("BEGIN")
-            query = sql_literal(f"SELECT pg_advisory_xact_lock({_LOCK})::text")
-            con.execute(f"FROM postgres_query('{_PLAIN}', {query})").fetchall()
+            query = sql_literal(f"SELECT pg_try_advisory_xact_lock({_LOCK})::text AS free")
+            end = time.monotonic() + _PATIENCE_S
+            while con.execute(f"FROM postgres_query('{_PLAIN}', {query})").fetchall() != [("true",)]:
+                if time.monotonic() > end:
+                    raise Unreachable(
+                        f"The catalogue could not be written within {_PATIENCE_S} s",
+                        "another writer holds the catalogue",
+                        "Try again later; pg_locks of the database shows who holds an advisory lock",
+                    )
+                time.sleep(_POLL_S)
             yield
             con.execute("ROLLBACK")
 

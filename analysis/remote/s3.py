@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import duckdb
 
 CONNECTIONS = 16
-_CONNECT_S, _READ_S, _ATTEMPTS = 5, 30, 3
+_CONNECT_S, _READ_S, _ATTEMPTS = 5, 10, 2
 _PIECE = 1 << 20
 _A_LISTING = 1000
 """Keys that one request lists or deletes at most, as S3 has it."""

@@ -265,8 +265,11 @@ class RemoteStore(Store):
             target = self.root / f"{PREFIX}{manifest.id}"
             if target.is_dir():
                 self._give_up(target)
-            with suppress(FileExistsError, OSError):  # another process was first
+            try:
                 draft.rename(target)
+            except OSError:
+                if not target.is_dir():  # else another process was first
+                    raise
         self._make_room()
 
     def _make_room(self) -> None:

@@ -43,6 +43,7 @@ def _words(entries: Sequence[Entry]) -> Iterator[str]:
         yield kernel
         yield from _grid([_COLUMNS, *(_cells(entry) for entry in entries if entry.kernel == kernel)])
     yield "time ratio: to the level before (the first, then each that differs beyond the noise); above 1 is slower"
+    yield "Times alone are compared: whether two workloads did the same work, compare_workloads says."
 
 
 def _row(entry: Entry) -> dict[str, Any]:

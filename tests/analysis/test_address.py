@@ -44,3 +44,9 @@ def test_opening_a_shared_store_reaches_nothing(monkeypatch: pytest.MonkeyPatch,
     store = Store.locate("s3://nobody-made-this/x", read_only=True)
     assert store.address == "s3://nobody-made-this/x" and store.read_only and not store.root.exists()
     assert Store.locate(store.address).root == store.root
+
+
+@pytest.mark.parametrize("rest", ["postgres:postgresql://u@h/db", "postgres://u@h/db"])
+def test_a_uri_of_postgres_is_refused_with_how_to_write_it(rest: str) -> None:
+    with pytest.raises(BadArgument, match="postgres:dbname=NAME"):
+        parsed(f"ducklake:{rest}")

@@ -42,8 +42,8 @@ class Entry:
 def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int) -> list[Entry]:
     """The newest ``most`` workloads of each kernel that ``pattern`` fits (a name, or RE2 searched in names).
 
-    Oldest first. Kernels are compared as compare_workloads does: medians by launch configuration, bootstrap interval,
-    noise floor. Raises NotFound, with near names, where no launch of such a kernel has a time.
+    Oldest first. Times are compared as compare_workloads does, the work is not: medians by launch configuration,
+    bootstrap interval, noise floor. Raises NotFound, with near names, where no launch of such a kernel has a time.
     """
     by_id = {m.id: m for m in manifests}
     entries: list[Entry] = []
