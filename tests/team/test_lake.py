@@ -196,6 +196,32 @@ def test_a_path_in_the_catalogue_leads_nowhere_but_to_its_data(lake: Store, four
     assert not (tmp_path / "after.parquet").exists()
 
 
+@pytest.mark.parametrize("kept", ["postgres", "file"])
+def test_a_view_in_the_place_of_a_table_is_refused(
+    kept: str, lake: Store, four: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = lake
+    if kept == "file":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        store = Store.locate(f"ducklake:{tmp_path / 'team.ducklake'}")
+        store.catalogue.found(str(tmp_path / "data"))  # type: ignore[attr-defined]
+    one = four.resolve("clover")
+    transfer(four, store, [one])
+    private = tmp_path / "private.txt"
+    private.write_text("secret")
+    with store.catalogue._open(read_only=False) as con:  # type: ignore[attr-defined]
+        con.execute("DROP TABLE lake.dispatches")
+        con.execute(
+            "CREATE VIEW lake.dispatches AS SELECT workload, 1::BIGINT AS dispatch_id, content AS kernel "
+            f"FROM lake.workloads, read_text('{private}')"
+        )
+    store.catalogue._writer.close()  # type: ignore[attr-defined]  # a file can be attached once
+    again = Store.locate(store.address)
+    with pytest.raises(StoreProblem, match="is a view"):
+        again.extract("dispatches", [one], ["kernel"], tmp_path / "after.parquet")
+    assert not (tmp_path / "after.parquet").exists()
+
+
 def test_what_is_missing_or_wrong_is_told(database: str, s3: str, capsys: pytest.CaptureFixture[str]) -> None:
     there = Store.locate(f"ducklake:postgres:{database}")
     with pytest.raises(StoreProblem, match="rooflens init"):
