@@ -12,7 +12,7 @@ S3, DUCKLAKE = "s3://", "ducklake:"
 _POSTGRES = "postgres:"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PREFIX = re.compile(r"[\w.=+-]+(/[\w.=+-]+)*")
-_SECRET = re.compile(r"(?i)\b(password|passwd|sslpassword|secret|token)(\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)")
+_SECRET = re.compile(r"(?i)\b(\w*(?:password|passwd|secret|token))(\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)")
 _LOGIN = re.compile(r"(//[^\s/@:]*):[^\s@]*@")
 _URI = re.compile(r"postgres(ql)?://")
 _LONGEST = 1000

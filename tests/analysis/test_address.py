@@ -31,7 +31,8 @@ def test_what_is_no_address_is_refused_with_the_form_of_one(address: str) -> Non
     "address",
     ["s3://key:hunter2@bucket/x", "ducklake:postgres:dbname=x password=hunter2",
      "ducklake:postgres:dbname=x PASSWORD = 'hunter2 y'", "ducklake:postgres:postgresql://u:hunter2@host/db",
-     "ducklake:postgresql://u:hunter2@host/db", "ducklake:postgres:dbname=x sslpassword=hunter2"],
+     "ducklake:postgresql://u:hunter2@host/db", "ducklake:postgres:dbname=x sslpassword=hunter2",
+     "ducklake:postgres:dbname=x oauth_client_secret=hunter2"],
 )  # fmt: skip
 def test_a_password_in_an_address_is_refused_and_not_repeated(address: str) -> None:
     with pytest.raises(BadArgument, match="PGPASSWORD") as told:
