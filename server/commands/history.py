@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.store import Store
 from ..outcome import Outcome
-from ..progress_bar import shown
 
 if TYPE_CHECKING:
     from ...tools.team.history import Entry
@@ -32,9 +31,8 @@ def run(options: Namespace, store: Store) -> Outcome:
     from ...tools.team.choice import chosen
     from ...tools.team.history import history
 
-    with shown():
-        manifests = chosen(store, [], options.tag, every=not options.tag)
-        entries = history(store, options.kernel, manifests, max(1, options.last))
+    manifests = chosen(store, [], options.tag, every=not options.tag)
+    entries = history(store, options.kernel, manifests, max(1, options.last))
     return Outcome({"history": [_row(entry) for entry in entries]}, _words(entries))
 
 

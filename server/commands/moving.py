@@ -6,7 +6,6 @@ from argparse import ArgumentParser, Namespace
 
 from ...analysis.store import Store
 from ..outcome import Outcome
-from ..progress_bar import shown
 
 
 def selection(parser: ArgumentParser) -> None:
@@ -24,8 +23,7 @@ def moving(options: Namespace, source: Store, target: Store) -> Outcome:
     from ...tools.team.transfer import transfer
 
     manifests = chosen(source, options.workloads, options.tag, options.all)
-    with shown():
-        moved = transfer(source, target, manifests)
+    moved = transfer(source, target, manifests)
     return Outcome(
         {
             "from": source.address,

@@ -11,7 +11,6 @@ from ...analysis.problems import Problem
 from ...analysis.store import Store
 from ...analysis.text import inert
 from ...tools.results import Result
-from ..progress_bar import shown
 
 
 def source_roots(parser: ArgumentParser) -> None:
@@ -39,12 +38,11 @@ def finished(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Pro
     if any(one.name == tool and one.executes for one in TOOLS):
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with shown():
-            found = answer(store, tool, arguments)
-            while launch.started() and isinstance(found, RunResult) and found.state not in FINAL:
-                if not sys.stderr.isatty():
-                    print(inert(found.progress), file=sys.stderr)
-                found = answer(store, "get_run", {"run_id": found.run_id, "wait_s": LONGEST_WAIT_S})
+        found = answer(store, tool, arguments)
+        while launch.started() and isinstance(found, RunResult) and found.state not in FINAL:
+            if not sys.stderr.isatty():
+                print(inert(found.progress), file=sys.stderr)
+            found = answer(store, "get_run", {"run_id": found.run_id, "wait_s": LONGEST_WAIT_S})
         return found
     except KeyboardInterrupt:
         stopped = launch.started()
