@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import itertools
-from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 from rooflens.analysis.comparison.time import ENOUGH, LAUNCHES_DIFFER, RUNS_DIFFER, Effect, Part, effect
-
-RECORDED = Path(__file__).parent / "data" / "h200_launches.csv.gz"
-"""Launches of the same build of examples/kernels on an H200: medians of 30 in ten runs, single ones in twenty, all
-launches under ncu in four."""
+from rooflens.tests.analysis.comparison.gate_rates import recorded
 
 
 def judged(before: list[float] | np.ndarray, after: list[float] | np.ndarray) -> Effect:
     """Two samples of one kernel."""
     sides = [[Part(tuple(map(float, times)), len(times))] for times in (before, after)]
     return effect(sides[0], sides[1], (len(before), len(after)))
-
-
-def recorded(how: str) -> dict[str, dict[str, list[float]]]:
-    """Kernel -> run -> times in ns."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    with gzip.open(RECORDED, "rt") as lines:
-        for row in csv.DictReader(lines):
-            if row["how"] == how:
-                found[row["kernel"]][row["run"]].append(float(row["time_us"]) * 1000)
-    return found
 
 
 def test_runs_of_one_build_on_an_h200_are_never_called_faster_or_slower() -> None:
