@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.engine.evaluation import Figure
 from ..analysis.notes import Reason
+from .results import rounded
 
-_DIGITS, _FEWER, _EXACT = 6, 5, 1e15
-"""Digits of a value, and of what stands beside it; whole numbers have all of theirs."""
+_FEWER = 5
+"""Digits of what stands beside a value."""
 IN_NOTES = Reason("doubted", "see notes")
 
 
@@ -60,12 +61,3 @@ def _short(figure: Figure) -> Figure:
         pct_of_peak=rounded(figure.pct_of_peak, _FEWER),
         reason=IN_NOTES if told else figure.reason,
     )
-
-
-def rounded(value: float | None, digits: int = _DIGITS) -> float | int | None:
-    """A value with the digits of a short answer, whole ones without a point."""
-    if value is None:
-        return None
-    if value.is_integer() and abs(value) < _EXACT:
-        return int(value)
-    return float(f"{value:.{digits}g}")

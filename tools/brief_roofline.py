@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from .results import Table
+from .results import Table, rounded
 
 _DIGITS = 7
-_EXACT = 1e15
 _LONG = 30
 """Characters of a name that are said once; further rows have the kernel's number, which every tool takes for it."""
 _ALWAYS = ("valu.f32", "valu.f64")
@@ -23,7 +22,7 @@ def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Ta
     rows = [row for row in table.rows if row[at] in wanted or str(row[at]).startswith("valu.issue")]
     kept = rows or table.rows
     update = {"rows": kept, "total_rows": len(table.rows), "truncated": len(kept) < len(table.rows)}
-    return rounded(table.model_copy(update=update), ())
+    return _shortened(table.model_copy(update=update), ())
 
 
 def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
@@ -46,7 +45,7 @@ def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Tab
         ]
     total = table.total_rows if table.total_rows is None else len(rows)
     table = table.model_copy(update={"rows": rows, "total_rows": total})
-    return rounded(_once(table, numbers), ("dispatch", "reason", "bandwidth", "pct_of_bandwidth"))
+    return _shortened(_once(table, numbers), ("dispatch", "reason", "bandwidth", "pct_of_bandwidth"))
 
 
 def unused(table: Table, numbers: dict[str, str]) -> list[str]:
@@ -82,17 +81,17 @@ def pipes(table: Table) -> Table:
     obvious = all(row[bound] in ("memory", "compute") for row in table.rows)
     said = {n for n in table.columns if n.endswith("_pct")} | {"time_ns", *(["why"] if obvious else [])}
     rows = [[None if n in said else v for n, v in zip(table.columns, r, strict=True)] for r in table.rows]
-    return rounded(table.model_copy(update={"rows": rows}), None)
+    return _shortened(table.model_copy(update={"rows": rows}), None)
 
 
 def operations(table: Table) -> Table:
     """The work by data type without the ceilings, which have a table of their own."""
     left_out = [table.columns.index(name) for name in ("ceiling", "n")]
     rows = [[None if i in left_out else v for i, v in enumerate(row)] for row in table.rows]
-    return rounded(table.model_copy(update={"rows": rows}), None)
+    return _shortened(table.model_copy(update={"rows": rows}), None)
 
 
-def rounded(table: Table, leave_out: Collection[str] | None) -> Table:
+def _shortened(table: Table, leave_out: Collection[str] | None) -> Table:
     """A table with short numbers, without columns that are empty throughout: all such, or those named."""
     kept = [
         i
@@ -103,17 +102,13 @@ def rounded(table: Table, leave_out: Collection[str] | None) -> Table:
         update={
             "columns": [table.columns[i] for i in kept],
             "units": [table.units[i] for i in kept],
-            "rows": [[_short(row[i]) for i in kept] for row in table.rows],
+            "rows": [[_number(row[i]) for i in kept] for row in table.rows],
         }
     )
 
 
-def _short(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    if value.is_integer() and abs(value) < _EXACT:
-        return int(value)
-    return float(f"{value:.{_DIGITS}g}")
+def _number(value: Any) -> Any:
+    return rounded(value, _DIGITS) if isinstance(value, float) else value
 
 
 def _once(table: Table, numbers: dict[str, str]) -> Table:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from statistics import fmean
 
 from ..analysis.engine.evaluation import Figure
-from .brief_metrics import rounded
-from .results import Table, table
+from .results import Table, rounded, table
 
 _COLUMNS = {
     **dict.fromkeys(("id", "name", "kernel", "channels", "mean", "min", "max")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -20,11 +21,11 @@ from ..analysis.engine.evaluation import View
 from ..analysis.problems import BadArgument
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
-from .brief_metrics import Brief, asked_for_presets, brief, rounded
+from .brief_metrics import Brief, asked_for_presets, brief
 from .channels import folded
-from .configurations import about
+from .configurations import About, about
 from .parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
-from .results import NextCall, Result, Table, table
+from .results import NextCall, Result, Table, rounded, table
 
 _SUMMARY = {
     **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
@@ -94,44 +95,17 @@ def compute_metrics(
     """Metrics of a workload (bandwidths, hit rates, stalls, instruction mix, ...) with unit, peak, status and
     reason. Start with overview."""
     by, unknown = _grouping(by, by_kernel), dict[str, str]()
-    apart, part = by in ("kernel", "launch"), _PARTS.get(by) if by else None
-    view = View(kernel, dispatches, apart, normalization, aggregation, detail == "full", part)
+    part = _PARTS.get(by) if by else None
+    view = View(kernel, dispatches, by in ("kernel", "launch"), normalization, aggregation, detail == "full", part)
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         if opened.arch in catalog.with_metrics():
             metrics, unknown = catalog.known_words(opened.arch, metrics)
-        figures = engine.figures(opened, metrics, view)
-        cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
-        of_time = by_time(opened, figures, view) if cycles else []
-        folds = detail == "summary" and asked_for_presets(metrics)
-        mixed = [*_scattered(opened, figures), *([_OF_TIME_NOTE] if folds and of_time else _by_time(of_time))]
-        selection = opened.select(kernel, dispatches)
-        told = about(opened, "compute_metrics", selection, selection.kernels if apart or kernel else [])
-        numbers = {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by == "launch" else None
-        mixed += _within(launched_by.left_out(opened, selection, part), part) if part else []
+        found = _computed(opened, metrics, view)
     manifest = opened.manifest
     checked = confirmed.known_of(store, manifest)
-    every = figures
-    channels = None
-    if detail == "summary":
-        figures, channels = folded(figures, metrics)
-    short = Brief(figures)
-    if folds:
-        short = brief(figures)
-        figures = short.figures
-    rows = [_row(f, detail, checked, titled=not folds) for f in figures]
-    columns = _SUMMARY | (_FULL if detail == "full" else {})
-    if of_time:
-        columns |= _OF_TIME
-        beside = {(f.kernel, f.id, f.name): rounded(value, 4) if folds else value for f, value in of_time}
-        rows = [[*row, beside.get((f.kernel, f.id, f.name))] for row, f in zip(rows, figures, strict=True)]
-    if numbers is not None:
-        columns = {"number": None, **columns}
-        rows = [[numbers[f.kernel or ""], *row] for f, row in zip(figures, rows, strict=True)]
-    if folds:
-        columns, rows = _without_empty(columns, rows)
-    if part:
-        called = part.partition("_")[0]
-        columns = {called if name == "kernel" else name: unit for name, unit in columns.items()}
+    shown, channels = (found.figures, None) if view.quartiles else folded(found.figures, metrics)
+    short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
+    columns, rows = _table(short, found, view, checked)
     return MetricsResult(
         workload=manifest.id,
         name=manifest.name,
@@ -144,14 +118,75 @@ def compute_metrics(
         without_value=short.without_value,
         notes=[
             *_unknown(unknown),
-            *_renumbered(every, metrics),
-            *_notes(manifest, every, short),
-            *_check(every, checked),
-            *mixed,
-            *told.notes,
+            *_renumbered(found.figures, metrics),
+            *_notes(manifest, found.figures, short),
+            *_check(found.figures, checked),
+            *found.scattered,
+            *([_OF_TIME_NOTE] if short.folded and found.of_time else _by_time(found.of_time)),
+            *(_within(found.left_out, part) if part else []),
+            *found.about.notes,
         ],
-        next=[*told.next, *_next(manifest, every, metrics if folds else [], by is None and kernel is None)],
+        next=[
+            *found.about.next,
+            *_next(manifest, found.figures, metrics if short.folded else [], by is None and kernel is None),
+        ],
     )
+
+
+@dataclass(frozen=True)
+class _Computed:
+    """What is read while the workload is open: the figures, and what is to be said of them."""
+
+    figures: list[engine.Figure]
+    of_time: list[tuple[engine.Figure, float]]
+    """Percentages of cycles that are too low, each with what it is of the time."""
+    numbers: dict[str, str] | None
+    """What each launch configuration can be asked for by, where they are apart."""
+    scattered: list[str]
+    left_out: int
+    """Ranges without a row."""
+    about: About
+
+
+def _computed(opened: Workload, metrics: list[str], view: View) -> _Computed:
+    figures = engine.figures(opened, metrics, view)
+    selection = opened.select(view.kernel, view.dispatches)
+    cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
+    by_launch = opened.by == "launch"
+    return _Computed(
+        figures,
+        by_time(opened, figures, view) if cycles else [],
+        {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch else None,
+        _scattered(opened, figures),
+        launched_by.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
+        about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
+    )
+
+
+def _table(
+    short: Brief, found: _Computed, view: View, checked: Mapping[str, Verdict]
+) -> tuple[dict[str, str | None], list[list[Any]]]:
+    """Columns with their units, and a row for each figure."""
+    columns = {**_SUMMARY, **(_FULL if view.quartiles else {})}
+    rows = [_row(f, view, checked, titled=not short.folded) for f in short.figures]
+    if found.of_time:
+        columns |= _OF_TIME
+        of_time = {_key(f): rounded(value, 4) if short.folded else value for f, value in found.of_time}
+        rows = [[*row, of_time.get(_key(f))] for row, f in zip(rows, short.figures, strict=True)]
+    if found.numbers is not None:
+        columns = {"number": None, **columns}
+        rows = [[found.numbers[f.kernel or ""], *row] for f, row in zip(short.figures, rows, strict=True)]
+    if short.folded:
+        columns, rows = _without_empty(columns, rows)
+    if view.launched_by:
+        called = view.launched_by.partition("_")[0]
+        columns = {called if name == "kernel" else name: unit for name, unit in columns.items()}
+    return columns, rows
+
+
+def _key(figure: engine.Figure) -> tuple[str | None, str | None, str]:
+    """What tells a figure from the others of an answer."""
+    return figure.kernel, figure.id, figure.name
 
 
 def _without_empty(
@@ -186,26 +221,13 @@ def _within(left_out: int, part: launched_by.Part) -> list[str]:
     return notes
 
 
-def _row(f: engine.Figure, detail: str, checked: Mapping[str, Verdict], *, titled: bool) -> list[Any]:
-    row = [
-        f.id,
-        f.name,
-        f.metric.title if titled else None,
-        f.kernel,
-        f.value,
-        f.min,
-        f.max,
-        f.unit,
-        f.peak,
-        f.pct_of_peak,
-    ]
-    return [
-        *row,
-        f.status,
-        f.reason and f.reason.text,
-        f.n,
-        *([f.q1, f.median, f.q3, f.std, f.metric.newer_id, _checked(f, checked)] if detail == "full" else []),
-    ]
+def _row(f: engine.Figure, view: View, checked: Mapping[str, Verdict], *, titled: bool) -> list[Any]:
+    """One figure in the columns of _SUMMARY, and of _FULL where those are shown."""
+    title, reason = f.metric.title if titled else None, f.reason and f.reason.text
+    row = [f.id, f.name, title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak, f.status, reason, f.n]
+    if view.quartiles:
+        row += [f.q1, f.median, f.q3, f.std, f.metric.newer_id, _checked(f, checked)]
+    return row
 
 
 def _checked(f: engine.Figure, checked: Mapping[str, Verdict]) -> str | None:

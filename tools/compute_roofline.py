@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -73,18 +73,61 @@ _MORE_BUSY = ("vl1d", "l2", "hbm")
 """Known on some GPUs only, as those of _MORE_PIPES."""
 
 
-def _points(roofline: Roofline, numbers: Mapping[str, str]) -> Table:
-    """The points of one page; where further kernels follow, their rows are not known yet.
+@dataclass(frozen=True)
+class _Shown:
+    """What of a roofline the answer shows."""
 
-    ``numbers`` says what each launch configuration can be asked for by, where they are apart.
-    """
+    levels: list[LevelName]
+    chosen: bool
+    """Whether the caller named the levels."""
+    full: bool
+    numbers: dict[str, str]
+    """Kernel or launch configuration -> what it can be asked for by."""
+    by_launch: bool
+    given: Collection[str]
+    """Ceilings of the caller."""
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of the answer that a summary shortens."""
+
+    ceilings: Table
+    points: Table
+    pipes: Table
+    operations: Table | None
+
+
+def _tables(roofline: Roofline, shown: _Shown) -> _Tables:
+    return _Tables(
+        _ceilings(roofline.inputs, shown, instructions=isinstance(roofline, InstructionRoofline)),
+        _points(roofline, shown),
+        _pipes(roofline.limits),
+        _operations(roofline.rates) if isinstance(roofline, FlopRoofline) else None,
+    )
+
+
+def _brief(tables: _Tables, roofline: Roofline, shown: _Shown) -> _Tables:
+    """The same in a summary."""
+    rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
+    used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
+    return _Tables(
+        brief_roofline.ceilings(tables.ceilings, shown.levels, used),
+        brief_roofline.points(tables.points, shown.numbers, unused_levels=shown.chosen),
+        brief_roofline.pipes(tables.pipes),
+        brief_roofline.operations(tables.operations) if tables.operations and tables.operations.rows else None,
+    )
+
+
+def _points(roofline: Roofline, shown: _Shown) -> Table:
+    """The points of one page; where further kernels follow, their rows are not known yet."""
     if isinstance(roofline, InstructionRoofline):
         made = _table(InstructionPoint, roofline.points, _INSTRUCTION_POINT)
     else:
         made = _table(Point, roofline.points, _POINT)
-    if numbers:
+    if shown.by_launch and shown.numbers:
         place = made.columns.index("kernel")
-        rows = [[numbers[row[place]], *row] for row in made.rows]
+        rows = [[shown.numbers[row[place]], *row] for row in made.rows]
         made = made.model_copy(
             update={"columns": ["number", *made.columns], "units": [None, *made.units], "rows": rows}
         )
@@ -164,18 +207,19 @@ def _pct(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _ceilings(inputs: RooflineInputs, kind: str, detail: str, drawn: Sequence[str]) -> Table:
+def _ceilings(inputs: RooflineInputs, shown: _Shown, *, instructions: bool) -> Table:
     """Ceilings with the ridge point at each level asked for; in full also interval, share of theory, origin."""
     chosen, theory = inputs.ceilings, inputs.theory
     columns: dict[str, str | None] = {"ceiling": None, "value": None, "unit": None}
-    levels = [level.name for level in inputs.formulas.level if level.name in drawn]
+    ridges = shown.levels if shown.chosen or shown.full else shown.levels[:1]
+    levels = [level.name for level in inputs.formulas.level if level.name in ridges]
     columns |= {f"ridge_{level}": "operations/B" for level in levels}
-    if detail == "full":
+    if shown.full:
         columns |= {"low": None, "high": None, "pct_of_theory": "%", "kind": None, "source": None}
     rows = []
     for name, ceiling in chosen.known.items():
         issue = ceiling.unit == "GIPS"
-        if ceiling.unit != "GB/s" and issue != (kind == "instruction"):
+        if ceiling.unit != "GB/s" and issue != instructions:
             continue
         best = theory.value(name)
         row = {**vars(ceiling), "ceiling": name, "pct_of_theory": 100 * ceiling.value / best if best else None}
@@ -276,28 +320,20 @@ def compute_roofline(
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         groups: Grouped = "dispatch" if by == "dispatch" else "kernel"
         inputs = prepare(opened, Asked(kernel, dispatches, groups, limit, offset), ceiling_source, ceilings)
-        shown = list(dict.fromkeys(work.kernel for work in inputs.collected.groups))
-        together = shown if by == "kernel" else []
+        kernels = list(dict.fromkeys(work.kernel for work in inputs.collected.groups))
+        together = kernels if by == "kernel" else []
         told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
-        times = [_REPLAYED] if opened.manifest.replayed else []
-        numbers = {name: f"#{opened.kernels[name].number}" for name in shown}
+        remarks = [_REPLAYED] if opened.manifest.replayed else []
+        numbers = {name: f"#{opened.kernels[name].number}" for name in kernels}
     known = [level.name for level in inputs.formulas.level]
     if absent := [level for level in levels or () if level not in known]:
         raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
     roofline = instruction(inputs, drawn) if kind == "instruction" else flop(inputs, drawn, datatype)
-    drawn_ceilings, drawn_points = (
-        _ceilings(inputs, kind, detail, drawn if levels or detail == "full" else drawn[:1]),
-        _points(roofline, numbers if opened.by == "launch" else {}),
-    )
-    pipes, rates = _pipes(roofline.limits), _operations(roofline.rates) if isinstance(roofline, FlopRoofline) else None
-    if detail == "summary":
-        done = roofline.rates if isinstance(roofline, FlopRoofline) else []
-        used = {*ceilings, *(rate.operation for rate in done if rate.operations)}
-        drawn_ceilings = brief_roofline.ceilings(drawn_ceilings, drawn, used)
-        times += brief_roofline.unused(drawn_points, numbers) if levels is None else []
-        drawn_points = brief_roofline.points(drawn_points, numbers, unused_levels=levels is not None)
-        pipes = brief_roofline.pipes(pipes)
-        rates = brief_roofline.operations(rates) if rates and rates.rows else None
+    shown = _Shown(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
+    tables = _tables(roofline, shown)
+    if not shown.full:
+        remarks += [] if shown.chosen else brief_roofline.unused(tables.points, numbers)
+        tables = _brief(tables, roofline, shown)
     return RooflineResult(
         workload=opened.id,
         name=opened.name,
@@ -305,15 +341,15 @@ def compute_roofline(
         kind=kind,
         ceiling_source=inputs.ceilings.kind,
         device=inputs.ceilings.device,
-        ceilings=drawn_ceilings,
-        points=drawn_points,
-        pipes=pipes,
-        operations=rates,
+        ceilings=tables.ceilings,
+        points=tables.points,
+        pipes=tables.pipes,
+        operations=tables.operations,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
-        sweep=_sweep(inputs.ceilings) if detail == "full" and inputs.ceilings.sweep else None,
+        sweep=_sweep(inputs.ceilings) if shown.full and inputs.ceilings.sweep else None,
         notes=[
-            *(note.text for note in notes(roofline, drawn) if detail == "full" or note.code not in _LORE),
-            *times,
+            *(note.text for note in notes(roofline, drawn) if shown.full or note.code not in _LORE),
+            *remarks,
             *told.notes,
         ],
         next=[*told.next, *_next(opened.id, roofline, datatype, numbers)],

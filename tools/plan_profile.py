@@ -27,7 +27,7 @@ from .parameters import (
 )
 from .profilers import drivers
 from .profilers.drivers import Profiler as Driver
-from .profilers.request import Request, block_use, launched
+from .profilers.request import Request, block_use, launch_range, launched
 from .profilers.rocprofv3.pc_sampling import THREAD_TRACE
 from .profilers.tracing import Wanted, wanted
 from .results import NextCall, Result, Table, table
@@ -142,7 +142,7 @@ def plan_profile(
         command=_checked(command),
         passes=planned.passes,
         kernel=kernel,
-        launches=_range(launches),
+        launches=launch_range(launches),
         replay=driver.REPLAY if replay == "auto" else replay,
         target=target,
         facts=facts,
@@ -201,14 +201,6 @@ def _checked(command: list[str] | None) -> tuple[str, ...]:
     if not command or not command[0].strip() or any("\0" in word for word in command):
         raise BadArgument("The command cannot be started", "it is empty or holds a NUL", 'Give ["./app", "-n", "8"]')
     return tuple(command)
-
-
-def _range(launches: list[int] | None) -> tuple[int, int] | None:
-    if launches is None:
-        return None
-    if len(launches) != 2:
-        raise BadArgument(f"launches={launches} is no range", "", "Give the first and the last launch, such as [2, 4]")
-    return launches[0], launches[1]
 
 
 def _lost(target: str, asked: Wanted, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:

@@ -48,7 +48,7 @@ from .profilers import costs, drivers
 from .profilers.choice import Choice, choose, facts
 from .profilers.counting import Asked, plan_counting
 from .profilers.drivers import Profiler as Driver
-from .profilers.request import Request
+from .profilers.request import Request, launch_range
 from .profilers.subject import Subject, listens, subject
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import noted, plain_text
@@ -125,7 +125,7 @@ def profile_command(
         command=profiled.command,
         passes=planned.passes,
         kernel=kernel,
-        launches=_range(launches),
+        launches=launch_range(launches),
         replay=driver.REPLAY if replay == "auto" else replay,
         repeats=repeats,
         target=choice.target,
@@ -328,15 +328,6 @@ def _turns(driver: Driver, request: Request, features: Any, asked: Asked) -> lis
     if not (asked.may_take_turns and request.passes):
         return []
     return driver.steps(replace(request, replay="iteration"), features, program=asked.program, out=asked.out)
-
-
-def _range(given: int | list[int] | None) -> tuple[int, int] | None:
-    """The first and last launch to count, where they are given and not a number of launches."""
-    if given is None or isinstance(given, int):
-        return None
-    if len(given) != 2 or not 1 <= given[0] <= given[1]:
-        raise BadArgument(f"launches {given} is no range", fix="Give the first and the last, counted from 1: [1, 10]")
-    return given[0], given[1]
 
 
 def _features(driver: Driver, path: str, request: Request) -> Any:

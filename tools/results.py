@@ -42,6 +42,19 @@ class Result(pydantic.BaseModel):
         return self
 
 
+_EXACT = 1e15
+"""Whole numbers below it have all of their digits."""
+
+
+def rounded(value: float | None, digits: int = 6) -> float | int | None:
+    """A number with the digits of a short answer, a whole one without a point."""
+    if value is None:
+        return None
+    if value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return float(f"{value:.{digits}g}")
+
+
 def table(
     columns: Mapping[str, str | None], rows: list[list[Any]], *, limit: int | None = None, offset: int = 0
 ) -> Table:

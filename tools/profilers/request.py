@@ -126,18 +126,20 @@ def name_parts(request: Request, profiler: str) -> list[str]:
     return pattern.split("|")
 
 
-def checked_launches(request: Request) -> tuple[int, int] | None:
-    """The first and last launch to count; BadArgument where they are no range from 1."""
-    if request.launches is None:
+def launch_range(given: int | list[int] | None) -> tuple[int, int] | None:
+    """The first and last launch to count, from 1, where they are given and not a number of launches.
+
+    Raises BadArgument where they are no range.
+    """
+    if given is None or isinstance(given, int):
         return None
-    first, last = request.launches
-    if not 1 <= first <= last < 2**31:
+    if len(given) != 2 or not 1 <= given[0] <= given[1] < 2**31:
         raise BadArgument(
-            f"launches={first}-{last} is no range",
+            f"launches={given} is no range",
             "launches count from 1, and the last is not before the first",
             "Give [first, last], such as [2, 4]",
         )
-    return first, last
+    return given[0], given[1]
 
 
 def refuse(request: Request, profiler: str, *fields: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rooflens.analysis.problems import BadArgument
-from rooflens.tools.profilers.request import Request, checked_launches, checked_pattern, name_parts
+from rooflens.tools.profilers.request import Request, checked_pattern, launch_range, name_parts
 
 
 @pytest.mark.parametrize("pattern", ["gemm", r"^void mul<\w+>\(", "a|b", "(?:x|y)+?", "(?=x)", "-k"])
@@ -21,11 +21,12 @@ def test_expressions_that_would_abort_the_profiler_are_refused(pattern: str) -> 
 def test_no_filter_is_no_filter() -> None:
     assert checked_pattern(Request(("a",)), "ncu") is None
     assert name_parts(Request(("a",)), "rocprof") == []
-    assert checked_launches(Request(("a",))) is None
+    assert launch_range(None) is None
+    assert launch_range(5) is None
 
 
-@pytest.mark.parametrize("launches", [(0, 1), (3, 2), (1, 2**31)])
-def test_launch_ranges_count_from_one_and_do_not_run_backwards(launches: tuple[int, int]) -> None:
-    with pytest.raises(BadArgument):
-        checked_launches(Request(("a",), launches=launches))
-    assert checked_launches(Request(("a",), launches=(2, 2))) == (2, 2)
+@pytest.mark.parametrize("launches", [[0, 1], [3, 2], [1, 2**31], [], [4]])
+def test_launch_ranges_count_from_one_and_do_not_run_backwards(launches: list[int]) -> None:
+    with pytest.raises(BadArgument, match="is no range"):
+        launch_range(launches)
+    assert launch_range([2, 2]) == (2, 2)

@@ -22,7 +22,6 @@ from ..nsys import run as nsys
 from ..request import (
     Replay,
     Request,
-    checked_launches,
     checked_pattern,
     left_out_notes,
     refuse_attaching,
@@ -279,7 +278,7 @@ def _launches(request: Request) -> list[str]:
     argv = []
     if pattern := checked_pattern(request, NAME):
         argv += ["--kernel-name-base", "demangled", "--kernel-name", f"regex:{pattern}"]
-    if launches := checked_launches(request):
+    if launches := request.launches:
         argv += ["--launch-skip", str(launches[0] - 1), "--launch-count", str(launches[1] - launches[0] + 1)]
     return argv
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from ... import progress
 from ..tables import limits
 from ..tables.contract import parquet
 from ..tables.files import open_regular
-from ..tables.jsonstream import ENTERED, JsonCut, elements
+from ..tables.jsonstream import ENTERED, JsonCut, KeyPath, elements
 from ..tables.names import bounded_name, plain_text
 from ..tables.spool import Spool
 from .agents import Agent, agent_of
@@ -43,7 +44,7 @@ _COUNTER = [("run", "BIGINT"), ("handle", "BIGINT"), ("counter", "VARCHAR")]
 _RANGE = [("session", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("correlation", "BIGINT"),
           ("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("name", "VARCHAR")]  # fmt: skip
 _CALL, _COPY, _ALLOCATION = range(3)
-_DONE: dict[tuple[str, ...], int] = {  # path of records -> what they are
+_DONE: dict[KeyPath, int] = {  # path of records -> what they are
     **{("buffer_records", f"{n}_api"): _CALL for n in ("hip", "hsa", "rccl", "rocdecode", "rocjpeg", "ompt")},
     ("buffer_records", "memory_copy"): _COPY,
     ("buffer_records", "memory_allocation"): _ALLOCATION,
@@ -78,6 +79,8 @@ class JsonRun:
     command: str | None = None
     span: tuple[int, int] | None = None
     agents: list[Agent] = field(default_factory=list)
+    nodes: dict[Any, int] = field(default_factory=dict)
+    """Handle of an agent -> its node in the machine's topology."""
     active: set[int] = field(default_factory=set)
     """Calls, copies, allocations: what it has records of."""
     messages: dict[int, str] = field(default_factory=dict)
@@ -116,94 +119,152 @@ class Strange:
 
 def collect(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], Strange]:
     """Spool the file's records; returns its processes. Handles, which may be addresses, become small numbers."""
-    runs: list[JsonRun] = []
-    strange = Strange()
-    nodes: dict[tuple[int, Any], int] = {}
-    handles: dict[Any, int] = {}
-    held: dict[str, list[tuple[Any, ...]]] = {name: [] for name in spools}
 
-    def keep(name: str, row: tuple[Any, ...]) -> None:
-        held[name].append(row)
-        if len(held[name]) >= _BATCH:
-            spools[name].add(held[name])
-            held[name] = []
-            progress.report(f"read {handle.tell() >> 20:,} MiB of {file.name}")
-
-    def keep_samples(rows: list[tuple[Any, ...]]) -> None:
-        for row in rows:
-            keep("sample", row)
-
-    samples = Counted(keep_samples)
-
-    def opened(path: tuple[str, ...]) -> bool:
+    def opened(path: KeyPath) -> bool:
         return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTED[0]))
 
     with open_regular(file) as handle:
+        intake = _Intake(spools, lambda: progress.report(f"read {handle.tell() >> 20:,} MiB of {file.name}"))
         try:
             for path, value in elements(handle, opened):
                 if path == (_TOOL, ENTERED):
-                    if len(runs) >= limits.MOST_RUNS:
+                    if len(intake.runs) >= limits.MOST_RUNS:
                         raise BadInput(f"{file.name} describes more than {limits.MOST_RUNS:,} processes")
-                    runs.append(JsonRun())
-                if len(path) < 2 or path[0] != _TOOL or not isinstance(value, Mapping):
-                    continue
-                number, run = len(runs) - 1, runs[-1]
-                if path[1:] == ("metadata",):
-                    _describe(run, value)
-                elif path[1:] == ("agents",):
-                    nodes[number, _handle(value.get("id"))] = _whole(value.get("node_id")) or 0
-                    if agent := agent_of(value):
-                        run.agents.append(agent)
-                elif path[1:] == ("kernel_symbols",):
-                    name = value.get("formatted_kernel_name") or value.get("kernel_name")
-                    registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
-                    keep("symbol", (number, _whole(value.get("kernel_id")), _text(name), *registers))
-                    address = _whole(_handle(value.get("kernel_address")))
-                    linked, held_by = _text(value.get("kernel_name")), _whole(value.get("code_object_id"))
-                    keep("entry", (number, held_by, linked, _text(name), address))
-                elif path[1:] == ("code_objects",):
-                    own, uri = _whole(value.get("code_object_id")), _text(value.get("uri"))
-                    keep("object", (number, own, uri, _whole(value.get("load_delta"))))
-                elif path[1:] in _PC_SAMPLES:
-                    run.sampled = True
-                    samples.add((number, *sample_of(value)))
-                elif path[1:] == ("strings",):
-                    run.messages = _messages(value.get("marker_api"))
-                    for meaning in _operations(value.get("buffer_records")):
-                        keep("operation", (number, *meaning))
-                    for place, texts in sample_texts(value):
-                        keep("text", (number, place, *map(_text, texts)))
-                elif (did := _DONE.get(path[1:])) is not None:
-                    run.active.add(did)
-                    agents = (nodes.get((number, _handle(value.get(a)))) for a in _AGENTS[did])
-                    keep("act", (number, did, *_act(value), *agents, *_amount(value)))
-                elif path[1:] == _MARKED:
-                    if (known := _range(run, value)) is not None:
-                        keep("range", (number, *known))
-                elif path[1:] == ("counters",):
-                    key = handles.setdefault(_handle(value.get("id")), len(handles))
-                    keep("counter", (number, key, _text(value.get("name"))))
-                elif path[1:] in (_TRACE, _COUNTED):
-                    counted = path[1:] == _COUNTED
-                    data = _part(value, "dispatch_data") if counted else value
-                    info = _part(data, "dispatch_info")
-                    identity = (
-                        _whole(info.get("dispatch_id")),
-                        nodes.get((number, _handle(info.get("agent_id"))), UNKNOWN_AGENT),
-                    )
-                    keep("launch", (number, int(counted), *identity, *_launch(value, data, info)))
-                    for record in value.get("records") or () if counted else ():
-                        key = handles.setdefault(_handle(record.get("counter_id")), len(handles))
-                        keep("value", (number, *identity, key, strange.number(record.get("value"))))
+                    intake.runs.append(JsonRun())
+                if path[:1] == (_TOOL,) and isinstance(value, Mapping) and (take := _TAKEN.get(path[1:])):
+                    take(intake, value)
         except (JsonCut, AttributeError, TypeError) as error:
             what = str(error) if isinstance(error, JsonCut) else "its records have another shape"
             raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
-    samples.close()
-    if not runs:
+        intake.close()
+    if not intake.runs:
         raise BadInput(f"{file.name} is no output of rocprofv3", f"it has no object {_TOOL}")
-    for name, waiting in held.items():
-        spools[name].add(waiting)
-    return runs, strange
+    return intake.runs, intake.strange
+
+
+class _Intake:
+    """The records of one file on their way into spools: a method for each kind, which _TAKEN names."""
+
+    def __init__(self, spools: Mapping[str, Spool], spooled: Callable[[], None]) -> None:
+        """``spooled`` is called when a batch has been written."""
+        self.runs: list[JsonRun] = []
+        self.strange = Strange()
+        self._spools, self._spooled = spools, spooled
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {name: [] for name in spools}
+        self._counters: dict[Any, int] = {}
+        self._samples = Counted(self._keep_samples)
+
+    def _keep(self, name: str, *row: Any) -> None:
+        waiting = self._waiting[name]
+        waiting.append(row)
+        if len(waiting) >= _BATCH:
+            self._spools[name].add(waiting)
+            self._waiting[name] = []
+            self._spooled()
+
+    def _keep_samples(self, rows: list[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self._keep("sample", *row)
+
+    def close(self) -> None:
+        """Spool what waits."""
+        self._samples.close()
+        for name, waiting in self._waiting.items():
+            self._spools[name].add(waiting)
+
+    @property
+    def _number(self) -> int:
+        return len(self.runs) - 1
+
+    def _counter(self, value: Mapping[str, Any], name: str) -> int:
+        return self._counters.setdefault(_handle(value.get(name)), len(self._counters))
+
+    def metadata(self, value: Mapping[str, Any]) -> None:
+        """Process, host, command and times."""
+        _describe(self.runs[-1], value)
+
+    def agent(self, value: Mapping[str, Any]) -> None:
+        """A GPU or a processor."""
+        self.runs[-1].nodes[_handle(value.get("id"))] = _whole(value.get("node_id")) or 0
+        if agent := agent_of(value):
+            self.runs[-1].agents.append(agent)
+
+    def symbol(self, value: Mapping[str, Any]) -> None:
+        """A kernel, its registers, and where it begins in its code object."""
+        linked = _text(value.get("kernel_name"))
+        name = _text(value.get("formatted_kernel_name")) or linked
+        registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
+        self._keep("symbol", self._number, _whole(value.get("kernel_id")), name, *registers)
+        address = _whole(_handle(value.get("kernel_address")))
+        self._keep("entry", self._number, _whole(value.get("code_object_id")), linked, name, address)
+
+    def code_object(self, value: Mapping[str, Any]) -> None:
+        """A code object that was loaded."""
+        own, uri = _whole(value.get("code_object_id")), _text(value.get("uri"))
+        self._keep("object", self._number, own, uri, _whole(value.get("load_delta")))
+
+    def sample(self, value: Mapping[str, Any]) -> None:
+        """A sample of the program counter."""
+        self.runs[-1].sampled = True
+        self._samples.add((self._number, *sample_of(value)))
+
+    def strings(self, value: Mapping[str, Any]) -> None:
+        """Names of ranges and operations, texts of instructions."""
+        self.runs[-1].messages = _messages(value.get("marker_api"))
+        for meaning in _operations(value.get("buffer_records")):
+            self._keep("operation", self._number, *meaning)
+        for place, texts in sample_texts(value):
+            self._keep("text", self._number, place, *map(_text, texts))
+
+    def act(self, value: Mapping[str, Any], what: int) -> None:
+        """A call, a copy or an allocation: what the process did beside its kernels."""
+        run = self.runs[-1]
+        run.active.add(what)
+        agents = (run.nodes.get(_handle(value.get(name))) for name in _AGENTS[what])
+        self._keep("act", self._number, what, *_act(value), *agents, *_amount(value))
+
+    def range(self, value: Mapping[str, Any]) -> None:
+        """A range of the program."""
+        if (known := _range(self.runs[-1], value)) is not None:
+            self._keep("range", self._number, *known)
+
+    def counter(self, value: Mapping[str, Any]) -> None:
+        """A counter's name."""
+        self._keep("counter", self._number, self._counter(value, "id"), _text(value.get("name")))
+
+    def launch(self, value: Mapping[str, Any]) -> None:
+        """A launch in a trace."""
+        self._launched(value, value, counted=False)
+
+    def counted(self, value: Mapping[str, Any]) -> None:
+        """A launch with the values of its counters."""
+        identity = self._launched(value, _part(value, "dispatch_data"), counted=True)
+        for record in value.get("records") or ():
+            known = self.strange.number(record.get("value"))
+            self._keep("value", self._number, *identity, self._counter(record, "counter_id"), known)
+
+    def _launched(self, value: Mapping[str, Any], data: Mapping[str, Any], *, counted: bool) -> tuple[int | None, int]:
+        """Keep a launch; returns its number and its agent."""
+        info = _part(data, "dispatch_info")
+        agent = self.runs[-1].nodes.get(_handle(info.get("agent_id")), UNKNOWN_AGENT)
+        identity = _whole(info.get("dispatch_id")), agent
+        self._keep("launch", self._number, int(counted), *identity, *_launch(value, data, info))
+        return identity
+
+
+_TAKEN: dict[KeyPath, Callable[[_Intake, Mapping[str, Any]], None]] = {  # path of records -> what takes them
+    ("metadata",): _Intake.metadata,
+    ("agents",): _Intake.agent,
+    ("kernel_symbols",): _Intake.symbol,
+    ("code_objects",): _Intake.code_object,
+    ("strings",): _Intake.strings,
+    ("counters",): _Intake.counter,
+    **dict.fromkeys(_PC_SAMPLES, _Intake.sample),
+    **{path: partial(_Intake.act, what=what) for path, what in _DONE.items()},
+    _MARKED: _Intake.range,
+    _TRACE: _Intake.launch,
+    _COUNTED: _Intake.counted,
+}
 
 
 def _describe(run: JsonRun, metadata: Mapping[str, Any]) -> None:

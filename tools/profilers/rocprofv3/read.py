@@ -262,19 +262,14 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
             raise nothing(path, outputs, warnings)
         return _statistics(con, path, outputs, statistics, out, warnings)
     groups, doubts = by_pass([r for r in recordings if r.rows])
-    names = main_first(groups) if groups else []
-    main = groups[names[0]] if groups else []
-    numbers = {name: assign(main, groups[name]) if name != names[0] else list(range(len(main))) for name in names}
-    tables = [as_pass(name, groups[name], numbers[name]) for name in names]
-    used = [r for name in names for r in groups[name]] or idle
+    passes = _in_order(groups)
+    main = passes[0].recordings if passes else []
+    used = [r for one in passes for r in one.recordings] or idle
     agent, other_agents = _agent(used)
     warnings += [*doubts, *other_agents]
     facts, arch = (dict(agent.facts), agent.arch) if agent else ({}, None)
-    if tables:
-        instances = [n for t in tables for _, n in t.instances.values()]
-        per_xcd = channels_per_xcd(facts, arch, instances)
-        merged = write_tables(con, as_replays(tables), out, instances_per_xcd=per_xcd)
-        write_launching(con, out, main)
+    if passes:
+        merged = _merge(con, passes, out, facts, arch)
     else:
         merged = without_launches(con, idle[0].source if idle else traces[0].source, out)
     merged.warnings[:0] = warnings
@@ -285,16 +280,16 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
     if is_active([*main, *idle]):
         write_activity(con, out, main, idle, merged)
     others: list[tuple[Recording, int | None]] = [(r, None) for r in idle]
-    others += [(r, n) for name in names[1:] for r, n in zip(groups[name], numbers[name], strict=True)]
+    others += [pair for one in passes[1:] for pair in zip(one.recordings, one.processes, strict=True)]
     write_samples(con, out, Spots(path if path.is_dir() else path.parent, main, others, arch, code), merged)
     if traces:
         _add_traces(con, out, main, traces, merged)
-    in_turns = bool(tables) and taken(con, out)
+    in_turns = bool(passes) and taken(con, out)
     if in_turns:
         merged.warnings += turns(con, out)
         merged.notes += held(con, out)
     hosts, ranks = {r.host for r in used}, {r.rank for r in used}
-    manifest = Manifest(
+    return Manifest(
         name=_name(path, outputs) if outputs else path.name if path.is_dir() else path.parent.name,
         format="rocprofv3",
         vendor="amd",
@@ -306,8 +301,38 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
         rank=ranks.pop() if len(ranks) == 1 else None,
         multiplexed=_IN_TURNS if in_turns else None,
         facts=facts,
-    )
-    return manifest, merged
+    ), merged
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """The recordings of one pass, each with the number of the process of the main pass that it repeats."""
+
+    name: str
+    recordings: list[Recording]
+    processes: list[int]
+
+
+def _in_order(groups: dict[str, list[Recording]]) -> list[_Pass]:
+    """The passes, the main one first."""
+    if not groups:
+        return []
+    first, *others = main_first(groups)
+    main = groups[first]
+    repeats = [_Pass(name, groups[name], assign(main, groups[name])) for name in others]
+    return [_Pass(first, main, list(range(len(main)))), *repeats]
+
+
+def _merge(
+    con: duckdb.DuckDBPyConnection, passes: list[_Pass], out: Path, facts: dict[str, float], arch: str | None
+) -> Merged:
+    """Write launches and counters of all passes, and what launched those of the main one."""
+    tables = [as_pass(one.name, one.recordings, one.processes) for one in passes]
+    instances = [number for table in tables for _, number in table.instances.values()]
+    per_xcd = channels_per_xcd(facts, arch, instances)
+    merged = write_tables(con, as_replays(tables), out, instances_per_xcd=per_xcd)
+    write_launching(con, out, passes[0].recordings)
+    return merged
 
 
 def _add_traces(

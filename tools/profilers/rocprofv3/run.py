@@ -21,7 +21,6 @@ from ..request import (
     Replay,
     Request,
     check_limits,
-    checked_launches,
     checked_pattern,
     left_out_notes,
     refuse_hotspots,
@@ -332,7 +331,7 @@ def _filters(request: Request) -> dict[str, str]:
         numbers = [number for numbers in sample.iterations.values() for number in numbers]
         if numbers and _by_iteration(request):
             filters["kernel_iteration_range"] = ranges(numbers)
-    elif (launches := checked_launches(request)) and request.replay != "kernel":
+    elif (launches := request.launches) and request.replay != "kernel":
         filters["kernel_iteration_range"] = f"[{launches[0]}-{launches[1]}]"
     return filters
 

@@ -17,6 +17,7 @@ from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Run, Writer, r
 from rooflens.tests.tools.profilers.rocprofv3.made_rocpd import GUID, write_rocpd
 from rooflens.tools.codeobject.disassembly import disassemblers
 from rooflens.tools.find_hotspots import find_hotspots
+from rooflens.tools.profilers.rocprofv3 import json as json_records
 
 HSACO = Path(__file__).parents[2] / "codeobject" / "data" / "lines_gfx942.hsaco"
 WAIT, FMAC, LOAD, SCALAR = 0x1D68, 0x1D6C, 0x1D40, 0x1D48
@@ -262,6 +263,12 @@ def test_records_of_wrong_types_are_samples_whose_place_is_not_known(record: obj
     done = bench.load(file)
     ((offset, text, count),) = bench.rows(done, "samples", '"offset", instruction, count')
     assert (offset, text, count) == (None, None, 1)
+
+
+def test_more_different_samples_than_fit_in_one_batch_are_all_read(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_records, "_BATCH", 2)
+    file = as_json(bench.folder / "1_results.json", samples=[At(1, 4 * n, "s_nop 0", "", "NONE", 1) for n in range(7)])
+    assert bench.column(bench.load(file), "samples", '"offset"') == [4 * n for n in range(7)]
 
 
 def test_a_file_cut_anywhere_is_refused_in_words_or_read_as_far_as_it_says(bench: Any) -> None:
