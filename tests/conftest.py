@@ -7,12 +7,18 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from rooflens.analysis.store import Store
 from rooflens.tests import nursery, once, recordings
 from rooflens.tools.isolation import child, forks
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+# The same examples in every run, and nothing that depends on how fast they are made or tried; `make fuzz` draws anew.
+settings.register_profile(
+    "the same everywhere", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("the same everywhere")
 
 
 @pytest.fixture(scope="session", autouse=True)

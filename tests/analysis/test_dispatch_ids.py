@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import time
 from pathlib import Path
 
 import duckdb
@@ -12,6 +11,7 @@ from rooflens.analysis.dispatch_ids import MOST_RANGES, condition, ranges
 from rooflens.analysis.problems import BadArgument, LimitExceeded
 from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
+from rooflens.tests.waiting import at_most
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_too_many_separate_ids_are_refused():
 @pytest.mark.parametrize("text", [False, True])
 def test_a_million_ids_take_little_time_and_memory(text):
     given = list(range(1_000_000, 0, -1))
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    assert ranges(",".join(map(str, given)) if text else given) == [(1, 1_000_000)]
-    assert time.process_time() - start < 6
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with at_most(6):
+        assert ranges(",".join(map(str, given)) if text else given) == [(1, 1_000_000)]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
 
 
@@ -89,9 +89,9 @@ def test_every_second_dispatch_of_many_is_selected_within_a_second(tmp_path: Pat
         write_table(duckdb.connect(), rows, folder / "dispatches.parquet")
         manifest = store.publish(folder, Manifest(name="many", format="test", dispatches=300_000))
     with Workload(store, manifest) as workload:
-        start = time.process_time()
-        chosen = workload.select(None, list(range(0, 2 * MOST_RANGES, 2)))
-        assert time.process_time() - start < 1.5 and len(chosen.kernels) == 9
+        with at_most(1.5):
+            chosen = workload.select(None, list(range(0, 2 * MOST_RANGES, 2)))
+            assert len(chosen.kernels) == 9
         count = workload.rows(
             f"SELECT count(*) FROM {workload.relation('dispatches')} d WHERE {chosen.condition('d')} "
         )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import re
-import time
 from pathlib import Path
 
 import pytest
+from rooflens.analysis import patterns
 from rooflens.analysis.patterns import PATTERN_LENGTH, matching
-from rooflens.analysis.problems import BadArgument, LimitExceeded, near
+from rooflens.analysis.problems import BadArgument, LimitExceeded, NotFound, near
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.waiting import at_most
 from rooflens.tools.compute_metrics import compute_metrics
 
 NAMES = ["void gemm<float, 64>(float*, int)", "copy(double const*, double*) [tail]", "_Z4axpyPfS_f", "naïve"]
@@ -41,20 +42,17 @@ def test_every_kernel_name_escaped_matches_itself(samples: Store, shared: Path) 
 @pytest.mark.parametrize("pattern", ["(.|.|.)*!Z", r"(\w+[ ,*]*)+\)x", "(a*)*!", "(a|aa)+$", "(.*)(.*)(.*)(.*)(.*)=!"])
 def test_patterns_that_backtrack_for_ever_answer_at_once(samples: Store, pattern: str) -> None:
     names = [f"{'a' * 60}(float const*, {'int, ' * 20}{i})" for i in range(500)]
-    start = time.process_time()
-    assert matching(pattern, names) == []
-    assert time.process_time() - start < 2
-    with pytest.raises(Exception, match="No kernel"):
+    with at_most(2):
+        assert matching(pattern, names) == []
+    with at_most(2), pytest.raises(NotFound, match="No kernel"):
         compute_metrics(samples, "yax_before", kernel=pattern)
-    assert time.process_time() - start < 4
 
 
 def test_a_pattern_that_is_slow_on_much_text_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_MOST_S", 0.001)
     names = ["ab" * 2000 + str(i) for i in range(1000)]
-    start = time.process_time()
     with pytest.raises(LimitExceeded, match="takes too long.*of 1000 names"):
         matching("(((a|b)?){30}){30}c", names)
-    assert time.process_time() - start < 9
 
 
 @pytest.mark.parametrize(
@@ -84,9 +82,8 @@ def test_an_exact_name_may_be_longer_than_a_pattern() -> None:
 
 
 def test_near_names_of_huge_texts_and_many_names_cost_no_time() -> None:
-    start = time.process_time()
-    assert near("gem", ["gemm", "copy"]) == "Near names: gemm"
-    near("x" * 60_000_000, ["x" * 1000 + str(i) for i in range(50)])
-    near("x" * 100, ["y" * 60_000_000, "x"])
-    near("abcdefgh" * 20, ("hgfedcba" * 20 + str(i) for i in range(200_000)))
-    assert time.process_time() - start < 3
+    with at_most(3):
+        assert near("gem", ["gemm", "copy"]) == "Near names: gemm"
+        near("x" * 60_000_000, ["x" * 1000 + str(i) for i in range(50)])
+        near("x" * 100, ["y" * 60_000_000, "x"])
+        near("abcdefgh" * 20, ("hgfedcba" * 20 + str(i) for i in range(200_000)))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 from rooflens.analysis.store import Store
+from rooflens.tests.waiting import END_S
 from rooflens.tools.sql.export import export_db
 
 
@@ -17,7 +18,7 @@ def test_an_export_completes_although_nobody_reads_its_output(samples: Store, tm
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()
-    process.wait(60)
+    process.wait(END_S)
     with duckdb.connect(str(target), read_only=True) as con:
         assert con.execute("SELECT count(*) FROM dispatches").fetchone() == (2,)
 

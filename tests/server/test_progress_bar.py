@@ -60,7 +60,7 @@ def test_one_line_that_fits_and_is_cleared(columns: int) -> None:
 
 def test_a_share_is_a_bar_and_words_alone_are_none() -> None:
     with_share = on_a_terminal(WORK.format(words="step two", share="0.2 * i", quiet=0.0), 100)
-    assert re.search(r"60 % \|#+ +\| 00:00 step two", with_share)
+    assert re.search(r"60 % \|#+ +\| \d\d:\d\d step two", with_share)
     without = on_a_terminal(WORK.format(words="step two", share=None, quiet=0.0), 100)
     assert "step two" in without and "|" not in without and "%" not in without
 

@@ -113,17 +113,17 @@ class _Raw:
         finally:
             patience.cancel()
 
-    def put(self, message: dict[str, Any]) -> None:
+    def line(self, message: dict[str, Any]) -> bytes:
         if self.era != "2025-11-25" and "params" in message:
             envelope = {
                 "io.modelcontextprotocol/protocolVersion": self.era, "io.modelcontextprotocol/clientCapabilities": {},
                 "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"},
             }  # fmt: skip
             message = {**message, "params": {**message["params"], "_meta": envelope}}
-        self.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.put(message)
+        self.send(self.line(message))
         return self.answer()
 
 
@@ -194,8 +194,8 @@ def test_an_id_that_is_in_use_is_refused_and_both_are_answered(raw: _Raw) -> Non
         "sql": "SELECT count(*) FROM range(1000000) a, range(1000000) b", "timeout_s": 1}}  # fmt: skip
     answers = [raw.ask({"id": 7, "method": "tools/call", "params": slow})]
     assert "result" in answers[0], "the id is free again after its answer"
-    raw.put({"id": 7, "method": "tools/call", "params": slow})
-    raw.send(b'{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}\n')
+    # In one piece: the first must not have ended before the second is read.
+    raw.send(raw.line({"id": 7, "method": "tools/call", "params": slow}) + raw.line({"id": 7, "method": "tools/list"}))
     answers = [raw.answer(), raw.answer()]
     assert [a["id"] for a in answers] == [7, 7]
     assert answers[0]["error"]["code"] == -32600 and "result" in answers[1]

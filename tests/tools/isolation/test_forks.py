@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rooflens.tests.tools.isolation import works
 from rooflens.tests.tools.isolation.test_child import gone, running
-from rooflens.tests.waiting import END_S, cpu_s, until
+from rooflens.tests.waiting import END_S, cpu_s, slowness, until
 from rooflens.tools.isolation.channel import Channel, ChannelClosed
 from rooflens.tools.isolation.child import Work
 from rooflens.tools.isolation.forks import ENDED, ForkServer
@@ -135,7 +135,8 @@ def test_a_copy_costs_less_than_a_tenth_of_a_second(forks: ForkServer) -> None:
     copies = 9
     for _ in range(copies):
         after = used()
-    assert (after - before) / copies < 0.1
+    each = (after - before) / copies
+    assert each < 0.1 or each < 0.1 * slowness()
 
 
 def test_the_socket_never_blocks_the_server(forks: ForkServer) -> None:

@@ -6,10 +6,10 @@ import gzip
 import os
 import random
 import resource
-import time
 
 import pytest
 from rooflens.analysis.problems import BadInput, LimitExceeded, Problem
+from rooflens.tests.waiting import at_most
 from rooflens.tools.profilers.tables.names import KERNEL_LIMIT
 
 HEADER = b"Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size,Workgroup_Size,SQ_WAVES,Start_Timestamp,End_Timestamp\n"
@@ -23,10 +23,8 @@ def refused(bench, content, match, kind=BadInput, name="pmc_perf.csv", seconds=2
     folder.mkdir(parents=True)
     (folder / name).write_bytes(content)
     bench.sysinfo("w/MI200")
-    began = time.process_time()
-    with pytest.raises(kind, match=match) as found:
+    with at_most(seconds), pytest.raises(kind, match=match) as found:
         bench.load(folder)
-    assert time.process_time() - began < seconds
     assert found.value.why or found.value.fix
     assert "duckdb" not in str(found.value).lower() and len(str(found.value)) < 800
     assert bench.is_clean()
@@ -159,10 +157,9 @@ def test_a_gigabyte_without_a_line_end_is_refused_at_once(bench):
     folder.mkdir()
     with (folder / "pmc_perf.csv").open("wb") as file:
         file.truncate(GIB)
-    began = time.process_time()
-    with pytest.raises(BadInput, match="binary"):
+    with at_most(3), pytest.raises(BadInput, match="binary"):
         bench.load(folder)
-    assert time.process_time() - began < 3 and bench.is_clean()
+    assert bench.is_clean()
 
 
 def test_a_gigabyte_in_the_second_line_is_refused_in_bounded_memory(bench):
@@ -171,10 +168,10 @@ def test_a_gigabyte_in_the_second_line_is_refused_in_bounded_memory(bench):
     with (folder / "pmc_perf.csv").open("wb") as file:
         file.write(HEADER + ROW)
         file.truncate(GIB)
-    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    with pytest.raises(BadInput, match="line of more than 4 MiB"):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with at_most(10), pytest.raises(BadInput, match="line of more than 4 MiB"):
         bench.load(folder)
-    assert time.process_time() - began < 10 and bench.is_clean()
+    assert bench.is_clean()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
@@ -219,17 +216,16 @@ def test_pipes_and_devices_never_hang(bench, name, kind):
         os.mkfifo(folder / name)
     else:
         (folder / name).symlink_to("/dev/zero")
-    began = time.process_time()
-    if name == "pmc_perf.csv":
-        with pytest.raises(BadInput, match="no regular file|link out"):
-            bench.load(folder)
-        assert bench.is_clean()
-    elif name == "SQ_LEVEL_WAVES.csv" and kind == "pipe":
-        with pytest.raises(BadInput, match="no regular file"):
-            bench.load(folder)
-    else:
-        assert bench.load(folder).dispatches == 1
-    assert time.process_time() - began < 5
+    with at_most(5):
+        if name == "pmc_perf.csv":
+            with pytest.raises(BadInput, match="no regular file|link out"):
+                bench.load(folder)
+            assert bench.is_clean()
+        elif name == "SQ_LEVEL_WAVES.csv" and kind == "pipe":
+            with pytest.raises(BadInput, match="no regular file"):
+                bench.load(folder)
+        else:
+            assert bench.load(folder).dispatches == 1
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])

@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import sqlite3
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from rooflens.analysis.problems import BadInput, LimitExceeded, Problem
 from rooflens.tests.tools.profilers.ncu.conftest import DATA, LAUNCH
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Writer, repeated, run
 from rooflens.tests.tools.profilers.rocprofv3.made_rocpd import write_rocpd
+from rooflens.tests.waiting import at_most
 from rooflens.tools.codeobject.kernels import read as read_code
 from rooflens.tools.profilers.tables import limits
 
@@ -25,9 +25,8 @@ RUN = run(*repeated(3, Launch("k(int)"), X_A=[1.0, 2.0, 3.0]))
 @pytest.fixture
 def soon():
     """The test takes no more than the ten seconds of work that a small file may cost, however busy the machine is."""
-    worked = time.process_time()
-    yield
-    assert time.process_time() - worked < 10
+    with at_most(10):
+        yield
 
 
 def wide_page(file, rows, columns=3000):

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
-from rooflens.tests.waiting import END_S
+from rooflens.tests.waiting import END_S, until
 from rooflens.tools.runner.processes import Process, alive, descendants, end_all, marked, send, table, this_process
 
 from .conftest import gone
@@ -21,15 +22,15 @@ STUBBORN = [
     "-c",
     "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(600)",
 ]
-NAME = "run-of-a-test-0000"
+NAME = f"run-of-a-test-{uuid4().hex}"
+"""Another test process on this machine must not find, and end, what this one started."""
 
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A process that bears the marker of a run."""
     process = subprocess.Popen(SLEEP, env={**os.environ, "ROOFLENS_RUN": NAME})
-    while not marked(NAME):
-        time.sleep(0.01)
+    until(lambda: marked(NAME))
     yield process
     process.kill()
     process.wait()
@@ -53,9 +54,8 @@ def test_a_process_with_an_odd_name_is_read(tmp_path) -> None:
     (odd := tmp_path / "a) S 1 (b c").symlink_to("/bin/sleep")
     process = subprocess.Popen([str(odd), "600"])
     try:
-        while process.pid not in (found := {p.pid: p for p in descendants(os.getpid())}):
-            time.sleep(0.01)
-        assert found[process.pid].parent == os.getpid()
+        until(lambda: process.pid in {p.pid for p in descendants(os.getpid())})
+        assert {p.pid: p.parent for p in descendants(os.getpid())}[process.pid] == os.getpid()
     finally:
         process.kill()
         process.wait()

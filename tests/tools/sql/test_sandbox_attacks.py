@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.problems import LimitExceeded, Problem
 from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.tests.waiting import at_most, slowness
 from rooflens.tools import query_counters as query
 from rooflens.tools.query_counters import QueryResult, query_counters
 from rooflens.tools.sql import sandbox
@@ -284,7 +285,8 @@ def _work_s() -> float:
 def test_a_bomb_ends_in_time_within_bounds(field: Field, name: str) -> None:
     before = _work_s()
     answer = field.attack(BOMBS[name], timeout_s=TIMEOUT_S, limit=1000)
-    assert _work_s() - before < (TIMEOUT_S + 2) * (os.cpu_count() or 1)
+    took, most = _work_s() - before, (TIMEOUT_S + 2) * (os.cpu_count() or 1)
+    assert took < most or took < most * slowness()
     assert len(told(answer)) < 300_000
     unit = 1 if sys.platform == "darwin" else 1024
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit < 4e9
@@ -296,9 +298,8 @@ def test_a_hostile_tree_costs_the_server_little(field: Field) -> None:
     nested = "SELECT 1 AS x"
     for _ in range(14):
         nested = f"WITH a AS ({nested}) SELECT * FROM a a1, a a2, a a3, a a4"
-    start = time.process_time()
-    field.attack(nested, timeout_s=TIMEOUT_S)
-    assert time.process_time() - start < 1
+    with at_most(1):
+        field.attack(nested, timeout_s=TIMEOUT_S)
 
 
 def test_a_query_that_ignores_interrupts_is_killed_and_its_worker_gone(
