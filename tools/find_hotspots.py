@@ -23,13 +23,15 @@ from .results import NextCall, Result, Table, table, table_of
 from .source_text import source_lines
 
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
-_LoopRow = namedtuple("_LoopRow", "loop lines instructions samples_pct repeated")
+_LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
 _SourceRow = namedtuple("_SourceRow", "line text")
 _SHOWN_KERNELS = 5
 _LEAST_PCT = 0.5
 """Share below which a place is left out of a summary."""
 _REASONS = 3
 _LEAST_REASON_PCT = 5
+_EXECUTED = "Neither samples nor cycles: the order is by executions, which say nothing of time. Take samples."
+_NOTHING = "Neither samples nor cycles nor executions were counted here: no wave of this kernel was seen."
 _TEXT = 100
 """Characters of source text in a summary's row."""
 
@@ -184,13 +186,12 @@ class _Answer:
         return None if number is None else f"L{number + 1}"
 
     def _loops(self, used: Sequence[int]) -> Table:
-        total = self.ranking.code.sampled
         rows = []
         for number in used:
             loop = self.ranking.loops[number]
-            share = round(100 * loop.samples / total, 1) if total else None
+            share = _one(self.ranking.share_pct(loop.cost))
             rows.append(_LoopRow(f"L{number + 1}", self._span(loop), loop.instructions, share, loop.back))
-        return table_of(_LoopRow, rows, {"samples_pct": "%"})
+        return table_of(_LoopRow, rows, {"pct": "%"})
 
     def _span(self, loop: HotLoop) -> str:
         code = f"0x{loop.loop.first:x}-0x{loop.loop.last:x}"
@@ -210,7 +211,8 @@ class _Answer:
                 self.files |= {first.line.file} if first.line.file else set()
                 place = self._place(first.line) or self._instruction(first.main)
                 hottest = f"{place} {ranking.share_pct(first.cost) or 0:.0f} %"
-            rows.append(_KernelRow(f"#{one.number}", one.kernel, one.samples, _one(one.share_pct), hottest))
+            samples = one.samples if self.opened.has("samples") else None
+            rows.append(_KernelRow(f"#{one.number}", one.kernel, samples, _one(one.share_pct), hottest))
         made = table_of(_KernelRow, rows, {"time_pct": "%"})
         others = len(chosen) - 1
         return made.model_copy(update={"total_rows": others, "truncated": others > len(rows)})
@@ -256,7 +258,11 @@ class _Answer:
         ranking, code = self.ranking, self.ranking.code
         notes = []
         if ranking.unit == "cycles":
-            notes.append("No samples: cost is cycles of a thread trace.")
+            notes.append(
+                "No samples: cost is cycles of the waves in a thread trace; what they were idle for is not told."
+            )
+        elif ranking.unit == "executions":
+            notes.append(_EXECUTED if ranking.total else _NOTHING)
         elif code.sampled < FEW:
             notes.append(
                 f"{code.sampled} samples are no evidence for an order of lines: take some hundreds (a longer run, more "
@@ -273,8 +279,8 @@ class _Answer:
         moved = sum(sum(spot.shows.values()) for spot in ranking.spots)
         if ranking.total and moved / ranking.total >= 0.05:
             notes.append(
-                f"{100 * moved / ranking.total:.0f} % of the samples are waits found elsewhere, and counted at what is "
-                "waited for: a load is late, the instruction that needs its value shows it (waits: seen at)."
+                f"{100 * moved / ranking.total:.0f} % of the {ranking.unit} are waits found elsewhere, and counted at "
+                "what is waited for: a load is late, the instruction that needs its value shows it (waits: seen at)."
             )
         for reason, line in islice(self.unshown.items(), 1):
             notes.append(f"Source text of {self._place(line)} is not shown: {reason}.")

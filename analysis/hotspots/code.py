@@ -110,7 +110,7 @@ def read(workload: Workload, kernel: str, launch: int | None = None) -> Code:
                 dict(zip(_COUNTS, counted, strict=True)),
             )  # fmt: skip
     if not workload.has("samples"):
-        return Code(_in_order(found), 0)
+        return Code(_in_order(found), _counted(workload, chosen))
     for code_object, offset, text, file, number, reason, count in workload.rows(
         'SELECT code_object, "offset", any_value(instruction), any_value(source_file), any_value(source_line), '
         f"stall_reason, CAST(sum(count) AS BIGINT) FROM {workload.relation('samples')} WHERE {chosen} "
@@ -124,7 +124,16 @@ def read(workload: Workload, kernel: str, launch: int | None = None) -> Code:
     ((launches,),) = workload.rows(
         f"SELECT count(DISTINCT dispatch_id) FROM {workload.relation('samples')} WHERE {chosen}"
     )
-    return Code(_in_order(found), launches)
+    return Code(_in_order(found), launches or _counted(workload, chosen))
+
+
+def _counted(workload: Workload, chosen: str) -> int:
+    """The launches behind counts per instruction; 0 where the profile does not tell."""
+    if not workload.has("instructions"):
+        return 0
+    each = f"SELECT max(launches) AS n FROM {workload.relation('instructions')} WHERE {chosen} GROUP BY launch"
+    ((launches,),) = workload.rows(f"SELECT CAST(coalesce(sum(n), 0) AS BIGINT) FROM ({each})")
+    return int(launches)
 
 
 _PLACE = 'CASE WHEN "offset" IS NULL THEN concat_ws(chr(31), instruction, source_file, source_line) END'
@@ -166,16 +175,17 @@ def innermost(found: Sequence[Loop], key: Key) -> int | None:
 
 
 class Class(NamedTuple):
-    """What an instruction class is called, and the subsystem that it uses."""
+    """What an instruction class is called, the subsystem that it uses, and why a wave stalls that cannot issue it."""
 
     title: str
     subsystem: str
+    stalls: str | None = None
 
 
 @cache
 def classes() -> dict[str, Class]:
     """Every class of instructions by its name."""
-    return {name: Class(facts["title"], facts["subsystem"]) for name, facts in _data().items()}
+    return {name: Class(facts["title"], facts["subsystem"], facts.get("stalls")) for name, facts in _data().items()}
 
 
 @cache

@@ -41,18 +41,24 @@ def has_code(workload: Workload) -> bool:
 
 
 def sampled(workload: Workload) -> list[Sampled]:
-    """Every kernel with samples or counts per instruction, longest total time first, else most samples first."""
+    """Every kernel with samples or counts per instruction: longest total time first, else most samples or cycles."""
     samples: dict[str, int] = {}
     instructions: dict[str, int] = {}
+    cycles: dict[str, int] = {}
     if workload.has("samples"):
         table = workload.relation("samples")
         samples = dict(workload.rows(f"SELECT kernel, CAST(sum(count) AS BIGINT) FROM {table} GROUP BY kernel"))
     if workload.has("instructions"):
         table = workload.relation("instructions")
-        instructions = dict(workload.rows(f"SELECT kernel, count(*) FROM {table} GROUP BY kernel"))
+        cost = "CAST(sum(coalesce(latency_cycles, 0) + coalesce(idle_cycles, 0)) AS BIGINT)"
+        for kernel, count, spent in workload.rows(f"SELECT kernel, count(*), {cost} FROM {table} GROUP BY kernel"):
+            instructions[kernel], cycles[kernel] = count, spent
     times = workload.kernels if workload.has("dispatches") and workload.by == "kernel" else {}
     order = {kernel: place for place, kernel in enumerate(times)}
-    names = sorted({*samples, *instructions}, key=lambda k: (order.get(k, len(order)), -samples.get(k, 0), k))
+    names = sorted(
+        {*samples, *instructions},
+        key=lambda k: (order.get(k, len(order)), -samples.get(k, 0), -cycles.get(k, 0), k),
+    )
     return [
         Sampled(
             kernel,

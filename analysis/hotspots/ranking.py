@@ -17,9 +17,12 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from .code import Code, Instruction, Key, Line, Loop, innermost, loops
+from .code import Code, Instruction, Key, Line, Loop, classes, innermost, loops
+from .stalls import ISSUED, UNKNOWN, reason_of
 
 By = Literal["line", "instruction"]
+Unit = Literal["samples", "cycles", "executions"]
+"""What cost is counted in: cycles of the waves of a thread trace, or executions, where there is nothing better."""
 FEW = 100
 """Samples of a kernel below which the order of its lines is chance."""
 _Z = 1.959964
@@ -30,6 +33,8 @@ _DATA = {  # reason -> classes of the instructions that may be what it waits for
     "matrix": {"matrix"},
     "barrier": {"barrier"},
 }
+_SHARPER: dict[tuple[str | None, str | None], str | None] = {("lds", "constant_load"): "constant"}
+"""Reason and class of what is waited for -> reason: a counter may be of LDS and of scalar loads."""
 _STRICT = ("matrix", "constant", "barrier")
 """Reasons that no other class of instructions can be behind."""
 SECTOR_BYTES = 32
@@ -116,11 +121,11 @@ class Spot:
 
 @dataclass(frozen=True)
 class HotLoop:
-    """A loop, its instructions, and the samples in it: found there, not charged."""
+    """A loop, its instructions, and the cost in it: found there, not charged."""
 
     loop: Loop
     instructions: int
-    samples: int
+    cost: float
     back: int | None
     """Times its branch was executed."""
     around: Sequence[Instruction] = ()
@@ -141,8 +146,7 @@ class Ranking:
     by: By
     spots: list[Spot]
     loops: list[HotLoop]
-    unit: Literal["samples", "cycles"] = "samples"
-    """What cost is counted in: cycles for a thread trace without samples."""
+    unit: Unit = "samples"
 
     @cached_property
     def total(self) -> float:
@@ -157,7 +161,7 @@ class Ranking:
         return 100 * cost / self.total if self.total else None
 
     def interval(self, spot: Spot) -> Interval | None:
-        """Of the share of a place; None for cycles, which are no samples."""
+        """Of the share of a place; None for what is no samples."""
         return wilson(spot.cost, self.total) if self.unit == "samples" else None
 
     def loop_of(self, spot: Spot) -> int | None:
@@ -181,21 +185,28 @@ def rank(code: Code, by: By) -> Ranking:
     at = {(one.key.code_object, one.key.offset): one for one in code.instructions}
     for one in code.instructions:
         spots.setdefault(place(one), Spot(one.line)).instructions.append(one)
-    unit: Literal["samples", "cycles"] = "samples" if code.sampled else "cycles"
+    unit = _unit(code)
     for one in code.instructions:
         own = spots[place(one)]
         for reason, count in _found(one, unit):
             for charged, part in _charged(one, reason, at):
                 spot = spots[place(charged)]
                 spot.cost += part * count
-                spot.reasons[reason] += part * count
+                spot.reasons[_SHARPER.get((reason, charged.kind), reason)] += part * count
                 spot.parts[charged.key] += part * count
                 if charged is not one and spot is not own:
                     spot.shows[one.key] += part * count
                     own.waits_for[charged.key] += part * count
     costly = (spot for spot in spots.values() if spot.cost or spot.here)
     ordered = sorted(costly, key=lambda spot: (-spot.cost, -spot.here))
-    return Ranking(code, "line" if lined else "instruction", ordered, _loops(code), unit)
+    return Ranking(code, "line" if lined else "instruction", ordered, _loops(code, unit), unit)
+
+
+def _unit(code: Code) -> Unit:
+    if code.sampled:
+        return "samples"
+    timed = any(one.counts.get("latency_cycles") or one.counts.get("stall_cycles") for one in code.instructions)
+    return "cycles" if timed else "executions"
 
 
 def _line_of(one: Instruction) -> object:
@@ -206,12 +217,29 @@ def _itself(one: Instruction) -> object:
     return one.key
 
 
-def _found(one: Instruction, unit: str) -> Iterable[tuple[str | None, float]]:
+def _found(one: Instruction, unit: Unit) -> Iterable[tuple[str | None, float]]:
+    """What was found at an instruction, by reason."""
     if unit == "samples":
         return one.samples.items()
-    cycles = one.counts.get("stall_cycles")
-    cycles = one.counts.get("latency_cycles") if cycles is None else cycles
-    return [(None, cycles)] if cycles else []
+    if unit == "executions":
+        executed = one.counts.get("executed")
+        return [(None, executed)] if executed else []
+    return [(reason, cycles) for reason, cycles in _cycles(one) if cycles > 0]
+
+
+def _cycles(one: Instruction) -> list[tuple[str | None, float]]:
+    """The cycles that waves stood at an instruction: from the end of the one before to its own end.
+
+    As AMD's trace decoder counts: idle before it, and its latency, which its stall is a part of. Why a wave is idle is
+    not told: it lost arbitration, or waited for a result or for its next instruction.
+    """
+    latency, stall, idle = (one.counts.get(f"{name}_cycles") or 0 for name in ("latency", "stall", "idle"))
+    if one.kind == "wait":
+        reason = reason_of("rocprofv3", "WAITCNT", one.key.text)
+    else:
+        known = classes().get(one.kind or "")
+        reason = (known.stalls if known else None) or UNKNOWN
+    return [(ISSUED, latency - stall), (reason, stall), (UNKNOWN, idle)]
 
 
 def _charged(
@@ -238,24 +266,27 @@ def _weight(one: Instruction) -> float:
     return max(1.0, sectors / executed) if executed and sectors else 1.0
 
 
-def _loops(code: Code) -> list[HotLoop]:
-    """The loops with the most samples, at most MOST_LOOPS, those inside others first."""
+def _loops(code: Code, unit: Unit) -> list[HotLoop]:
+    """The loops with the highest cost, at most MOST_LOOPS, those inside others first."""
     found: list[HotLoop] = []
     by_object: dict[str, list[Instruction]] = defaultdict(list)
     for one in code.instructions:
         if one.key.offset is not None:
             by_object[one.key.code_object].append(one)
     offsets = {name: [one.key.offset or 0 for one in inside] for name, inside in by_object.items()}
-    sums = {name: [0, *accumulate(one.sampled for one in inside)] for name, inside in by_object.items()}
+    sums = {
+        name: [0.0, *accumulate(sum(n for _, n in _found(one, unit)) for one in inside)]
+        for name, inside in by_object.items()
+    }
     for loop in loops(code):
         name = loop.code_object
         first, end = bisect_left(offsets[name], loop.first), bisect_right(offsets[name], loop.last)
         back = by_object[name][end - 1].counts.get("executed")
-        samples = sums[name][end] - sums[name][first]
-        found.append(HotLoop(loop, end - first, samples, back, by_object[name], first))
+        cost = sums[name][end] - sums[name][first]
+        found.append(HotLoop(loop, end - first, cost, back, by_object[name], first))
     if len(found) > MOST_LOOPS:
-        least = sorted((one.samples for one in found), reverse=True)[MOST_LOOPS - 1]
-        found = [one for one in found if one.samples >= least][:MOST_LOOPS]
+        least = sorted((one.cost for one in found), reverse=True)[MOST_LOOPS - 1]
+        found = [one for one in found if one.cost >= least][:MOST_LOOPS]
     return found
 
 

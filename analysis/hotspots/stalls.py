@@ -45,6 +45,12 @@ def reason_sql(profiler: str, raw: str, instruction: str) -> str:
     return f"CASE {' '.join(cases)} ELSE {sql_literal(UNKNOWN)} END"
 
 
+def reason_of(profiler: str, raw: str, instruction: str) -> str:
+    """The reason that a profiler's name stands for at an instruction; UNKNOWN for an unknown name."""
+    choices = _choices(_data()["raw"][profiler].get(raw))
+    return next((one["reason"] for one in choices if one.get("when", "") in instruction), UNKNOWN)
+
+
 def profilers() -> tuple[str, ...]:
     """The profilers whose names are known."""
     return tuple(_data()["raw"])

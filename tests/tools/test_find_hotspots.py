@@ -53,7 +53,7 @@ def test_spills_and_the_loop_that_holds_them_are_told(labelled: Store) -> None:
     assert rows(found.hotspots)[0]["spills"] == "yes"
     (loop,) = rows(found.loops)
     assert loop["loop"] == rows(found.hotspots)[0]["loop"]
-    assert loop["samples_pct"] > 90 and loop["instructions"] == 695
+    assert loop["pct"] > 90 and loop["instructions"] == 695
 
 
 def test_the_default_answer_is_short_and_names_the_other_kernels(labelled: Store) -> None:

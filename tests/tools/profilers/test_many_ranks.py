@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.problems import BadInput
 from rooflens.tests.tools.profilers.chrome.made import step, trace, write
+from rooflens.tests.tools.profilers.conftest import Bench
 from rooflens.tests.tools.profilers.nsys.made import export
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Writer, repeated, run
+from rooflens.tests.tools.profilers.rocprofv3.made_samples import LAUNCHES, SAMPLES, as_json
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.profilers.tables.gather import units_of
 from rooflens.tools.profilers.tables.ranks import (
@@ -240,3 +242,22 @@ def test_recorded_files_of_rocprofv3_on_two_hosts_keep_rank_host_and_process_apa
     assert counts[0] == counts[1] > 18
     found = compute_timeline(bench.store, done.workload)
     assert found.ranks.total_rows == 2 and found.wall_ms is not None and found.wall_ms < 60_000
+
+
+def test_samples_of_one_rank_name_the_launches_that_the_ranks_have_together(bench: Bench) -> None:
+    """The first rank has none, and other launches: those of the second get other numbers, and so do its sizes."""
+    other = [Launch("dots", grid=(grid, 1, 1)) for grid in (128, 32, 64)]
+    for rank, (made, samples) in enumerate([(run(*other), ()), (LAUNCHES, SAMPLES)]):
+        bench.sysinfo(f"app/{rank}", hostname=f"node{rank}", gpu_arch="gfx942")
+        as_json(bench.folder / "app" / str(rank) / "ps_file_results.json", made, samples)
+    done = bench.load(bench.folder / "app")
+    assert done.dispatches == 5 and done.samples == 1000
+    sizes = dict(bench.rows(done, "dispatches", "dispatch_id, (rank, grid, launch)"))
+    of_launch = {launch: grid for _, grid, launch in sizes.values()}
+    found = bench.rows(done, "samples", "dispatch_id, launch, sum(count) OVER (PARTITION BY dispatch_id)")
+    assert {(sizes[i][:2], of_launch[launch], n) for i, launch, n in found} == {
+        ((1, 64), 64, 700),
+        ((1, 128), 128, 300),
+    }
+    code = bench.rows(done, "instructions", "launch, count(*) OVER (PARTITION BY launch)")
+    assert {(of_launch[launch], n) for launch, n in code} == {(64, 1), (128, 3)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ _STATED = {  # field of Row -> its header in code.json, and in the CSV beside
 }  # fmt: skip
 _CYCLES, _MARKER = 0, ";"
 """ServiceType of a trace; others are samples. What the text of a row begins with that names a kernel."""
+_RETURN = "s_setpc_b64 s[30:31]"
+"""Ends a function that is no kernel, by the calling convention of LLVM."""
 _LARGEST = 2**62
 _CELL = 2000
 _ARROW, _PLACE = " -> ", re.compile(r"(.{1,1000}):(\d{1,9})")
@@ -71,21 +74,40 @@ class Row:
     stalled: int | None = None
 
     @property
+    def marks(self) -> bool:
+        """Whether it is no instruction but the name of the function that begins at its address."""
+        return self.text.startswith(_MARKER)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of a function: as people read it, and as the linker has it."""
+        linked = self.text.lstrip(f"{_MARKER} ")
+        return (self.source, linked) if self.source else (linked,)
+
+    @property
     def places(self) -> list[tuple[str, int]]:
         """File and line, of inlined code the innermost first."""
         parts = (_PLACE.fullmatch(part.strip()) for part in self.source.split(_ARROW))
         return [(m[1], int(m[2])) for m in parts if m]
 
 
+@dataclass(frozen=True)
+class Launched:
+    """A launch that the profile has: its row in the main pass, and its kernel as it is called there."""
+
+    row: int
+    kernel: str
+
+
 @dataclass
 class Trace:
-    """One decoded launch: its files, and what they hold."""
+    """One decoded launch, with those traced in one go with it: its files, and what they hold."""
 
     dispatch: int | None
     code: Path | None = None
     stats: Path | None = None
-    kernel: str | None = None
     rows: list[Row] = field(default_factory=list)
+    kernels: _Kernels = field(default_factory=lambda: _Kernels([]))
 
     @property
     def source(self) -> Path:
@@ -93,6 +115,48 @@ class Trace:
         found = self.code or self.stats
         assert found is not None
         return found
+
+
+class _Kernels:
+    """Which kernel each row of a trace belongs to, by the rows that begin a function.
+
+    A function that returns is no kernel: it belongs to the kernel with most cycles, as does what no function holds.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        marks: dict[int | None, dict[int, Row]] = defaultdict(dict)
+        for one in rows:
+            if one.marks and one.address is not None:
+                marks[one.object][one.address] = one
+        self._starts = {number: sorted(found) for number, found in marks.items()}
+        self._marks = marks
+        cost: Counter[Row | None] = Counter()
+        returning: set[Row | None] = set()
+        for one in (one for one in rows if not one.marks):
+            mark = self._above(one)
+            cost[mark] += (one.latency or 0) + (one.idle or 0)
+            if one.text.startswith(_RETURN):
+                returning.add(mark)
+        self._own = [mark for mark, _ in cost.most_common() if mark is not None and mark not in returning]
+
+    @property
+    def first(self) -> Row | None:
+        """The mark of the kernel with most cycles."""
+        return next(iter(self._own), None)
+
+    @property
+    def several(self) -> bool:
+        return len(self._own) > 1
+
+    def of(self, one: Row) -> Row | None:
+        """The mark of a row's kernel."""
+        mark = self._above(one)
+        return mark if mark in self._own else self.first
+
+    def _above(self, one: Row) -> Row | None:
+        starts = self._starts.get(one.object, [])
+        place = bisect_right(starts, -1 if one.address is None else one.address)
+        return self._marks[one.object][starts[place - 1]] if place else None
 
 
 def find_traces(files: Sequence[Path], path: Path) -> list[Trace]:
@@ -115,9 +179,9 @@ def find_traces(files: Sequence[Path], path: Path) -> list[Trace]:
 
 
 def write_traces(
-    con: duckdb.DuckDBPyConnection, out: Path, traces: Sequence[Trace], merged: Merged, launched: Mapping[int, int]
+    con: duckdb.DuckDBPyConnection, out: Path, traces: Sequence[Trace], merged: Merged, launched: Mapping[int, Launched]
 ) -> None:
-    """Write the tables of instructions; ``launched`` is the row of each launch in the main pass, by its number."""
+    """Write the tables of instructions; ``launched`` is each launch of the main pass by its number."""
     work = out / WORK
     spools = {
         name: Spool(con, work / f"att_{name}", [(_spooled(c), _type(kind)) for c, kind in columns.items()])
@@ -131,9 +195,11 @@ def write_traces(
             merged.warnings.append(Note("damaged", f"{problem.text} It was left out."))
             continue
         progress.report(f"read {len(trace.rows):,} instructions of {trace.source.parent.name}")
-        row = launched.get(trace.dispatch) if trace.dispatch is not None else None
-        spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, row)])
-        spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, row)])
+        if not any(one.hits or one.issued or one.stalled for one in trace.rows):
+            merged.warnings.append(Note("nothing_traced", f"{trace.source.parent.name}: {_NO_WAVE}"))
+        launch = launched.get(trace.dispatch) if trace.dispatch is not None else None
+        spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, launch)])
+        spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, launch)])
         spools["lines"].add(_sources(trace))
         read += 1
     if not read:
@@ -148,10 +214,16 @@ def write_traces(
     merged.notes.append(
         Note(
             "thread_trace",
-            f"Thread traces of {read} launches: executions and cycles of the waves that were traced, which are "
-            "those of one compute unit on each traced shader engine; not of the whole launch.",
+            f"Thread traces, {read} in number: executions and cycles of the waves that were traced, which are those of "
+            "one compute unit on each traced shader engine; not of a whole launch.",
         )
     )
+
+
+_NO_WAVE = (
+    "no instruction was executed where the trace was taken: trace another compute unit (--att-target-cu), more shader "
+    "engines (--att-shader-engine-mask), or a larger launch."
+)
 
 
 def _spooled(column: str) -> str:
@@ -167,16 +239,16 @@ def _cells(columns: Mapping[str, str], values: Mapping[str, Any]) -> tuple[Any, 
     return tuple(values.get(column) for column in columns)
 
 
-def _instructions(trace: Trace, row: int | None) -> Iterator[dict[str, Any]]:
+def _instructions(trace: Trace, launch: Launched | None) -> Iterator[dict[str, Any]]:
     """The rows of a trace in the columns of instructions, with what each wait waited for."""
     waited = _waited(trace)
     for one in trace.rows:
-        if not one.text or one.text.startswith(_MARKER) or one.address is None:
+        if not one.text or one.marks or one.address is None:
             continue
         places = one.places
         (file, line), outer = (places[0] if places else (None, None)), places[1:]
         traced = one.service in (None, _CYCLES)
-        yield _place(trace, row, one) | {
+        yield _place(trace, launch, one) | {
             "source_file": file, "source_line": line or None, "class": class_of(one.text),
             "inlined": " > ".join(f"at {f}:{n}" for f, n in reversed(outer)) or None,
             "target": target_of(one.address, one.text), "waits_for": ",".join(map(str, waited.get(one, ()))) or None,
@@ -185,25 +257,31 @@ def _instructions(trace: Trace, row: int | None) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _place(trace: Trace, row: int | None, one: Row) -> dict[str, Any]:
+def _place(trace: Trace, launch: Launched | None, one: Row) -> dict[str, Any]:
+    mark = trace.kernels.of(one)
+    names = mark.names if mark else ()
+    meant = launch if launch and (not trace.kernels.several or any(launch.kernel == name for name in names)) else None
     return {
-        "row": row, "dispatch_id": trace.dispatch, "kernel": None if row is not None else trace.kernel,
+        "row": meant.row if meant else None,
+        # The number is that of the first launch, which of several kernels only one can be.
+        "dispatch_id": trace.dispatch if meant or not launch else None,
+        "kernel": None if meant or not names else names[0],
         "code_object": f"code object {one.object}", "offset": one.address, "instruction": one.text,
     }  # fmt: skip
 
 
-def _samples(trace: Trace, row: int | None) -> Iterator[dict[str, Any]]:
+def _samples(trace: Trace, launch: Launched | None) -> Iterator[dict[str, Any]]:
     """Samples of the program counter, which newer releases write in the same files."""
     for one in trace.rows:
-        if one.service in (None, _CYCLES) or one.text.startswith(_MARKER):
+        if one.service in (None, _CYCLES) or one.marks:
             continue
         for count, issued, raw in ((one.issued, 1, ISSUED), (one.stalled, 0, None)):
             if count:
-                yield _place(trace, row, one) | {"stall_raw": raw, "issued": issued, "count": count}
+                yield _place(trace, launch, one) | {"stall_raw": raw, "issued": issued, "count": count}
 
 
 def _waited(trace: Trace) -> dict[Row, list[int]]:
-    """What waits waited for: as the decoder saw it in the waves, else by the order of instructions."""
+    """What waits waited for: as the decoder saw it in the waves; of others by the order of instructions."""
     by_number = {one.number: one for one in trace.rows if one.number is not None and one.address is not None}
     edges: dict[int, Counter[int]] = defaultdict(Counter)
     if trace.code is not None:
@@ -214,16 +292,16 @@ def _waited(trace: Trace) -> dict[Row, list[int]]:
         for wait, sources in edges.items()
         if wait in by_number
     }
-    if found:
-        return found
     objects: dict[int | None, list[Row]] = defaultdict(list)
     for one in trace.rows:
-        if one.address is not None and not one.text.startswith(_MARKER):
+        if one.address is not None and not one.marks:
             objects[one.object].append(one)
     for rows in objects.values():
         rows.sort(key=lambda one: one.address or 0)
         told = producers([Instruction(one.address or 0, 0, one.text) for one in rows], _generation(trace))
-        found |= {one: told[one.address] for one in rows if one.address in told}
+        for one in rows:
+            if one.address in told:
+                found.setdefault(one, told[one.address])
     return found
 
 
@@ -247,8 +325,8 @@ def _edge(value: Any) -> Iterator[tuple[int, int, int]]:
     wait = _whole(value[0])
     for pair in value[1][:64]:
         source, count = (_whole(n) for n in pair) if isinstance(pair, list) and len(pair) == 2 else (None, None)
-        if wait is not None and source is not None and count is not None and count > 0:
-            yield wait, source, count
+        if wait is not None and source is not None and count is not None and count >= 0:
+            yield wait, source, max(1, count)  # rocprofv3 itself writes 0 for once
 
 
 def _generation(trace: Trace) -> str:
@@ -301,19 +379,12 @@ def _leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _read(con: duckdb.DuckDBPyConnection, trace: Trace, work: Path) -> None:
-    """Fill in the rows of a trace and its kernel. Raises BadInput where its file is damaged."""
+    """Fill in the rows of a trace and its kernels. Raises BadInput where its file is damaged."""
     raw = _of_json(trace.code) if trace.code else _of_csv(con, trace.source, work)
     trace.rows = [_row(cells) for cells in raw]
     if not trace.rows:
         raise BadInput(f"{trace.source.parent.name} holds no instruction", "the trace of this launch is empty")
-    cost: Counter[str] = Counter()
-    kernel = ""
-    for one in trace.rows:
-        if one.text.startswith(_MARKER):
-            kernel = one.source or one.text.lstrip("; ")
-        elif kernel:
-            cost[kernel] += one.latency or 0
-    trace.kernel = next((name for name, _ in cost.most_common(1)), None)
+    trace.kernels = _Kernels(trace.rows)
 
 
 def _row(cells: Mapping[str, Any]) -> Row:

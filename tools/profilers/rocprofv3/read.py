@@ -24,7 +24,7 @@ from ..tables.turns import held, taken, turns
 from ..tables.xcd import channels_per_xcd
 from .activity import is_active, write_activity
 from .agents import Agent, profiled, read_agents
-from .att import Trace, find_traces, write_traces
+from .att import Launched, Trace, find_traces, write_traces
 from .csv import cut_ends, read_csv
 from .grouping import assign, by_pass, main_first
 from .hotspots import Spots, write_samples
@@ -342,10 +342,10 @@ def _add_traces(
     if (out / "samples.parquet").exists():
         merged.notes.append(Note("thread_trace", "Thread traces beside samples were left out: import them alone."))
         return
-    launched: dict[int, int] = {}
+    launched: dict[int, Launched] = {}
     if len(main) == 1:
-        rows = con.execute(f"SELECT dispatch_id, row FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL")
-        launched = dict(rows.fetchmany(limits.EMPTY_CELLS))
+        rows = con.execute(f"SELECT dispatch_id, row, kernel FROM ({launches(main)}) WHERE dispatch_id IS NOT NULL")
+        launched = {number: Launched(*launch) for number, *launch in rows.fetchmany(limits.EMPTY_CELLS)}
     write_traces(con, out, traces, merged, launched)
     if not main and not (out / "instructions.parquet").exists():
         raise BadInput("No thread trace could be read", " ".join(w.text for w in merged.warnings[:4]))

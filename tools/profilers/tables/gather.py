@@ -41,6 +41,8 @@ _ENDS = (*_NUMBERED_ENDS, ".csv", ".txt")
 """Kinds of files that may hold one rank each; where a rank has several, the first kind counts."""
 _FIRST_ONLY = ("samples", "instructions", "source_lines", "kernel_stats", "ceilings")
 """Tables that are taken from the first rank that has them: what they tell is the same on all, or no sum."""
+_OF_LAUNCHES = ("samples", "instructions")
+"""Those of them that name launches and launch configurations, which get other numbers among those of all ranks."""
 
 
 @dataclass(frozen=True)
@@ -128,13 +130,26 @@ class _Joined:
                 path = self.work / f"joined_{table}_{number}.parquet"
                 write_table(self.con, " UNION ALL BY NAME ".join(selects), path)
                 self.parts.setdefault(table, []).append(path)
-        for rank in ranks:
+        for rank, start in zip(ranks, starts, strict=True):
             for table in _FIRST_ONLY:
                 own = rank.folder / f"{table}.parquet"
                 if own.exists() and table not in self.taken:
                     self.taken.add(table)
-                    own.rename(self.work / f"first_{table}.parquet")
+                    self._take(own, table, rank.folder / "dispatches.parquet", start["dispatch_id"])
             shutil.rmtree(rank.folder)
+
+    def _take(self, own: Path, table: str, dispatches: Path, by: int) -> None:
+        """Keep a table of one rank, whose launches move by ``by``; ``of`` is a launch of the same configuration."""
+        kept = self.work / f"first_{table}.parquet"
+        if table not in _OF_LAUNCHES or not dispatches.exists():
+            own.rename(kept)
+            return
+        stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([own])}").fetchall()]
+        moved = f"REPLACE (dispatch_id + {by} AS dispatch_id)" if "dispatch_id" in stated else ""
+        first = f"SELECT kernel, launch, min(dispatch_id) + {by} AS of FROM {parquet([dispatches])} GROUP BY ALL"
+        write_table(
+            self.con, f"SELECT * {moved} FROM {parquet([own])} LEFT JOIN ({first}) USING (kernel, launch)", kept
+        )
 
     def _start(self, rank: _Read, name: str) -> int:
         """By how much this rank's numbers move, so that none repeats."""
@@ -175,7 +190,26 @@ class _Joined:
             for file in files:
                 file.unlink()
         for table in self.taken:
-            (self.work / f"first_{table}.parquet").rename(out / f"{table}.parquet")
+            kept = self.work / f"first_{table}.parquet"
+            if table in _OF_LAUNCHES and (stored := out / "dispatches.parquet").exists():
+                self._renumber(kept, stored, out / f"{table}.parquet")
+            else:
+                kept.rename(out / f"{table}.parquet")
+
+    def _renumber(self, kept: Path, dispatches: Path, to: Path) -> None:
+        """Write a table with the launch configurations as they are numbered over all ranks."""
+        stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([kept])}").fetchall()]
+        if "of" not in stated:  # of a rank without launches
+            kept.rename(to)
+            return
+        numbers = f"LEFT JOIN (SELECT dispatch_id AS of, launch AS now FROM {parquet([dispatches])}) USING (of)"
+        write_table(
+            self.con,
+            f"SELECT * EXCLUDE (of, now) REPLACE (now AS launch) FROM {parquet([kept])} {numbers} "
+            'ORDER BY kernel, launch, code_object, "offset"',
+            to,
+        )
+        kept.unlink()
 
 
 _NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ranges"}

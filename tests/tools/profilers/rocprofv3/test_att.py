@@ -107,6 +107,60 @@ def test_samples_in_the_newer_layout_are_samples_and_no_cycles(bench: Any) -> No
     assert set(bench.rows(done, "instructions", "executed, latency_cycles")) == {(None, None)}
 
 
+CALLED, OTHER = 0x1E00, 0x1F00
+SEVERAL: list[list[Any]] = [
+    *CODE,
+    ["; _Z6helperPKf", 0, 7, "helper(float const*)", 2, CALLED, 0, 0, 0, 0],
+    ["v_exp_f32_e32 v1, v1", 0, 8, "/src/app/k.h:9", 2, CALLED, 64, 4000, 0, 0],
+    ["s_setpc_b64 s[30:31]", 0, 9, "/src/app/k.h:10", 2, CALLED + 4, 64, 100, 0, 0],
+    ["; _Z3mulPf", 0, 10, "mul(float*)", 2, OTHER, 0, 0, 0, 0],
+    ["v_mul_f32_e32 v1, v1, v1", 0, 11, "/src/app/k.hip:30", 2, OTHER, 32, 700, 0, 100],
+    ["v_add_f32_e32 v1, v1, v2", 0, 12, "/src/app/k.hip:31", 2, OTHER + 4, 32, 200, 0, 0],
+    ["s_endpgm", 0, 13, "/src/app/k.hip:32", 2, OTHER + 8, 32, 0, 0, 0],
+]
+
+
+@pytest.mark.parametrize("stated", ["json", "csv"])
+def test_kernels_traced_in_one_go_are_apart_and_a_called_function_belongs_to_its_kernel(
+    stated: str, bench: Any
+) -> None:
+    file = bench.folder / f"stats_{UI}.csv"
+    bench.load(written(bench.folder, SEVERAL) if stated == "json" else as_csv(file, SEVERAL))
+    first = find_hotspots(bench.store)
+    assert first.kernel == KERNEL and [row[1] for row in first.kernels.rows] == ["mul(float*)"]
+    assert "k.h:9" in [row[0] for row in first.hotspots.rows]
+    # Cycles of latency, of which none is a stall, and idle ones before it.
+    found = find_hotspots(bench.store, kernel="mul").hotspots
+    mul = dict(zip(found.columns, found.rows[0], strict=True))
+    assert (mul["line"], mul["pct"], mul["why"]) == ("k.hip:30", 80.0, "issued 88 %, other 12 %")
+
+
+def test_of_kernels_traced_in_one_go_the_launch_is_that_of_its_own_kernel_alone(bench: Any) -> None:
+    Writer(bench.folder / "in").trace("4711", run(Launch("first"), Launch("mul(float*)", grid=(128, 1, 1))))
+    written(bench.folder / "in", SEVERAL)
+    done = bench.load(bench.folder / "in")
+    rows = bench.rows(done, "instructions", "kernel, launch, count(*) OVER (PARTITION BY kernel)")
+    assert set(rows) == {("mul(float*)", 1, 3), (KERNEL, None, 7)}
+
+
+def test_what_waits_waited_for_is_read_as_rocprofv3_writes_it(bench: Any) -> None:
+    """Beside each instruction that was waited for it writes 0, however often that was."""
+    ui = written(bench.folder)
+    (ui / "se0_sm0_sl0_wv0.json").write_text(json.dumps({"wave": {"waitcnt": [[5, [[3, 0]]], [5, [[3, 0]]]]}}))
+    done = bench.load(ui)
+    assert bench.rows(done, "instructions", "waits_for", f'"offset" = {0x1D68}') == [(str(0x1D48),)]
+    found = find_hotspots(bench.store, by="instruction")
+    first = dict(zip(found.hotspots.columns, found.hotspots.rows[0], strict=True))
+    assert "s_load_dword" in first["instruction"] and found.launches_sampled == 1
+
+
+def test_a_trace_without_a_wave_says_what_to_trace_instead(bench: Any) -> None:
+    done = bench.load(written(bench.folder, [[*row[:6], 0, 0, 0, 0] for row in CODE]))
+    assert any("--att-target-cu" in warning for warning in done.warnings)
+    found = find_hotspots(bench.store)
+    assert found.hotspots.rows == [] and any("no wave of this kernel was seen" in note for note in found.notes)
+
+
 def test_one_damaged_trace_is_named_and_the_others_are_read(bench: Any) -> None:
     written(bench.folder / "in")
     other = written(bench.folder / "in", name="ui_output_agent_4711_dispatch_3")
