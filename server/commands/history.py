@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.store import Store
-from ..outcome import Outcome
+from ..outcome import Misuse, Outcome
 
 if TYPE_CHECKING:
     from ...tools.team.history import Entry
@@ -31,8 +31,12 @@ def run(options: Namespace, store: Store) -> Outcome:
     from ...tools.team.choice import chosen
     from ...tools.team.history import history
 
+    if options.last < 1:
+        raise Misuse(f"--last {options.last} is no number of workloads", "Give 1 or more")
+    if not options.kernel.strip():
+        raise Misuse("The name of the kernel is empty", "Name one; . is every kernel")
     manifests = chosen(store, [], options.tag, every=not options.tag)
-    entries = history(store, options.kernel, manifests, max(1, options.last))
+    entries = history(store, options.kernel, manifests, options.last)
     return Outcome({"history": [_row(entry) for entry in entries]}, _words(entries))
 
 

@@ -11,7 +11,7 @@ from rooflens.analysis.database import connect
 from rooflens.analysis.manifest import MANIFEST
 from rooflens.analysis.problems import BadArgument, NotFound, StoreProblem
 from rooflens.analysis.store import Manifest, Store, write_table
-from rooflens.server import cli
+from rooflens.server import cli, exits
 from rooflens.tools.team.choice import chosen
 from rooflens.tools.team.history import _medians, history
 from rooflens.tools.team.retention import Rules, gone
@@ -66,6 +66,8 @@ def test_history_finds_the_change_and_the_drift_and_not_the_noise(
     assert rows[0]["time_ratio"] is None and rows[0]["level"] is None
     assert cli.main(["history", "--store", str(tmp_path), "--tag", "branch=main", "--last", "3", "saxpy"]) == 0
     assert "improved" in capsys.readouterr().out
+    for wrong in (["--last", "0", "saxpy"], [""]):  # a variable of a script that is not set
+        assert cli.main(["history", "--store", str(tmp_path), *wrong]) == exits.USAGE
 
 
 def test_history_of_single_launches_gives_no_interval(tmp_path: Path) -> None:
