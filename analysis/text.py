@@ -75,7 +75,7 @@ _ACTIVE = re.compile(
     | (?P<image> !(?=\[))
     | (?P<link> \](?=\({_TARGET}))
     | (?P<definition> \](?=:(?!:){_TARGET}))
-    | (?P<scheme> (?<!rooflens)\\?:\\?/(?=\\?/))
+    | (?P<scheme> (?<!rooflens)(?<!\bs3)\\?:\\?/(?=\\?/))
     | (?P<www> (?<!\w)www\\?\.(?=\w))
     | (?P<reference> &(?!(?:lt|amp);)(?=\#?\w{{1,32}};))      # what it stands for would be read after us
     """,

@@ -47,6 +47,8 @@ def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
         return _workloads
     if action.dest == "tool":
         return _tools
+    if called == "CLIENT":
+        return _clients
     if called == "DIR":
         return DirectoriesCompleter()
     if called == "FILE":
@@ -67,3 +69,10 @@ def _workloads(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 def _tools(**_: Any) -> list[str]:
     """Names of the tools, read from their list: importing all of them would take half a second at every key."""
     return _TOOL.findall(_TOOLBOX.read_text(encoding="utf-8"))
+
+
+def _clients(**_: Any) -> list[str]:
+    """Names of the clients of `rooflens connect`."""
+    from .connect.clients import clients
+
+    return list(clients())

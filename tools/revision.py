@@ -20,10 +20,14 @@ _VARIABLES = (
     ("CI_COMMIT_SHA", ("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME")),
     ("BUILDKITE_COMMIT", ("BUILDKITE_BRANCH",)),
     ("CIRCLE_SHA1", ("CIRCLE_BRANCH",)),
-    ("BUILD_SOURCEVERSION", ("BUILD_SOURCEBRANCHNAME",)),
-    ("GIT_COMMIT", ("GIT_BRANCH",)),
+    ("BUILD_SOURCEVERSION", ("SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCH")),
+    ("GIT_COMMIT", ("CHANGE_BRANCH", "GIT_LOCAL_BRANCH", "BRANCH_NAME", "GIT_BRANCH")),
 )
-"""Of GitHub, GitLab, Buildkite, CircleCI, Azure Pipelines and Jenkins: the commit, and the branch."""
+"""Of GitHub, GitLab, Buildkite, CircleCI, Azure Pipelines and Jenkins: the commit, and the branch; of a pull request
+the branch that it comes from."""
+_REMOTE = {"GIT_BRANCH": "origin/"}
+"""Variables whose branches begin with the name of the remote, as Git's plugin of Jenkins writes them."""
+_HEADS = "refs/heads/"
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _HEAD, _PACKED = 4096, 16 << 20
 """Bytes of a file of Git that are read at most."""
@@ -52,7 +56,7 @@ def revision(folder: str | Path | None = None) -> Revision:
 def _of_job() -> Revision:
     for commit, branches in _VARIABLES:
         if _COMMIT.fullmatch(value := os.environ.get(commit, "").strip().lower()):
-            named = (os.environ.get(name, "").strip() for name in branches)
+            named = (os.environ.get(name, "").strip().removeprefix(_REMOTE.get(name, "")) for name in branches)
             return Revision(value, _branch(next((name for name in named if name), "")))
     return Revision()
 
@@ -69,7 +73,7 @@ def _of_tree(folder: Path) -> Revision:
         if not head.startswith("ref:"):
             return Revision(head if _COMMIT.fullmatch(head) else None)
         name = head.removeprefix("ref:").strip()
-        return Revision(_reference(home, shared, name), _branch(name.removeprefix("refs/heads/")))
+        return Revision(_reference(home, shared, name), _branch(name))
     except (OSError, ValueError):
         return Revision()
 
@@ -94,4 +98,4 @@ def _text(path: Path, most: int = _HEAD) -> str:
 
 
 def _branch(name: str) -> str | None:
-    return plain_text(name, _BRANCH) or None
+    return plain_text(name.removeprefix(_HEADS), _BRANCH) or None

@@ -47,6 +47,7 @@ _UNMATCHED = 0.1
 """Part of a side's time in kernels without a counterpart from which on the whole programs are not held to be alike."""
 _MOST_ITEMS = 200
 _SHOWN = 60
+_NAMED = 3
 _UNTOLD = frozenset({"terms_add_up"})
 """Notes of a comparison on what a gate does not show."""
 
@@ -138,8 +139,23 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     items += _one_sided(before, vanished, "vanished", limits)
     items += _one_sided(after, new, "new", limits)
     shown = replace(comparison, pairs=comparison.pairs[1:])
-    told = [note for note in notes(shown) if note.code not in _UNTOLD]
+    told = [note for note in notes(shown) if note.code not in _UNTOLD] + _sizes(of_kernels)
     return Gate(verdict, items + left_out, [*_coverage(before, after), *told], comparison)
+
+
+def _sizes(pairs: Sequence[Compared]) -> list[Note]:
+    """Which kernels were launched in another size where nothing that was counted says whether the work is the same."""
+    found = [
+        f"{c.pair.label} ({d.before} -> {d.after} {d.unit})"
+        for c in pairs
+        for d in c.launched
+        if d.quantity == "grid" and c.work.answer == "unknown"
+    ]
+    if not found:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    named = ", ".join(found[:_NAMED]) + more
+    return [Note("other_sizes", f"Launched in another size, and no counter tells if the work is the same: {named}.")]
 
 
 def _refuse_other_runs(side: Sequence[Workload]) -> None:

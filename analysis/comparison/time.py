@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -142,9 +142,25 @@ def _launches(parts: dict[Hashable, Part]) -> dict[Hashable, int]:
 
 
 def whole(parts: dict[Shape, Part]) -> Part:
-    """All launches of a kernel as one part."""
-    times = tuple(t for part in parts.values() for t in part.times)
-    return Part(times, sum(part.launches for part in parts.values()))
+    """All launches of a kernel as one part, in whose samples every shape weighs as its launches do.
+
+    Rare shapes have more samples for each launch than frequent ones, so that each has enough of its own.
+    """
+    launches = sum(part.launches for part in parts.values())
+    if len(parts) <= 1 or all(len(part.times) == part.launches for part in parts.values()):
+        return Part(tuple(t for part in parts.values() for t in part.times), launches)
+    density = min(len(part.times) / part.launches for part in parts.values())
+    return Part(tuple(_evenly(parts.values(), launches, math.ceil(density * launches))), launches)
+
+
+def _evenly(parts: Iterable[Part], launches: int, wanted: int) -> Iterator[float]:
+    """``wanted`` samples, evenly spread over all launches: the samples of a part stand for its launches in order."""
+    first, number = 0, 0
+    for part in parts:
+        while number < wanted and (place := (number + 0.5) * launches / wanted - first) < part.launches:
+            yield part.times[int(place * len(part.times) / part.launches)]
+            number += 1
+        first += part.launches
 
 
 TimeVerdict = Literal["improved", "regressed", "inconclusive"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TextIO
 
 from ...analysis.comparison.limits import DEFAULTS, Stated, limits
 from ...analysis.owners import draft_of
@@ -20,6 +23,8 @@ _TAG = "tag:"
 _REFERENCE = "id, unique id prefix, name, latest, or tag:NAME for the newest with that tag"
 _STATUS = {"pass": OK, "fail": REGRESSED, "inconclusive": INCONCLUSIVE}
 _MOST_RUNS = 50
+_JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""Variable of GitHub Actions with the file that a job's page shows; every command of a step adds to it."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -130,8 +135,19 @@ def _chosen(store: Store, word: str, runs: int, others: Collection[str]) -> list
 
 
 def _write(target: Path, text: str) -> None:
-    """Write a file in one step, through links and with the mode it has; into a device or pipe as it is."""
+    """Write a file in one step, through links and with the mode it has; into a device or pipe as it is.
+
+    What others write too gets it added: our own output, also where that leads to a file, and the summary of a job.
+    """
     try:
+        if (stream := _own(target)) is not None:
+            stream.write(text)
+            stream.flush()
+            return
+        if os.environ.get(_JOB_SUMMARY) == str(target) and target.is_file():
+            with target.open("a", encoding="utf-8") as opened:
+                opened.write(text)
+            return
         if target.exists() and not target.is_file():
             with target.open("w", encoding="utf-8") as opened:
                 opened.write(text)
@@ -144,3 +160,14 @@ def _write(target: Path, text: str) -> None:
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error
+
+
+def _own(target: Path) -> TextIO | None:
+    """The output of this process that ``target`` is, as /dev/stdout or by the name that a shell led it to."""
+    if not target.exists():
+        return None
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # a stream that is closed, or none of the system's
+            if os.path.samestat(target.stat(), os.fstat(stream.fileno())):
+                return stream
+    return None

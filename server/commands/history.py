@@ -1,4 +1,4 @@
-"""`rooflens history`: a kernel's time over commits, and where it changed beyond the noise."""
+"""`rooflens history`: a kernel's time and work over commits, and where they changed beyond the noise."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.store import Store
-from ..outcome import Outcome
+from ..outcome import Misuse, Outcome
 
 if TYPE_CHECKING:
+    from ...analysis.comparison.work import Quantity
     from ...tools.team.history import Entry
 
-HELP = "a kernel's time over commits, and where it changed beyond the noise"
-_COLUMNS = ("created", "commit", "branch", "workload", "device", "n", "median us", "time ratio", "95 %", "verdict")
+HELP = "a kernel's time and work over commits, and where they changed beyond the noise"
+_COLUMNS = ("created", "commit", "branch", "workload", "device", "n", "median us", "time ratio", "95 %",
+            "work", "verdict")  # fmt: skip
 _SHORT = 10
+_ALIKE = 0.005
+"""Relative difference up to which amounts of work show as the same."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -31,23 +35,58 @@ def run(options: Namespace, store: Store) -> Outcome:
     from ...tools.team.choice import chosen
     from ...tools.team.history import history
 
+    if options.last < 1:
+        raise Misuse(f"--last {options.last} is no number of workloads", "Give 1 or more")
+    if not options.kernel.strip():
+        raise Misuse("The name of the kernel is empty", "Name one; . is every kernel")
     manifests = chosen(store, [], options.tag, every=not options.tag)
-    entries = history(store, options.kernel, manifests, max(1, options.last))
+    entries = history(store, options.kernel, manifests, options.last)
     return Outcome({"history": [_row(entry) for entry in entries]}, _words(entries))
 
 
 def _words(entries: Sequence[Entry]) -> Iterator[str]:
     for kernel in dict.fromkeys(entry.kernel for entry in entries):
+        of_kernel = [entry for entry in entries if entry.kernel == kernel]
         yield kernel
-        yield from _grid([_COLUMNS, *(_cells(entry) for entry in entries if entry.kernel == kernel)])
+        yield from _grid([_COLUMNS, *map(_cells, of_kernel)])
+        for entry in of_kernel:
+            if told := _changed(entry):
+                yield f"  {told}"
     yield "time ratio: to the level before (the first, then each that differs beyond the noise); above 1 is slower"
-    yield "Times alone are compared: whether two workloads did the same work, compare_workloads says."
+    yield "work: what a launch did, as a multiple of the level's, and whether it was the same work"
+    if any(entry.work and entry.work.answer == "unknown" for entry in entries):
+        yield "work unknown: times alone are compared; counters of work (metrics roofline, overview) would tell"
+
+
+def _changed(entry: Entry) -> str:
+    """Where a launch does, or may do, other work than at the level: in words, else nothing."""
+    if entry.work is None or entry.level is None:
+        return ""
+    commit = f" ({entry.manifest.commit[:_SHORT]})" if entry.manifest.commit else ""
+    if entry.verdict == "other_work":
+        return f"{entry.manifest.id}{commit}: other work than in {entry.level.id}: {entry.work.why}"
+    amount = entry.amount
+    if entry.work.answer == "unknown" and amount and not _alike(amount):
+        return (
+            f"{entry.manifest.id}{commit}: {_amount(entry)} of those in {entry.level.id} for each launch, and nothing "
+            "that both counted says whether that is the same work"
+        )
+    return ""
+
+
+def _alike(amount: Quantity) -> bool:
+    return amount.ratio is not None and abs(amount.ratio - 1) <= _ALIKE
+
+
+def _amount(entry: Entry) -> str:
+    amount = entry.amount
+    return "" if amount is None or amount.ratio is None else f"{amount.title} x {amount.ratio:.3g}"
 
 
 def _row(entry: Entry) -> dict[str, Any]:
     from ...analysis.schema import iso
 
-    one, change = entry.manifest, entry.change
+    one, change, work, amount = entry.manifest, entry.change, entry.work, entry.amount
     return {
         "workload": one.id, "name": one.name, "created": iso(one.created_ns), "commit": one.commit,
         "branch": one.branch, "host": one.host, "arch": one.arch, "device": one.device, "kernel": entry.kernel,
@@ -55,6 +94,8 @@ def _row(entry: Entry) -> dict[str, Any]:
         "time_ratio": 1 / change.speedup if change else None,
         "low": 1 / change.high if change and change.high else None,
         "high": 1 / change.low if change and change.low else None,
+        "same_work": work.answer if work else None, "same_work_why": work.why if work else None,
+        "work": {"quantity": amount.quantity, "level": amount.before, "here": amount.after} if amount else None,
         "verdict": entry.verdict, "why": change.why if change else None,
     }  # fmt: skip
 
@@ -64,7 +105,8 @@ def _cells(entry: Entry) -> tuple[str, ...]:
     between = f"{row['low']:.3f}-{row['high']:.3f}" if row["low"] and row["high"] else ""
     ratio = f"{row['time_ratio']:.3f}" if row["time_ratio"] else ""
     words = (row["created"], (row["commit"] or "")[:_SHORT], row["branch"] or "", row["name"], row["device"] or "")
-    return (*words, str(row["n"]), f"{row['median_ns'] / 1e3:.3f}", ratio, between, row["verdict"])
+    times = (str(row["n"]), f"{row['median_ns'] / 1e3:.3f}", ratio, between)
+    return (*words, *times, ", ".join(filter(None, (_amount(entry), row["same_work"]))), row["verdict"])
 
 
 def _grid(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

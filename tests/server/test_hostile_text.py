@@ -436,6 +436,14 @@ def test_what_the_project_says_itself_is_never_changed() -> None:
     assert [text[:80] for text in written if texts.inert(text) != text] == []
 
 
+def test_addresses_of_shared_stores_stay_as_their_owner_wrote_them() -> None:
+    address = "s3://profiles/team"
+    assert (
+        texts.inert(f"Workload kept at {address}, rooflens://guide") == f"Workload kept at {address}, rooflens://guide"
+    )
+    assert texts.inert("hs3://x https://x") == "hs3[:/]/x https[:/]/x"
+
+
 def test_what_is_to_be_run_by_hand_stays_letter_for_letter(samples: Store) -> None:
     word = "s3://bucket/<img src=x>![a](b:c)"
     found = toolbox.answer(samples, "plan_profile", {"gpu": "gfx942", "command": ["./app", word]})

@@ -65,6 +65,29 @@ def test_a_job_states_what_the_tree_does_not(tree: Path, monkeypatch: pytest.Mon
     assert revision() == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("variables", "branch"),
+    [
+        ({"GIT_COMMIT": OTHER, "GIT_BRANCH": "origin/main"}, "main"),
+        ({"GIT_COMMIT": OTHER, "GIT_BRANCH": "origin/PR-7", "BRANCH_NAME": "PR-7", "CHANGE_BRANCH": "fix/x"}, "fix/x"),
+        ({"GIT_COMMIT": OTHER, "GIT_BRANCH": "origin/fix/x", "GIT_LOCAL_BRANCH": "fix/x"}, "fix/x"),
+        ({"BUILD_SOURCEVERSION": OTHER, "BUILD_SOURCEBRANCH": "refs/heads/fix/x"}, "fix/x"),
+        (
+            {"BUILD_SOURCEVERSION": OTHER, "BUILD_SOURCEBRANCH": "refs/pull/1/merge",
+             "SYSTEM_PULLREQUEST_SOURCEBRANCH": "refs/heads/fix/x"},
+            "fix/x",
+        ),
+        ({"GITHUB_SHA": OTHER, "GITHUB_REF_NAME": "origin/main"}, "origin/main"),
+    ],
+)  # fmt: skip
+def test_a_branch_is_called_as_in_the_work_tree_whatever_ci_calls_it(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], branch: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert revision() == (OTHER, branch)
+
+
 def test_nothing_is_recorded_where_it_is_not_wanted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_SHA", OTHER)
     monkeypatch.setenv(RECORD, "0")

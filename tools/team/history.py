@@ -1,49 +1,67 @@
-"""A kernel over commits: its time in every workload that has it, and where it really changed."""
+"""A kernel over commits: its time and its work in every workload that has it, and where they really changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
-from ...analysis.comparison.time import ENOUGH, SAMPLES, Effect, Part, Shape, alike, effect, whole
+from ...analysis.comparison import work
+from ...analysis.comparison.same_work import DIFFERENT, SameWork, judge
+from ...analysis.comparison.time import ENOUGH, SAMPLES, Effect, Kernel, Part, Shape, TimeVerdict, alike, effect
+from ...analysis.comparison.work import Quantity, Side
 from ...analysis.database import apart, sql_literal
 from ...analysis.patterns import matching
 from ...analysis.problems import NotFound, near
 from ...analysis.schema import relation
 from ...analysis.scratch import scratch
 from ...analysis.store import Manifest, Store
+from ...analysis.workload import Workload
 from ..progress import report
 
 if TYPE_CHECKING:
     import duckdb
 
+    from ...analysis.engine.sums import KernelWork
+
+Verdict = Literal["first", "other_work"] | TimeVerdict
 _READ = ("workload", "dispatch_id", "kernel", "configuration", "grid", "workgroup_size", "duration_ns")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One kernel in one workload. ``change`` compares it with the level before it, of the same device: the first
-    entry, then each that differed from the level beyond the noise; None for the first of a device."""
+    """One kernel in one workload. ``change`` and ``work`` compare it with the level before it, of the same device: the
+    first entry, then each that differed from the level; None for the first of a device."""
 
     manifest: Manifest
     kernel: str
     launches: int
     median_ns: float
-    level: Manifest | None
-    change: Effect | None
+    level: Manifest | None = None
+    change: Effect | None = None
+    work: SameWork | None = None
 
     @property
-    def verdict(self) -> str:
-        return "first" if self.change is None else self.change.verdict
+    def verdict(self) -> Verdict:
+        """What came of it: less time for other work is neither better nor worse."""
+        if self.change is None:
+            return "first"
+        return "other_work" if self.work and self.work.answer in DIFFERENT else self.change.verdict
+
+    @property
+    def amount(self) -> Quantity | None:
+        """What tells most about the work of a launch, here and at the level; None where nothing was counted."""
+        told = self.work.units() or self.work.evidence if self.work else []
+        return next((quantity for quantity in told if quantity.ratio is not None), None)
 
 
 def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int) -> list[Entry]:
     """The newest ``most`` workloads of each kernel that ``pattern`` fits (a name, or RE2 searched in names).
 
-    Oldest first. Times are compared as compare_workloads does, the work is not: medians by launch configuration,
-    bootstrap interval, noise floor. Raises NotFound, with near names, where no launch of such a kernel has a time.
+    Oldest first. Times and work of a launch are compared as compare_workloads does: medians by launch configuration,
+    bootstrap interval, noise floor; what both profiles counted. Raises NotFound, with near names, where no launch of
+    such a kernel has a time.
     """
     by_id = {m.id: m for m in manifests}
     entries: list[Entry] = []
@@ -53,33 +71,90 @@ def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int
         if not wanted:
             what = f"No timed kernel matches {pattern!r}"
             raise NotFound(what, near(pattern, names), "The pattern is a regular expression")
-        for kernel in wanted:
-            entries += _followed(kernel, _times(con, kernel), _medians(con, kernel), by_id, most)
+        with _Done(store, wanted) as done:
+            for kernel in wanted:
+                times = _times(con, kernel)
+                order = sorted(times, key=lambda id: (by_id[id].created_ns, id))[-most:]
+                seen = [_Timed(by_id[id], kernel, times[id]) for id in order]
+                entries += _followed(seen, _medians(con, kernel), done)
     return sorted(entries, key=lambda e: (e.manifest.created_ns, e.manifest.id, e.kernel))
 
 
-def _followed(
-    kernel: str,
-    times: dict[str, dict[Shape, Part]],
-    medians: dict[str, float],
-    by_id: dict[str, Manifest],
-    most: int,
-) -> Iterator[Entry]:
+@dataclass(frozen=True)
+class _Timed:
+    """A kernel in one workload: its launches by configuration."""
+
+    manifest: Manifest
+    kernel: str
+    parts: dict[Shape, Part]
+
+    @property
+    def launches(self) -> int:
+        return _launches(list(self.parts.values()))
+
+
+def _followed(seen: Sequence[_Timed], medians: dict[str, float], done: _Done) -> Iterator[Entry]:
     """One kernel through its workloads, each against the level of its device."""
-    levels: dict[tuple[str | None, str | None], str] = {}
-    order = sorted(times, key=lambda id: (by_id[id].created_ns, id))[-most:]
-    for number, id in enumerate(order, 1):
-        report(f"{kernel}: {number} of {len(order)} workloads")
-        manifest, parts = by_id[id], times[id]
+    levels: dict[tuple[str | None, str | None], _Timed] = {}
+    for number, one in enumerate(seen, 1):
+        manifest = one.manifest
+        report(f"{one.kernel}: {number} of {len(seen)} workloads")
         device = (manifest.arch, manifest.device)
-        part = whole(parts)
-        change, reference = None, by_id.get(levels.get(device, ""))
-        if reference is not None:
-            before, after = alike(times[reference.id], parts)
+        entry = Entry(manifest, one.kernel, one.launches, medians[manifest.id])
+        if level := levels.get(device):
+            before, after = alike(level.parts, one.parts)
             change = effect(before, after, (_launches(before), _launches(after)))
-        yield Entry(manifest, kernel, part.launches, medians[id], reference, change)
-        if change is None or change.verdict != "inconclusive":
-            levels[device] = id
+            entry = replace(entry, level=level.manifest, change=change, work=done.compared(level, one))
+        yield entry
+        if entry.verdict != "inconclusive":
+            levels[device] = one
+
+
+class _Done:
+    """What kernels did in workloads, each read once; use it as a context manager."""
+
+    def __init__(self, store: Store, kernels: Sequence[str]) -> None:
+        self._store, self._kernels, self._opened = store, kernels, ExitStack()
+        self._workloads: dict[str, Workload] = {}
+        self._read: dict[tuple[str, frozenset[tuple[str, str]]], dict[str, KernelWork]] = {}
+
+    def __enter__(self) -> _Done:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._opened.close()
+
+    def compared(self, before: _Timed, after: _Timed) -> SameWork:
+        """Whether a launch did the same work, by what both profiles counted; else by how large it was."""
+        if not (before.manifest.counters and after.manifest.counters):
+            return SameWork("unknown", "no counter of work is in both profiles", _sizes(before, after))
+        opened = [self._workload(one.manifest) for one in (before, after)]
+        formulas = work.expressions(opened)
+        sides = [self._side(w, one, formulas) for w, one in zip(opened, (before, after), strict=True)]
+        return judge(opened[0].arch, sides[0], sides[1])
+
+    def _workload(self, manifest: Manifest) -> Workload:
+        if manifest.id not in self._workloads:
+            self._workloads[manifest.id] = self._opened.enter_context(Workload.open(self._store, manifest))
+        return self._workloads[manifest.id]
+
+    def _side(self, workload: Workload, one: _Timed, formulas: dict[str, str]) -> Side:
+        key = (workload.id, frozenset(formulas.items()))
+        if key not in self._read:
+            groups = work.collected(workload, self._kernels, formulas).groups
+            self._read[key] = {done.kernel: done for done in groups}
+        launched = Kernel(one.kernel, one.launches, one.launches, 0.0)
+        return Side((launched,), (self._read[key].get(one.kernel),), one.launches)
+
+
+def _sizes(before: _Timed, after: _Timed) -> list[Quantity]:
+    """The work-items of a launch on average, where both profiles state them."""
+    means = []
+    for one in (before, after):
+        sizes = [(shape.grid, part.launches) for shape, part in one.parts.items() if shape.grid]
+        if len(sizes) == len(one.parts):
+            means.append(sum(size * n for size, n in sizes) / one.launches)
+    return [Quantity("threads", "launch", *means)] if len(means) == 2 else []
 
 
 def _launches(parts: Sequence[Part]) -> int:

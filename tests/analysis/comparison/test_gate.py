@@ -98,6 +98,15 @@ def test_a_program_that_launches_twice_as_often_fails_though_no_launch_is_slower
     assert item(found, PROGRAM).change == pytest.approx(1, abs=0.01)
 
 
+def test_a_pass_by_a_launch_of_half_the_size_is_told_where_nothing_counts_the_work(store: Store) -> None:
+    before = made(store, {"a": times(1e6), "b": times(1e6)})
+    half = [{**row, "grid": 32768} for row in launches("a", times(5e5, seed=1))]
+    found = decided(store, before, workload(store, [*half, *launches("b", times(1e6, seed=2))]))
+    told = [note.text for note in found.notes if note.code == "other_sizes"]
+    assert len(told) == 1 and told[0].endswith(": a (65536 -> 32768 work-items).")
+    assert "other_sizes" not in [note.code for note in decided(store, before, made(store, {"a": times(1e6)})).notes]
+
+
 def test_other_work_gpu_profiler_and_clock_are_no_verdict(store: Store) -> None:
     def one(ns: float, gb: float = 1, mhz: float | None = None, **stated: Any) -> Manifest:
         sampled = [{"t_ns": i, "step": "timing", "device_uuid": "u", "clock_mhz": mhz, "memory_clock_mhz": None,

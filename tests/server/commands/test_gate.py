@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from rooflens.analysis.store import Manifest, Store
 from rooflens.server import exits
 from rooflens.server.cli import main
 from rooflens.tests.comparisons import launches, workload
+from rooflens.tests.waiting import END_S
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +111,27 @@ def test_pipes_and_links_are_written_into_and_modes_stay(
         os.close(reader)
     assert stat.S_ISFIFO(pipe.lstat().st_mode) and link.is_symlink()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o640 and "</testsuites>" in kept.read_text(encoding="utf-8")
+
+
+def test_an_output_that_leads_to_a_file_gets_the_summary_and_the_verdict(filled: Filled, tmp_path: Path) -> None:
+    for number, name in enumerate(("/dev/stdout", str(tmp_path / "1"))):
+        with (tmp_path / str(number)).open("wb") as out:
+            words = ["gate", "--store", str(filled[0].root), "main", "branch", "--markdown", name]
+            subprocess.run([sys.executable, "-m", "rooflens", *words], stdout=out, check=True, timeout=END_S)
+        text = (tmp_path / str(number)).read_text(encoding="utf-8")
+        assert text.startswith("## ") and "PASS " in text.split("| why |")[1], "the table, then the lines"
+
+
+def test_the_summary_of_a_job_is_added_to_what_its_step_said_before(
+    filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = tmp_path / "summary"
+    summary.write_text("built\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    for _ in range(2):
+        assert told(capsys, filled, "main", "branch", "--markdown", str(summary))[0] == exits.OK
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("built\n") and text.count("rooflens gate: main") == 2
 
 
 def test_a_file_that_cannot_be_written_is_a_refusal(

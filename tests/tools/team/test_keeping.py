@@ -11,7 +11,8 @@ from rooflens.analysis.database import connect
 from rooflens.analysis.manifest import MANIFEST
 from rooflens.analysis.problems import BadArgument, NotFound, StoreProblem
 from rooflens.analysis.store import Manifest, Store, write_table
-from rooflens.server import cli
+from rooflens.server import cli, exits
+from rooflens.tests.comparisons import flop, launches, workload
 from rooflens.tools.team.choice import chosen
 from rooflens.tools.team.history import _medians, history
 from rooflens.tools.team.retention import Rules, gone
@@ -66,6 +67,36 @@ def test_history_finds_the_change_and_the_drift_and_not_the_noise(
     assert rows[0]["time_ratio"] is None and rows[0]["level"] is None
     assert cli.main(["history", "--store", str(tmp_path), "--tag", "branch=main", "--last", "3", "saxpy"]) == 0
     assert "improved" in capsys.readouterr().out
+    for wrong in (["--last", "0", "saxpy"], [""]):  # a variable of a script that is not set
+        assert cli.main(["history", "--store", str(tmp_path), *wrong]) == exits.USAGE
+
+
+def test_history_calls_less_time_for_other_work_no_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path)
+    steps = ((100_000, 1e9), (90_000, 1e9), (45_000, 0.5e9), (45_100, 0.5e9), (40_000, 0.5e9))
+    for step, (middle, operations) in enumerate(steps):
+        workload(store, launches("saxpy", spread(middle), **flop(operations)), commit=f"{step:040x}")
+    found = history(store, "saxpy", store.scan()[0], most=30)
+    assert [one.verdict for one in found] == ["first", "improved", "other_work", "inconclusive", "improved"]
+    assert [one.work.answer for one in found if one.work] == ["yes", "no", "yes", "yes"]
+    assert found[3].level == found[2].manifest, "what comes later is compared with the same work"
+    assert found[2].amount and found[2].amount.quantity == "flop" and found[2].amount.ratio == pytest.approx(0.5)
+    assert cli.main(["history", "--store", str(tmp_path), "saxpy"]) == 0
+    words = capsys.readouterr().out
+    assert "flop x 0.5, no" in words and f"{found[2].manifest.id} (0000000000): other work than in" in words
+
+
+def test_history_says_where_the_launch_changed_and_nothing_tells_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path)
+    for middle, grid in ((100_000, 65536), (50_000, 32768)):
+        workload(store, [{**row, "grid": grid} for row in launches("saxpy", spread(middle))])
+    found = history(store, "saxpy", store.scan()[0], most=30)
+    assert found[1].work and found[1].work.answer == "unknown" and found[1].verdict == "improved"
+    assert cli.main(["history", "--store", str(tmp_path), "saxpy"]) == 0
+    words = capsys.readouterr().out
+    assert "threads x 0.5, unknown" in words and "nothing that both counted says whether" in words
 
 
 def test_history_of_single_launches_gives_no_interval(tmp_path: Path) -> None:
