@@ -278,6 +278,8 @@ def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: b
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < score.CONFIDENT]:
         can = any(d.next_counters for d in diagnoses if d.verdict.confidence < score.CONFIDENT)
         why = "counters that would decide are missing" if can else "no counter tells what would decide"
+        if not can and any(map(_contradicts_itself, diagnoses)):
+            why = "figures that would decide cannot be"
         notes.append(f"Not certain for {', '.join(unsure)}: {why}; do not act on it yet.")
     for doubt in dict.fromkeys(d.verdict.doubt for d in diagnoses if d.verdict.doubt):
         doubted = ", ".join(f"#{d.rank}" for d in diagnoses if d.verdict.doubt == doubt)
@@ -287,6 +289,11 @@ def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: b
     if not targets.gpu(manifest.arch or "").validated_on_hardware:
         notes.append(f"The rules for {manifest.arch} are checked against recorded profiles, not yet on hardware.")
     return notes
+
+
+def _contradicts_itself(diagnosis: Diagnosis) -> bool:
+    """Whether a unit would be loaded beyond what is possible."""
+    return any(load.status == "impossible" for load in diagnosis.units)
 
 
 def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> list[NextCall]:
@@ -302,6 +309,9 @@ def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> list[NextCall]:
                 why=f"the counters that would decide for #{open_ones[0].number}",
             )
         )
+    elif any(map(_contradicts_itself, diagnoses)):
+        again = {"gpu": manifest.arch, "metrics": ["diagnosis"]}
+        calls.append(NextCall(tool="plan_profile", arguments=again, why="the passes that collect anew what cannot be"))
     first = diagnoses[0]
     arguments = {"workload": manifest.id, "kernel": f"#{first.number}"}
     if first.lines:

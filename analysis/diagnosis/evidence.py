@@ -56,7 +56,7 @@ def gather(case: Case, expressions: Sequence[str]) -> list[Evidence]:
 def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
     load = case.loads.get(name)
     if load is not None and load.pct is not None and _differs(load, case.values[name], threshold):
-        status: Status = load.status  # by counted work, which no row of the table metrics has
+        status: Status = load.status  # by counted work, which no row of the table metrics has, or impossible
         return Evidence(name, load.pct, "%", threshold, status, load.reason, None, _met(case.values[name], threshold))
     expression = _expression(case, name)
     if (above := case.above.get(name)) is not None:
@@ -85,7 +85,7 @@ def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
 
 def _differs(load: Load, value: float | None, threshold: str | None) -> bool:
     """Whether the unit's own counters alone do not tell its load, or not that it meets the threshold."""
-    return load.cycles_pct is None or _met(load.cycles_pct, threshold) != _met(value, threshold)
+    return load.status == "impossible" or load.cycles_pct is None or _met(load.cycles_pct, threshold) != _met(value, threshold)
 
 
 def _met(value: float | None, threshold: str | None) -> bool | None:

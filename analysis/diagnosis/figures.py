@@ -64,6 +64,11 @@ class Case:
         return {} if self.view is None else {load.signal: load for load in self.view.loads}
 
     @property
+    def impossible(self) -> list[loads_of.Load]:
+        """The loads that cannot be: a counter, a clock or the time is wrong."""
+        return [load for load in self.loads.values() if load.status == "impossible"]
+
+    @property
     def shown(self) -> Values:
         """The values as words show them: of a load or share that rules may not use, what is known of it."""
         return {
@@ -135,12 +140,14 @@ def void(
     if not any(s.undefined for s in subjects):
         return [frozenset()] * len(subjects)
     filled = [{**s.inputs, **dict.fromkeys(s.undefined, _ANY)} for s in subjects]
-    loads = loads_of.measured(target, filled)
+    told, loads = loads_of.measured(target, [s.inputs for s in subjects]), loads_of.measured(target, filled)
+    # A load that counters tell and that is not given cannot be; it stays unknown.
     known = [
-        {n: other.get(n) if v is None else v for n, v in one.items()} for one, other in zip(given, loads, strict=True)
+        {n: with_any.get(n) if v is None and one.get(n) is None else v for n, v in stated.items()}
+        for stated, one, with_any in zip(given, told, loads, strict=True)
     ]
-    with_any = evaluate(target, filled, list(values[0]), known)
+    filled_in = evaluate(target, filled, list(values[0]), known)
     return [
         frozenset(e for e, value in one.items() if value is None and other[e] is not None)
-        for one, other in zip(values, with_any, strict=True)
+        for one, other in zip(values, filled_in, strict=True)
     ]

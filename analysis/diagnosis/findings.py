@@ -168,13 +168,18 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
 
 def _bound(case: Case, chosen: Weighed | None) -> Bound:
     """What kind of limit is reached, by the loads, as the roofline says it; by the subsystem where they do not tell."""
+    if case.impossible:
+        return "unknown"
     if case.view is not None and case.view.bound != "unknown" and chosen and chosen.tier != score.GATE:
         return case.view.bound
     return BOUNDS[chosen.rule.subsystem if chosen else "unknown"]
 
 
 def _doubt(case: Case, rule: Rule) -> Reason | None:
-    """Why a figure that decides a rule is not to be trusted."""
+    """Why a figure that decides a rule is not to be trusted: itself, or as the kernel cannot have been that fast."""
+    if case.impossible:
+        listed = ", ".join(load.words for load in case.impossible)
+        return Reason("doubted", f"{listed}: a counter, a clock or the time is wrong")
     read = dict.fromkeys(m for e in (rule.when, rule.severity) for m in rules.metrics_of(case.target, e))
     reasons = (f.reason for name in read if (f := case.subject.figures.get(name)) is not None)
     return next((reason for reason in reasons if reason and reason.code == "doubted"), None)
@@ -215,8 +220,13 @@ def program_bound(share_pct: float | None, bound: float | None) -> float | None:
 
 
 def own_traffic(view: limits.KernelLimits | None) -> str | None:
-    """The bytes of device memory that a bound takes as given, and how many of them threads asked for."""
+    """The bytes of device memory that a bound takes as given, and how many of them threads asked for.
+
+    None where they are not known, or are more than memory carries in the time.
+    """
     if view is None or view.traffic is None:
+        return None
+    if any(load.unit == "hbm" and load.status == "impossible" for load in view.loads):
         return None
     carried, asked = view.traffic.carried, view.traffic.asked
     text = f"{amount(carried)} of device memory a launch"
@@ -235,7 +245,7 @@ def amount(of_bytes: float) -> str:
 
 def then(rule: Rule, case: Case) -> str | None:
     """Which unit is the next limit with a cause or a wait gone, and how far away it is."""
-    left = remaining(rule, case)
+    left = {} if case.impossible else remaining(rule, case)
     if rule.kind not in ("cause", "wait") or not left:
         return None
     name = max(left, key=lambda unit: left[unit])
@@ -253,9 +263,10 @@ def speedup_bound(rule: Rule, case: Case) -> float | None:
     """Run time over the greatest least time of the pipes and levels that the fix leaves loaded, at least 1.
 
     Everything is taken to overlap perfectly and to run at its ceiling, so the figure is an upper bound; pipes that
-    were not counted could only lower it. None where nothing is known that bounds it.
+    were not counted could only lower it. None where nothing is known that bounds it, or where a load that cannot be
+    says that a counter or the time is wrong.
     """
-    if rule.kind == "gate":
+    if rule.kind == "gate" or case.impossible:
         return None
     shares = list(remaining(rule, case).values())
     loads = case.view.shares if case.view else {}
@@ -307,6 +318,8 @@ def undecided(case: Case, open_rules: list[Rule]) -> list[str]:
         for name in dict.fromkeys(n for e in decisive for n in paths(e)):
             if name in case.above and case.values.get(name) is None:
                 sentences.append(f"{rules.title(name)} ({name}): {of_share(case.above[name])[1]}")
+            if (load := case.loads.get(name)) in case.impossible and load:
+                sentences.append(f"{rules.title(name)} ({name}): {number(load.pct)} %, {load.reason}")
         for name in dict.fromkeys(m for e in decisive for m in rules.metrics_of(case.target, e)):
             figure = case.subject.figures.get(name)
             if figure is not None and figure.reason and case.subject.inputs.get(name) is None:
@@ -315,9 +328,10 @@ def undecided(case: Case, open_rules: list[Rule]) -> list[str]:
 
 
 def lacking(case: Case, expression: str) -> list[str]:
-    """The metrics an expression needs whose counters were not collected and can be; what is 0/0 was collected."""
+    """The metrics an expression needs whose counters were not collected and can be; what is 0/0 or cannot be was."""
     known = catalog.by_name(case.target)
     names = [m for n in paths(expression) if case.values.get(n) is None for m in rules.metrics_of(case.target, n)]
     unknown = [n for n in dict.fromkeys(names) if case.subject.inputs.get(n) is None and n in known]
-    missing = [n for n in unknown if n not in case.subject.undefined]
+    wrong = {n for n, figure in case.subject.figures.items() if figure.status == "impossible"}
+    missing = [n for n in unknown if n not in case.subject.undefined and n not in wrong]
     return [n for n in missing if not known[n].imported_only and catalog.counters(case.target, known[n])]

@@ -70,8 +70,8 @@ class Load:
 
     @property
     def certain(self) -> float | None:
-        """Its value for rules: a lower bound tells only that a limit is reached."""
-        return None if self.at_least and not self.reached else self.pct
+        """Its value for rules: a lower bound tells only that a limit is reached, and what cannot be tells nothing."""
+        return None if self.status == "impossible" or (self.at_least and not self.reached) else self.pct
 
     @property
     def words(self) -> str:

@@ -130,8 +130,17 @@ def test_a_launch_without_counters_is_refused_in_words(store: Store) -> None:
 
 def test_figures_that_cannot_be_decide_nothing(recorded: Store) -> None:
     """This profile repeats one value in all rows: 40,000 % of the bandwidth."""
-    for one in diagnose(Workload(recorded, recorded.resolve("multikernel_MI200")))[0]:
-        assert one.verdict.subsystem != "hbm" or one.verdict.confidence < score.CONFIDENT
+    found = diagnose(Workload(recorded, recorded.resolve("multikernel_MI200")))[0]
+    wrong = [d for d in found if any(load.status == "impossible" for load in d.units)]
+    assert len(wrong) == len(found) == 7
+    for one in wrong:
+        assert one.verdict.confidence < score.CONFIDENT and one.verdict.bound == "unknown"
+        assert one.verdict.subsystem not in ("hbm", "fabric"), "only their traffic says that they use memory"
+        assert one.verdict.own_traffic is None
+        assert all(f.speedup_bound is None and f.then is None for f in one.findings)
+        assert not [e for f in one.findings for e in [*f.evidence, *f.contradicting] if e.metric == "load.hbm"]
+        assert any(s.startswith("Use of device memory (load.hbm): ") and "more than it can" in s for s in one.undecided)
+        assert not one.next_counters, "everything was collected"
 
 
 def test_a_share_of_more_than_its_whole_decides_nothing_and_is_told(recorded: Store, shared: Path) -> None:
