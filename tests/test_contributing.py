@@ -74,6 +74,22 @@ def test_the_guide_has_an_example_of_each() -> None:
     assert [Path(name).parent.name for name in EXAMPLES] == ["gpus", "metrics", "rules"]
 
 
+def test_every_folder_of_code_stands_in_the_tree() -> None:
+    tree = set(re.findall(r"\w+(?=/)", GUIDE.partition("## The folders")[2].partition("Layers go one way")[0]))
+    folders = {
+        init.parent for layer in ("server", "api", "tools", "analysis") for init in (ROOT / layer).rglob("__init__.py")
+    }
+    missing = {str(f.relative_to(ROOT)) for f in folders if f.name not in tree}
+    assert {name for name in missing if not name.startswith("tools/profilers/")} == set()
+
+
+def test_every_file_that_it_names_is_there() -> None:
+    named = {name for name in re.findall(r"`([\w./-]+/[\w.-]+)`", GUIDE) if name.strip(".")}
+    roots = (ROOT, CATALOGUE)
+    assert {name for name in named if not any((root / name).exists() for root in roots)} == set()
+    assert len(named) > 20
+
+
 def test_a_target_a_metric_and_a_rule_of_a_folder_answer(folder: Path, profile: Path, tmp_path: Path) -> None:
     done = python(folder, PROGRAM, tmp_path / "store", profile)
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ import pytest
 from rooflens import __version__
 from rooflens.server.cli import parser
 from rooflens.server.toolbox import TOOLS
+from rooflens.tools.profilers.registry import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ROOT / "docs" / "index.md"
@@ -45,6 +46,11 @@ def test_every_command_in_the_readme_exists() -> None:
 def test_every_tool_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
     assert [t.name for t in TOOLS if t.name not in text] == []
+
+
+def test_every_format_that_can_be_named_is_in_its_page() -> None:
+    page = (ROOT / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
+    assert [name for name in FORMATS if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))

@@ -22,7 +22,7 @@ from .recording import ENTRY, OBJECT, SAMPLED, Sampled
 if TYPE_CHECKING:
     import duckdb
 
-    from ..tables.database import Database
+    from .staging import Staging
 
 REASON, ISSUED = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_", "ISSUED"
 """What the profiler's names of stall reasons begin with; what stands for one of a wave that issued, which means
@@ -189,18 +189,13 @@ class DatabaseSamples:
         )
 
 
-Spooled = Callable[[str, str, dict[str, str]], str]
-"""A name, a table of the database and SQL by column -> a FROM item of its rows."""
-
-
-def database_samples(
-    con: duckdb.DuckDBPyConnection, db: Database, spooled: Spooled, work: Path
-) -> DatabaseSamples | None:
+def database_samples(staging: Staging) -> DatabaseSamples | None:
     """The samples of a database; None where it has none."""
-    parts = [read(db, spooled) for table, read in ((_TABLE, _by_address), (_PLAIN, _with_texts)) if db.parts(table)]
+    con, db = staging.con, staging.db
+    parts = [read(staging) for table, read in ((_TABLE, _by_address), (_PLAIN, _with_texts)) if db.parts(table)]
     if not parts:
         return None
-    staged = work.with_name(f"{work.name}_samples.parquet")
+    staged = staging.file("samples.parquet")
     keys = ", ".join(f'"{c}"' for c in SAMPLED if c != "count")
     rows = " UNION ALL ".join(parts)
     write_table(
@@ -216,7 +211,7 @@ def database_samples(
     if db.parts(_CODE):
         place = {"session": "guid", "process": "pid", "code_object": "id"}
         place["uri"] = "uri" if "uri" in db.columns(_CODE) else "NULL"
-        objects = f"SELECT * FROM {spooled('code_object', _CODE, place)}"
+        objects = f"SELECT * FROM {staging.rows(_CODE, place)}"
     if db.parts(_SYMBOLS):
         shown = "coalesce(display_name, kernel_name)"
         place = {
@@ -227,27 +222,27 @@ def database_samples(
             "kernel": shown,
         }
         entries = "SELECT session, process, code_object, linked AS symbol, kernel, NULL::BIGINT AS start "
-        entries += f"FROM {spooled('entry', _SYMBOLS, place)} WHERE linked != ''"
+        entries += f"FROM {staging.rows(_SYMBOLS, place)} WHERE linked != ''"
     return DatabaseSamples(f"SELECT * FROM {parquet([staged])}", objects, entries)
 
 
-def _by_address(db: Database, spooled: Spooled) -> str:
+def _by_address(staging: Staging) -> str:
     """SQL for the samples of rocprofv3 since 2026: places, and numbers of reasons where those are columns."""
-    has = db.columns(_TABLE)
+    has = staging.db.columns(_TABLE)
     picks = {
         "session": "guid", "process": "pid", "dispatch_id": "dispatch_id", "code_object": "code_object_id",
         "place": "code_object_offset",
     }  # fmt: skip
     picks["issued"] = "wave_issued" if "wave_issued" in has else "NULL"
     picks["reason"] = "stall_reason" if "stall_reason" in has else "NULL"
-    rows = spooled("pc_sample", _TABLE, picks)
+    rows = staging.rows(_TABLE, picks)
     texts = "(SELECT -1 AS session, -1 AS code_object, -1 AS place, NULL AS instruction, NULL AS comment)"
-    if db.parts(_TEXTS):
+    if staging.db.parts(_TEXTS):
         told = {
             "session": "guid", "code_object": "code_object_id", "place": "code_object_offset",
             "instruction": "instruction", "comment": "comment",
         }  # fmt: skip
-        texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {spooled('pc_text', _TEXTS, told)})"
+        texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS, told)})"
     names = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(REASONS))
     raw = f"CASE WHEN issued != 0 THEN {sql_literal(ISSUED)} ELSE CASE reason {names} END END"
     known = {c: c for c in SAMPLED} | {"offset": "place", "stall_raw": raw, "count": "1"}
@@ -255,9 +250,9 @@ def _by_address(db: Database, spooled: Spooled) -> str:
     return f"SELECT session, process, {_row(SAMPLED, known)} FROM {rows} {join}"
 
 
-def _with_texts(db: Database, spooled: Spooled) -> str:
+def _with_texts(staging: Staging) -> str:
     """SQL for samples with the columns of the CSV files."""
-    has = db.columns(_PLAIN)
+    has = staging.db.columns(_PLAIN)
     picks = {
         "session": "guid", "process": "pid" if "pid" in has else "NULL", "dispatch_id": "dispatch_id",
         "instruction": "instruction", "comment": "instruction_comment",
@@ -266,4 +261,4 @@ def _with_texts(db: Database, spooled: Spooled) -> str:
     picks["reason_text"] = "stall_reason" if "stall_reason" in has else "NULL"
     known = {c: c for c in ("dispatch_id", "instruction", "comment", "issued")}
     known |= {"stall_raw": _reason("reason_text", "issued != 0"), "count": "1"}
-    return f"SELECT session, process, {_row(SAMPLED, known)} FROM {spooled('pc_sampled', _PLAIN, picks)}"
+    return f"SELECT session, process, {_row(SAMPLED, known)} FROM {staging.rows(_PLAIN, picks)}"

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....analysis.database import sql_literal
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
-from ... import progress
 from ..tables import limits
 from ..tables.contract import parquet
-from ..tables.database import Database, open_database
+from ..tables.database import open_database
 from ..tables.names import bounded_name, plain_text
-from ..tables.spool import Spool
 from .agents import FIELDS, Agent, agent_of
 from .outputs import Output, place_of
-from .pc_samples import DatabaseSamples, database_samples
+from .pc_samples import database_samples
 from .recording import ACTIVITY, LAUNCH, SPAN, Recording, describe
+from .staging import DISPATCHES, SMALL, VIEW, Staging, cut
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,17 +31,6 @@ def _product(*sides: str) -> str:
     return f"CASE WHEN abs(CAST({sides[0]} AS REAL) * {' * '.join(sides[1:])}) < 9e18 THEN {product} END"
 
 
-def _cut(column: str) -> str:
-    """SQL of a text, cut where a view could make it endless."""
-    return f"substr(CAST({column} AS TEXT), 1, {limits.TEXT})"
-
-
-_AS = {  # SQL type -> SQL of a column for it, whatever SQLite holds there
-    "VARCHAR": _cut("{0}"),
-    "BIGINT": "CAST({0} AS INTEGER)",
-    # A value of another type than the profiler writes is told as infinite, not read as 0.
-    "DOUBLE": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) WHEN {0} IS NOT NULL THEN 9e999 END",
-}
 _DISPATCH = {  # column of spooled dispatches -> SQL over rocpd_kernel_dispatch
     "session": "guid", "event_id": "event_id", "process": "pid", "agent": "agent_id", "symbol": "kernel_id",
     "dispatch_id": "dispatch_id", "queue_id": "queue_id", "start_ns": '"start"', "end_ns": '"end"',
@@ -52,8 +39,8 @@ _DISPATCH = {  # column of spooled dispatches -> SQL over rocpd_kernel_dispatch
     "workgroup_size": _product("workgroup_size_x", "workgroup_size_y", "workgroup_size_z"),
 }  # fmt: skip
 _SYMBOL = {
-    "session": "guid", "symbol": "id", "kernel": "coalesce(display_name, kernel_name)", "vgpr": "arch_vgpr_count",
-    "agpr": "accum_vgpr_count", "sgpr": "sgpr_count",
+    "kernel": "coalesce(display_name, kernel_name)", "vgpr": "arch_vgpr_count", "agpr": "accum_vgpr_count",
+    "sgpr": "sgpr_count",
 }  # fmt: skip
 _VALUE = {"session": "guid", "event_id": "event_id", "pmc": "pmc_id", "value": "value"}
 _EVENT = {
@@ -80,13 +67,8 @@ _MARKERS = (*_RANGES, "MARKER_CONTROL_API", "MARKER_NAME_API")
 _OWN = ("rocm_marker_api", "host", "user", "python", "causal")
 """Those of rocprof-sys: markers, and functions of the program."""
 _SYSTEM, _KERNELS_OF_SYSTEM = "rocprof-sys", "rocm_kernel_dispatch"
-_SMALL = 1000
-_DISPATCHES = "rocpd_kernel_dispatch"
-_TYPE = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR",
-         "kind": "VARCHAR", "unit": "VARCHAR", "instruction": "VARCHAR", "comment": "VARCHAR", "uri": "VARCHAR",
-         "linked": "VARCHAR", "reason_text": "VARCHAR"}  # fmt: skip
 _PROCESS = (
-    "id", "CAST(pid AS INTEGER)", "nid", _cut("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
+    "id", "CAST(pid AS INTEGER)", "nid", cut("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
     'CAST(coalesce(fini, "end") AS INTEGER)',
 )  # fmt: skip
 _VIEW = {  # the same from AMD's view of kernels
@@ -111,67 +93,63 @@ def read_rocpd(
     missing or laid out in another way, the views are read instead.
     """
     with open_database(file) as db:
+        staging = Staging(con, db, work)
         spans: Spans | None = None
-        if db.parts("rocpd_kernel_dispatch"):
-            spans = _spans(con, db, work)
-            values = _from_tables(con, db, work, spans.launches if spans else "")
-        elif db.parts("kernels"):
-            values = _from_views(con, db, work)
+        if db.parts(DISPATCHES):
+            spans = _spans(staging)
+            values = _from_tables(staging, spans.launches if spans else "")
+        elif db.parts(VIEW):
+            values = _from_views(staging)
         else:
             raise BadInput(f"{file.name} is no rocpd database", "it has no table of kernel dispatches")
-        launches = work.with_name(f"{work.name}_launches.parquet")
+        launches = staging.file("launches.parquet")
         picks = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c != "kernel")
         kernel = bounded_name("kernel")
         write_table(con, f"SELECT session, process, {picks}, {kernel} AS kernel FROM found ORDER BY key", launches)
-        counted = [work.with_name(f"{work.name}_counted.parquet")] if values else []
+        counted = [staging.file("counted.parquet")] if values else []
         for path in counted:
             write_table(con, values, path)
         con.execute("DROP TABLE found")
-        sampled = _samples(con, db, work)
+        sampled = database_samples(staging)
         active = [*(spans.processes() if spans else []), *(sampled.processes(con) if sampled else [])]
-        rows = _processes(con, db, launches, active)
         agents: dict[int, list[Agent]] = {}
-        found = [_recording(db, output, launches, counted, agents, *row) for row in rows]
-        describe(con, found)
-        for item, (session, process, *_) in zip(found, rows, strict=True):
+        found = []
+        for process in _processes(staging, launches, active):
+            item = Recording(
+                file, "rocpd", output.label, output.above, launches, process.keys, process.rows, list(counted),
+                pid=process.pid,
+            )  # fmt: skip
+            _describe_process(staging, item, process, agents)
+            item.stands(place_of(output, item.host, item.pid))
             if spans:
-                spans.into(item, session, process)
+                spans.into(item, process)
                 item.tool = _SYSTEM if spans.is_system else item.tool
-            item.sampled = sampled.of(session, process) if sampled else None
+            item.sampled = sampled.of(process.session, process.number) if sampled else None
+            found.append(item)
+        describe(con, found)
         return found, _strange(con, file, counted)
 
 
-def _samples(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> DatabaseSamples | None:
-    def spooled(name: str, table: str, picks: dict[str, str]) -> str:
-        return parquet(_spool(con, db, work, name, table, picks))
-
-    return database_samples(con, db, spooled, work)
-
-
-def _spans(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> Spans | None:
+def _spans(staging: Staging) -> Spans | None:
     """What the database holds beside launches; None where it has no regions, copies or allocations."""
-    parts = [t for t in ("region", "memory_copy", "memory_allocate") if _has_rows(db, f"rocpd_{t}")]
-    if not (parts and all(db.parts(f"rocpd_{name}") for name in ("string", "event"))):
+    parts = [name for name in ("region", "memory_copy", "memory_allocate") if staging.has_rows(f"rocpd_{name}")]
+    if not (parts and all(staging.db.parts(f"rocpd_{name}") for name in ("string", "event"))):
         return None
-    return Spans(con, db, work, parts)
-
-
-def _has_rows(db: Database, table: str) -> bool:
-    return bool(db.parts(table)) and any(batch for batch in db.read(table, ["1"], "LIMIT 1"))
+    return Spans(staging, parts)
 
 
 class Spans:
     """Regions, copies, allocations and samples of a database, staged; ``by`` is SQL for each kind of ACTIVITY, with
     the columns session and process."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, db: Database, work: Path, parts: Sequence[str]) -> None:
-        self.con, self.db, self.work = con, db, work
+    def __init__(self, staging: Staging, parts: Sequence[str]) -> None:
+        self.staging = staging
         self.by: dict[str, str] = {}
         self.ranges = ""
-        strings = self._staged("string", "rocpd_string", _STRING)
-        self.events = self._staged("span_event", "rocpd_event", _EVENT)
+        strings = staging.rows("rocpd_string", _STRING)
+        self.events = staging.rows("rocpd_event", _EVENT)
         self.strings = f"(SELECT DISTINCT ON (session, string_id) * FROM {strings})"
-        self.agents = self._once("rocpd_info_agent", "agent", {"device": _DEVICE})
+        self.agents = staging.once("rocpd_info_agent", "agent", {"device": _DEVICE})
         self.launches = f"SELECT session, event_id, correlation FROM {self.events}"
         if "region" in parts:
             self._regions()
@@ -179,21 +157,22 @@ class Spans:
             self._copies()
         if "memory_allocate" in parts:
             self._allocations()
-        if db.parts("rocpd_pmc_event") and db.parts("rocpd_info_pmc") and _has_rows(db, "rocpd_sample"):
+        if all(staging.db.parts(f"rocpd_{n}") for n in ("pmc_event", "info_pmc")) and staging.has_rows("rocpd_sample"):
             self._samples()
-        self.is_system = bool(
-            con.execute(f"SELECT 1 FROM {self.strings} WHERE text = '{_KERNELS_OF_SYSTEM}' LIMIT 1").fetchone()
-        )
+        system = f"SELECT 1 FROM {self.strings} WHERE text = '{_KERNELS_OF_SYSTEM}' LIMIT 1"
+        self.is_system = bool(staging.con.execute(system).fetchone())
 
     def processes(self) -> list[tuple[int, int]]:
         """Session and process of all that did something."""
         did = " UNION ".join(f"SELECT session, process FROM ({sql})" for sql in (*self.by.values(), self.ranges) if sql)
-        rows = self.con.execute(f"SELECT DISTINCT session, process FROM ({did}) WHERE process IS NOT NULL ORDER BY ALL")
-        return [(int(session), int(process)) for session, process in rows.fetchmany(_SMALL)] if did else []
+        distinct = f"SELECT DISTINCT session, process FROM ({did}) WHERE process IS NOT NULL ORDER BY ALL"
+        rows = self.staging.con.execute(distinct).fetchmany(SMALL) if did else []
+        return [(int(session), int(process)) for session, process in rows]
 
-    def into(self, item: Recording, session: int, process: int | None) -> None:
+    def into(self, item: Recording, process: _Process) -> None:
         """Say where ranges and activity of one process are."""
-        same = f"session = {session} AND process IS NOT DISTINCT FROM {'NULL' if process is None else process}"
+        number = "NULL" if process.number is None else process.number
+        same = f"session = {process.session} AND process IS NOT DISTINCT FROM {number}"
         pid = "NULL" if item.pid is None else str(item.pid)
         if self.ranges:
             item.ranges = f"SELECT * REPLACE ({pid}::BIGINT AS pid) FROM ({self.ranges}) WHERE {same}"
@@ -201,18 +180,10 @@ class Spans:
             picks = ", ".join(f"{pid}::BIGINT AS pid" if c == "pid" else c for c in ACTIVITY[what])
             item.activity[what] = f"SELECT {picks} FROM ({sql}) WHERE {same}"
 
-    def _staged(self, name: str, table: str, picks: dict[str, str]) -> str:
-        return parquet(_spool(self.con, self.db, self.work, name, table, picks))
-
-    def _once(self, table: str, key: str, picks: dict[str, str]) -> str:
-        """A FROM item: the rows of a small table by their id, called ``key``."""
-        rows = self._staged(f"span_{key}", table, {"session": "guid", key: "id", **picks})
-        return f"(SELECT DISTINCT ON (session, {key}) * FROM {rows})"
-
     def _threads(self) -> str:
-        return self._once("rocpd_info_thread", "thread", {"tid": "tid"}) if self.db.parts("rocpd_info_thread") else (
-            "(SELECT -1 AS session, -1 AS thread, NULL::BIGINT AS tid)"
-        )  # fmt: skip
+        if not self.staging.db.parts("rocpd_info_thread"):
+            return "(SELECT -1 AS session, -1 AS thread, NULL::BIGINT AS tid)"
+        return self.staging.once("rocpd_info_thread", "thread", {"tid": "tid"})
 
     def _regions(self) -> None:
         self.threads = self._threads()
@@ -221,14 +192,16 @@ class Spans:
             "nullif(e.correlation, 0) AS correlation, r.start_ns, r.end_ns, c.text AS kind, "
             # The name is that of the call and the message beside it, or, in newer versions, the other way round.
             "CASE WHEN starts_with(n.text, 'roctx') THEN coalesce(e.message, n.text) ELSE n.text END AS name "
-            f"FROM {self._staged('region', 'rocpd_region', _REGION)} r JOIN {self.events} e USING (session, event_id) "
+            f"FROM {self.staging.rows('rocpd_region', _REGION)} r JOIN {self.events} e USING (session, event_id) "
             f"LEFT JOIN {self.threads} t ON t.session = r.session AND t.thread = r.thread "
             f"JOIN {self.strings} n ON n.session = r.session AND n.string_id = r.name_id "
             f"JOIN {self.strings} c ON c.session = e.session AND c.string_id = e.category"
         )
         markers, own = (", ".join(map(sql_literal, names)) for names in (_MARKERS, _OWN))
         ranges = ", ".join(map(sql_literal, _RANGES))
-        kinds = {str(kind) for (kind,) in self.con.execute(f"SELECT DISTINCT kind FROM ({rows})").fetchmany(_SMALL)}
+        kinds = {
+            str(kind) for (kind,) in self.staging.con.execute(f"SELECT DISTINCT kind FROM ({rows})").fetchmany(SMALL)
+        }
         if kinds & set(_RANGES):
             columns = ", ".join(SPAN)
             self.ranges = f"SELECT process, {columns} FROM ({rows}) WHERE kind IN ({ranges}) AND start_ns < end_ns"
@@ -243,7 +216,7 @@ class Spans:
         self.by["copies"] = (
             "SELECT m.* REPLACE (s.device AS source, t.device AS target), m.pid AS process, n.text AS name, "
             "nullif(e.correlation, 0) AS correlation "
-            f"FROM {self._staged('copy', 'rocpd_memory_copy', _COPY)} m LEFT JOIN {self.events} e "
+            f"FROM {self.staging.rows('rocpd_memory_copy', _COPY)} m LEFT JOIN {self.events} e "
             f"USING (session, event_id) {side.format('s', 'source')} {side.format('t', 'target')} "
             f"LEFT JOIN {self.strings} n ON n.session = m.session AND n.string_id = m.name_id"
         )
@@ -252,17 +225,15 @@ class Spans:
         self.by["allocations"] = (
             "SELECT m.* REPLACE (a.device AS device), m.pid AS process, nullif(e.correlation, 0) AS correlation, "
             "'memory_' || lower(kind) AS name "
-            f"FROM {self._staged('allocation', 'rocpd_memory_allocate', _ALLOCATION)} m LEFT JOIN {self.events} e "
+            f"FROM {self.staging.rows('rocpd_memory_allocate', _ALLOCATION)} m LEFT JOIN {self.events} e "
             f"USING (session, event_id) LEFT JOIN {self.agents} a ON a.session = m.session AND a.agent = m.device"
         )
 
     def _samples(self) -> None:
         """Values that were read at some time, of devices or of the process."""
-        sampled = self._staged(
-            "sample", "rocpd_sample", {"session": "guid", "event_id": "event_id", "time": "timestamp"}
-        )
-        values = self._staged("sampled", "rocpd_pmc_event", _VALUE)
-        counters = self._once(
+        sampled = self.staging.rows("rocpd_sample", {"session": "guid", "event_id": "event_id", "time": "timestamp"})
+        values = self.staging.rows("rocpd_pmc_event", _VALUE)
+        counters = self.staging.once(
             "rocpd_info_pmc", "pmc", {"process": "pid", "counter": "name", "unit": "units", "agent": "agent_id"}
         )
         # A sample names its event, and that has a value for every track.
@@ -275,113 +246,76 @@ class Spans:
         )
 
 
-def _from_tables(con: duckdb.DuckDBPyConnection, db: Database, work: Path, correlated: str) -> str:
+def _from_tables(staging: Staging, correlated: str) -> str:
     """Table ``found`` of all launches; returns SQL for the counter values, empty where there are none.
 
     ``correlated`` is SQL for session, event_id and correlation, where those are wanted.
     """
-    dispatches = parquet(_spool(con, db, work, "dispatch", "rocpd_kernel_dispatch", _DISPATCH))
-    symbols = parquet(_spool(con, db, work, "symbol", "rocpd_info_kernel_symbol", _SYMBOL))
-    agents = {"session": "guid", "agent": "id", "device": "coalesce(logical_index, absolute_index)"}
-    devices = parquet(_spool(con, db, work, "agent", "rocpd_info_agent", agents))
-    pids = {"session": "guid", "process": "id", "pid": "pid"}
-    processes = parquet(_spool(con, db, work, "process", "rocpd_info_process", pids))
-    con.execute(
+    device = {"device": "coalesce(logical_index, absolute_index)"}
+    staging.con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id, event_id) "
         "- 1 AS key, coalesce(p.pid, process) AS pid, device, kernel, vgpr, agpr, sgpr, correlation, d.* "
-        f"FROM {dispatches} d "
+        f"FROM {staging.rows(DISPATCHES, _DISPATCH)} d "
         f"LEFT JOIN ({correlated or 'SELECT -1 AS session, -1 AS event_id, NULL AS correlation'}) "
         "USING (session, event_id) "
-        f"LEFT JOIN (SELECT DISTINCT ON (session, symbol) * FROM {symbols}) USING (session, symbol) "
-        f"LEFT JOIN (SELECT DISTINCT ON (session, agent) * FROM {devices}) USING (session, agent) "
-        f"LEFT JOIN (SELECT DISTINCT ON (session, process) * FROM {processes}) p USING (session, process)"
+        f"LEFT JOIN {staging.once('rocpd_info_kernel_symbol', 'symbol', _SYMBOL)} USING (session, symbol) "
+        f"LEFT JOIN {staging.once('rocpd_info_agent', 'agent', device)} USING (session, agent) "
+        f"LEFT JOIN {staging.once('rocpd_info_process', 'process', {'pid': 'pid'})} p USING (session, process)"
     )
-    if not db.parts("rocpd_pmc_event") or not db.parts("rocpd_info_pmc"):
+    if not staging.db.parts("rocpd_pmc_event") or not staging.db.parts("rocpd_info_pmc"):
         return ""
-    counters = {"session": "guid", "pmc": "id", "counter": "name"}
-    names = parquet(_spool(con, db, work, "pmc", "rocpd_info_pmc", counters))
-    given = _spool(con, db, work, "event", "rocpd_pmc_event", _VALUE)
+    names = staging.once("rocpd_info_pmc", "pmc", {"counter": "name"})
     return (
-        f"SELECT key, counter, value FROM {parquet(given)} JOIN found USING (session, event_id) "
-        f"JOIN (SELECT DISTINCT ON (session, pmc) * FROM {names}) USING (session, pmc) WHERE value IS NOT NULL"
+        f"SELECT key, counter, value FROM {staging.rows('rocpd_pmc_event', _VALUE)} JOIN found "
+        f"USING (session, event_id) JOIN {names} USING (session, pmc) WHERE value IS NOT NULL"
     )
 
 
-def _from_views(con: duckdb.DuckDBPyConnection, db: Database, work: Path) -> str:
-    dispatches = parquet(_spool(con, db, work, "dispatch", "kernels", _VIEW))
-    con.execute(
+def _from_views(staging: Staging) -> str:
+    staging.con.execute(
         "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY session, process, dispatch_id) - 1 "
-        f"AS key, process AS pid, NULL AS symbol, NULL AS correlation, * FROM {dispatches}"
+        f"AS key, process AS pid, NULL AS symbol, NULL AS correlation, * FROM {staging.rows(VIEW, _VIEW)}"
     )
-    if not db.parts("counters_collection"):
+    if not staging.db.parts("counters_collection"):
         return ""
-    given = parquet(_spool(con, db, work, "event", "counters_collection", _VIEW_VALUE))
     return (
-        f"SELECT key, counter, value FROM {given} g JOIN found f ON f.session IS NOT DISTINCT FROM g.session "
-        "AND f.process = g.process AND f.dispatch_id = g.dispatch_id AND f.device IS NOT DISTINCT FROM g.device "
-        "WHERE value IS NOT NULL"
+        f"SELECT key, counter, value FROM {staging.rows('counters_collection', _VIEW_VALUE)} g JOIN found f "
+        "ON f.session IS NOT DISTINCT FROM g.session AND f.process = g.process AND f.dispatch_id = g.dispatch_id "
+        "AND f.device IS NOT DISTINCT FROM g.device WHERE value IS NOT NULL"
     )
 
 
-def _spool(
-    con: duckdb.DuckDBPyConnection, db: Database, work: Path, name: str, table: str, picks: dict[str, str],
-    where: str = "",
-) -> list[Path]:  # fmt: skip
-    """The rows of a table as Parquet; a session is numbered instead of named, since every row repeats it."""
-    columns = [(column, _TYPE.get(column, "BIGINT")) for column in picks]
-    spool = Spool(con, work.with_name(f"{work.name}_{name}"), columns)
-    numbered = "".join(f" WHEN {sql_literal(guid)} THEN {i}" for i, guid in enumerate(_sessions(db)))
-    sql_of = {c: f"CASE guid{numbered} ELSE -1 END" if c == "session" and numbered else s for c, s in picks.items()}
-    # SQLite keeps any type in any column; NULL stays NULL, text among whole numbers becomes 0.
-    cast = [_AS[kind].format(sql) for (_, kind), sql in zip(columns, sql_of.values(), strict=True)]
-    cast = [
-        f"substr({c}, 1, {limits.TEXT})" if kind == "VARCHAR" else c for (_, kind), c in zip(columns, cast, strict=True)
-    ]
-    # A value of another type than the profiler writes is no value, not 0; 9e999 is SQLite's infinity.
-    number = "typeof({0}) IN ('integer', 'real')"
-    cast = [
-        f"CASE WHEN {number.format(sql)} THEN {c} WHEN {sql} IS NOT NULL THEN 9e999 END" if kind == "DOUBLE" else c
-        for (_, kind), c, sql in zip(columns, cast, sql_of.values(), strict=True)
-    ]
-    rows = 0
-    for batch in db.read(table, cast, where):
-        spool.add(batch)
-        rows += len(batch)
-        progress.report(f"read {rows:,} rows of {table} of {db.path.name}")
-    return spool.close()
+class _Process(NamedTuple):
+    """A process: the run that it is of, its number there, its id, and its launches."""
+
+    session: int
+    number: int | None
+    pid: int | None
+    first: int
+    last: int
+    rows: int
+
+    @property
+    def keys(self) -> tuple[int, int]:
+        """First and last key of its launches."""
+        return self.first, self.last
 
 
-def _sessions(db: Database) -> list[str]:
-    """The identities of the runs in the database: one, unless databases were merged."""
-    if db.sessions is None:
-        tables = (
-            ("rocpd_kernel_dispatch", "rocpd_region", "rocpd_memory_copy") if db.parts(_DISPATCHES) else ("kernels",)
-        )
-        found: set[str] = set()
-        for table in tables:
-            if not found and db.parts(table):
-                found = {str(guid) for batch in db.read(table, ["DISTINCT substr(guid, 1, 200)"]) for (guid,) in batch}
-        if len(found) > limits.MOST_PROCESSES:
-            why = f"{limits.MOST_PROCESSES} are read at most"
-            raise BadInput(f"{db.path.name} holds {len(found)} runs", why, "Import the single databases")
-        db.sessions = sorted(found)
-    return db.sessions
-
-
-def _processes(
-    con: duckdb.DuckDBPyConnection, db: Database, launches: Path, active: Sequence[tuple[int, int]]
-) -> list[tuple[Any, ...]]:
-    """Session, process, its id, first and last key and number of launches; ``active`` are those that did anything.
-    One row for a run without either."""
-    found = con.execute(
+def _processes(staging: Staging, launches: Path, active: Sequence[tuple[int, int]]) -> list[_Process]:
+    """Those that launched anything, then others that are ``active``; one for a run without either."""
+    rows = staging.con.execute(
         f"SELECT session, process, any_value(pid), min(key), max(key), count(*) FROM {parquet([launches])} "
         "GROUP BY session, process ORDER BY min(key)"
     ).fetchall()
-    if len(found) > limits.MOST_PROCESSES:
-        raise BadInput(f"{db.path.name} holds launches of {len(found)} processes", "that is more than are read")
-    launched = {(session, process) for session, process, *_ in found}
-    found += [(*one, None, 0, -1, 0) for one in active if one not in launched]
-    return found or [(-1, None, None, 0, -1, 0)]
+    if len(rows) > limits.MOST_PROCESSES:
+        name = staging.db.path.name
+        raise BadInput(f"{name} holds launches of {len(rows)} processes", "that is more than are read")
+    found = [_Process(*row) for row in rows]
+    launched = {(one.session, one.number) for one in found}
+    found += [
+        _Process(session, number, None, 0, -1, 0) for session, number in active if (session, number) not in launched
+    ]
+    return found or [_Process(-1, None, None, 0, -1, 0)]
 
 
 def _strange(con: duckdb.DuckDBPyConnection, file: Path, values: Sequence[Path]) -> list[Note]:
@@ -393,49 +327,40 @@ def _strange(con: duckdb.DuckDBPyConnection, file: Path, values: Sequence[Path])
     return [Note("not_a_number", text)] if count else []
 
 
-def _recording(
-    db: Database, output: Output, launches: Path, values: Sequence[Path], agents: dict[int, list[Agent]],
-    session: int, process: int | None, pid: int | None, low: int, high: int, rows: int,
-) -> Recording:  # fmt: skip
-    found = Recording(db.path, "rocpd", output.label, output.above, launches, (low, high), rows, list(values), pid=pid)
+def _describe_process(staging: Staging, item: Recording, process: _Process, agents: dict[int, list[Agent]]) -> None:
+    """What the database states of a process and its host; ``agents`` are those of runs that were looked up before."""
     where = ""
-    if session >= 0:
-        found.session = _sessions(db)[session]
-        where = f"WHERE guid = {sql_literal(found.session)}"
-    for own, real, node, command, start, end in _small(db, "rocpd_info_process", _PROCESS, where):
-        if process is None or own == process:
-            found.pid, found.command = real, plain_text(command or "", 500) or None
-            found.span = (start, end) if start and end and start < end else None
-            nodes = dict(_small(db, "rocpd_info_node", ("id", _cut("hostname")), where))
-            found.host = plain_text(nodes.get(node) or "", 80) or None
-    found.stands(place_of(output, found.host, found.pid))
-    if session not in agents:
-        agents[session] = _agents(db, where)
-    found.agents = agents[session]
-    return found
+    if process.session >= 0:
+        item.session = staging.sessions[process.session]
+        where = f"WHERE guid = {sql_literal(item.session)}"
+    for own, pid, node, command, start, end in staging.small("rocpd_info_process", _PROCESS, where):
+        if process.number is None or own == process.number:
+            item.pid, item.command = pid, plain_text(command or "", 500) or None
+            item.span = (start, end) if start and end and start < end else None
+            nodes = dict(staging.small("rocpd_info_node", ("id", cut("hostname")), where))
+            item.host = plain_text(nodes.get(node) or "", 80) or None
+    if process.session not in agents:
+        agents[process.session] = _agents(staging, where)
+    item.agents = agents[process.session]
 
 
-def _small(db: Database, table: str, picks: Sequence[str], where: str) -> list[tuple[Any, ...]]:
-    """The first rows of a table that has few."""
-    rows = (row for batch in db.read(table, picks, where) for row in batch)
-    return list(islice(rows, _SMALL)) if db.parts(table) else []
-
-
-def _agents(db: Database, where: str) -> list[Agent]:
+def _agents(staging: Staging, where: str) -> list[Agent]:
     """The GPUs; of the JSON beside them only the numbers that are used are extracted."""
     valid = "CASE WHEN json_valid(extdata) THEN extdata ELSE '{}' END"
     numbers = [f"json_extract({valid}, '$.{name}')" for name in FIELDS]
-    texts = [_cut(c) for c in ("name", "product_name", "model_name")]
+    texts = [cut(c) for c in ("name", "product_name", "model_name")]
     picks = [
         "absolute_index",
         "logical_index",
-        _cut("type"),
+        cut("type"),
         *texts,
-        _cut(f"json_extract({valid}, '$.mem_banks')"),
+        cut(f"json_extract({valid}, '$.mem_banks')"),
         *numbers,
     ]
     found = []
-    for absolute, logical, kind, name, product, model, banks, *values in _small(db, "rocpd_info_agent", picks, where):
+    for absolute, logical, kind, name, product, model, banks, *values in staging.small(
+        "rocpd_info_agent", picks, where
+    ):
         fields: dict[str, Any] = dict(zip(FIELDS, values, strict=True))
         fields |= {"name": name, "product_name": product, "model_name": model, "mem_banks": _list(banks), "type": kind}
         fields |= {"node_id": absolute, "logical_node_id": logical if logical is not None else absolute}

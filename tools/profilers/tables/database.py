@@ -40,8 +40,6 @@ class Database:
 
     def __init__(self, con: sqlite3.Connection, path: Path) -> None:
         self.con, self.path, self.size = con, path, path.stat().st_size
-        self.sessions: list[str] | None = None
-        """The identities of its runs, once they were asked for."""
         self._patience_s = limits.patience_s(self.size, limits.DATABASE_PATIENCE_S, limits.DATABASE_BYTES_PER_S)
         self._deadline = 0.0
         con.set_progress_handler(self._too_slow, _STEPS)
