@@ -22,7 +22,16 @@ settings.load_profile("the same everywhere")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def copies() -> Iterator[None]:
+def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs queue for devices with those of the same test process alone, not with all of this user on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        (runtime := tmp_path_factory.mktemp("runtime")).chmod(0o700)
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copies(own_locks: None) -> Iterator[None]:
     """Children are copies of one process that has imported everything, instead of fresh interpreters."""
     with pytest.MonkeyPatch.context() as patch, closing(nursery.Nursery()) as ours:
         for module in (child, forks):

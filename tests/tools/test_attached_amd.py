@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
 from rooflens.tests.tools.test_profile_amd import FEW, Node, node  # noqa: F401  a fixture
+from rooflens.tests.waiting import ended, until
 from rooflens.tools.get_run import RunResult
 from rooflens.tools.profile_command import profile_command
 
@@ -24,8 +24,8 @@ def begin() -> Iterator[Begin]:
 
     def start(**variables: str) -> int:
         begun.append(subprocess.Popen(["/bin/sleep", "600"], env={**os.environ, **variables}))
-        while Path(f"/proc/{begun[-1].pid}/comm").read_text() != "sleep\n":  # it is named a moment after it began
-            time.sleep(0.01)
+        # It is named a moment after it began.
+        until(lambda: Path(f"/proc/{begun[-1].pid}/comm").read_text() == "sleep\n")
         return begun[-1].pid
 
     yield start
@@ -35,7 +35,8 @@ def begin() -> Iterator[Begin]:
 
 
 def attach(node: Node, pid: int, **more: object) -> RunResult:  # noqa: F811
-    return profile_command(node.store, pid=pid, **{"metrics": FEW, "budget_s": 0.1, **more})  # type: ignore[arg-type]
+    run = profile_command(node.store, pid=pid, **{"metrics": FEW, "budget_s": 0.1, **more})  # type: ignore[arg-type]
+    return ended(node.store, run)
 
 
 def test_a_process_that_listens_becomes_a_workload_named_after_it(node: Node, begin: Begin) -> None:  # noqa: F811

@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from rooflens.analysis.experiments import entries
 from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
 from rooflens.analysis.store import Store
 from rooflens.tests.perf_stand_in import install
+from rooflens.tests.waiting import ended, until
 from rooflens.tools import profile_command as profiling
 from rooflens.tools.cancel_run import cancel_run
 from rooflens.tools.get_run import RunResult, get_run
@@ -38,7 +38,8 @@ def profile(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
     def run(code: str, *arguments: str, **more: object) -> RunResult:
         command = [sys.executable, "-c", code, *arguments]
-        return profile_command(store, command, **{"gpu": "cpu", "metrics": METRICS, **more})  # type: ignore[arg-type]
+        found = profile_command(store, command, **{"gpu": "cpu", "metrics": METRICS, **more})  # type: ignore[arg-type]
+        return found if "wait_s" in more else ended(store, found)
 
     yield run
     launch.stop_all()
@@ -146,14 +147,13 @@ def test_a_call_that_does_not_wait_names_the_run_and_get_run_waits(
     assert begun.next[0].tool == "get_run" and begun.next[0].arguments["run_id"] == begun.run_id
     assert get_run(store, "latest").state in ("queued", "running")
     leave.touch()
-    done = get_run(store, begun.run_id, wait_s=50)
+    done = ended(store, get_run(store, begun.run_id, wait_s=50))
     assert done.state == "done" and done.elapsed_s >= begun.elapsed_s
 
 
 def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile: Profile) -> None:
     first = profile("import time; time.sleep(600)", wait_s=0)
-    while get_run(store, first.run_id).state == "queued":
-        time.sleep(0.02)
+    until(lambda: get_run(store, first.run_id).state == "running")
     second = profile("pass", wait_s=0.6)
     while second.progress == "starting":
         second = get_run(store, second.run_id, wait_s=0.1)
@@ -212,7 +212,7 @@ def test_the_real_perf_counts_software_events(store: Store, tmp_path: Path, monk
     (runtime := tmp_path / "runtime").mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     try:
-        done = profile_command(store, ["sh", "-c", "exit 0"], gpu="cpu", metrics=METRICS)
+        done = ended(store, profile_command(store, ["sh", "-c", "exit 0"], gpu="cpu", metrics=METRICS))
     finally:
         launch.stop_all()
     if done.state == "failed" and "perf_event" in (done.problem or ""):

@@ -16,6 +16,7 @@ from rooflens.analysis.problems import BadArgument
 from rooflens.analysis.store import Store
 from rooflens.tests.standins.ncu import install
 from rooflens.tests.tools.profilers.cupti.conftest import Kit, kits  # noqa: F401  a fixture
+from rooflens.tests.waiting import ended
 from rooflens.tools import profile_command as profiling
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.get_run import RunResult
@@ -52,7 +53,8 @@ class Node:
 
     def profile(self, **asked: Any) -> RunResult:
         command = [str(self.kit.program), str(INNER), "return"]
-        return profiling.profile_command(self.store, command, **{"metrics": [COUNTER], "launches": 2, **asked})
+        run = profiling.profile_command(self.store, command, **{"metrics": [COUNTER], "launches": 2, **asked})
+        return ended(self.store, run)
 
     def counted(self, run: RunResult) -> dict[int, int]:
         """Launch -> the launch whose counter it was given."""

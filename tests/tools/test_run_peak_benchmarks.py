@@ -13,6 +13,7 @@ from rooflens.analysis import measured_ceilings as peaks
 from rooflens.analysis.database import connect
 from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
+from rooflens.tests.waiting import ended
 from rooflens.tools import run_peak_benchmarks as peak_run
 from rooflens.tools.benchmarks import report as peak_tables
 from rooflens.tools.benchmarks import run as gpu_benchmarks
@@ -41,7 +42,12 @@ def bench(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     """``bench(...)`` runs the host's benchmarks under a real supervisor."""
     (runtime := tmp_path / "runtime").mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    yield lambda **more: run_peak_benchmarks(store, **{"device": "cpu", "mode": "quick", **more})
+
+    def run(**more: Any) -> RunResult:
+        found = run_peak_benchmarks(store, **{"device": "cpu", "mode": "quick", **more})
+        return found if "wait_s" in more else ended(store, found)
+
+    yield run
     launch.stop_all()
 
 

@@ -148,8 +148,11 @@ def python(*lines: str) -> list[str]:
 def test_a_program_that_does_not_end_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
     # One child stays in the program's group, the other leaves it for a session of its own.
     command = ["sh", "-c", "sleep 1000 & echo $! > one; setsid sh -c 'echo $$ > two; sleep 1000' & wait"]
-    ended = workbench.run(command, tmp_path, Limits(seconds=3))
-    assert ended.why == "stopped after 3 s"
+    for seconds in (3, 12, 48):
+        ended = workbench.run(command, tmp_path, Limits(seconds=seconds))
+        if (tmp_path / "two").exists() and (tmp_path / "two").read_text().endswith("\n"):
+            break  # it had the time to start them all
+    assert ended.why == f"stopped after {seconds} s"
     for name in ("one", "two"):
         left = processes.table().get(int((tmp_path / name).read_text()))
         assert left is None or left.zombie

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import time
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -124,15 +125,19 @@ def test_arrays_that_a_cache_could_hold_make_a_rate_of_memory_suspect(monkeypatc
     assert outcome.status == "suspect" and ("last-level cache" in outcome.reason or "differ widely" in outcome.reason)
 
 
-def test_a_slow_thread_slows_down_itself_alone() -> None:
-    naps, rounds, one = (0.002, 0.064), [0, 0], cpu.cpus()[0]
+def test_a_slow_thread_slows_down_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread has a clock of its own, which its work alone moves on."""
+    rounds, clocks, one = [0, 0], [0, 0], cpu.cpus()[0]
+    mine = threading.local()
 
     def work(rank: int) -> None:
         rounds[rank] += 1
-        time.sleep(naps[rank])
+        clocks[rank] += (2_000_000, 64_000_000)[rank]
 
-    parts = [cpu.Part(lambda rank=rank: work(rank), lambda: "", 1.0) for rank in range(2)]  # type: ignore[misc]
-    rate = sum(cpu._on_all([one, one], lambda rank: cpu._rate(parts[rank], 0.2)))
-    # At most what both reach undisturbed; and the quicker goes on meanwhile, which waiting would make equal.
-    assert 0 < rate <= sum(1 / nap for nap in naps)
-    assert rounds[0] > 2 * rounds[1]
+    def thread(rank: int) -> float:
+        mine.rank = rank
+        return cpu._rate(cpu.Part(lambda: work(rank), lambda: "", 1.0), 0.2)
+
+    monkeypatch.setattr(cpu, "time", SimpleNamespace(perf_counter_ns=lambda: clocks[mine.rank]))
+    assert cpu._on_all([one, one], thread) == pytest.approx([1 / 0.002, 1 / 0.064])
+    assert rounds == [100, 4], "the quicker goes on meanwhile, and is not counted by the time of the slower"

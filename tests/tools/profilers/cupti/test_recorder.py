@@ -6,11 +6,12 @@ import os
 import shutil
 import signal
 import subprocess
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from rooflens.analysis.problems import BadInput
+from rooflens.tests.waiting import until
 from rooflens.tools.profilers.cupti.records import SUFFIX
 
 
@@ -43,17 +44,19 @@ def test_a_kernel_that_never_ended_has_no_time(bench, kit, tmp_path):
     assert bench.rows(done, "dispatches", "start_ns, end_ns, duration_ns", "kernel = 'after'") == [(None, None, None)]
 
 
+def handed_over(bench, folder):
+    """Launches that can be read by now."""
+    with suppress(BadInput):
+        return bench.load(folder).dispatches
+    return 0
+
+
 def test_a_killed_program_keeps_what_was_handed_over(bench, kit, tmp_path):
     argv, env = [str(kit.program), "3000", "sleep"], kit.environment(tmp_path / "rec", ROOFLENS_RECORD_FLUSH_MS="20")
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"launched 3003\n"
-        (file,) = files(tmp_path / "rec")
-        size, still = file.stat().st_size, 0
-        while still < 10:
-            time.sleep(0.05)
-            still = still + 1 if file.stat().st_size == size and size > 100_000 else 0
-            size = file.stat().st_size
+        until(lambda: handed_over(bench, tmp_path / "rec") == 3003)
         child.send_signal(signal.SIGKILL)
     assert child.returncode == -signal.SIGKILL
     done = bench.load(tmp_path / "rec")
