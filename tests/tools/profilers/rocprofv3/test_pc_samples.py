@@ -24,9 +24,10 @@ from rooflens.tests.tools.profilers.rocprofv3.made_samples import (
 )
 from rooflens.tools.codeobject.disassembly import disassemblers
 from rooflens.tools.find_hotspots import find_hotspots
+from rooflens.tools.list_workloads import list_workloads
 
 HSACO = Path(__file__).parents[2] / "codeobject" / "data" / "lines_gfx942.hsaco"
-LOAD, SCALAR = 0x1D40, 0x1D48
+LOAD, SCALAR, SAXPY = 0x1D40, 0x1D48, 0x1C48
 COLUMNS = 'dispatch_id, kernel, launch, "offset", instruction, source_file, source_line, stall_reason, issued, count'
 needs_objdump = pytest.mark.skipif(not disassemblers(), reason="needs apt-get install llvm-22 (llvm-objdump)")
 
@@ -76,6 +77,35 @@ def test_samples_outside_any_launch_take_their_kernel_from_the_code_object(bench
     lost = [At(0, WAIT, "s_waitcnt vmcnt(0)", "", "WAITCNT", 3), At(0, 0x100, "s_nop 0", "", "WAITCNT", 2)]
     done = bench.load(as_json(bench.folder / "1_results.json", samples=lost))
     assert bench.rows(done, "samples", "kernel, count") == [("(no name)", 2), ("dots", 3)]
+
+
+def test_samples_without_launches_are_listed_by_kernel(bench: Any) -> None:
+    file = as_json(bench.folder / "1_results.json")
+    document = json.loads(file.read_text())
+    document["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"] = []
+    file.write_text(json.dumps(document))
+    done = bench.load(file)
+    assert (done.kernels, done.dispatches) == (1, 0) and [call.tool for call in done.next] == ["find_hotspots"]
+    listed = list_workloads(bench.store, done.workload)
+    assert [dict(zip(listed.table.columns, row, strict=True)) for row in listed.table.rows] == [
+        {"rank": 1, "kernel": "dots", "samples": 1000, "cycles": None, "pct": 100.0, "instructions": 3}
+    ]
+    assert [call.tool for call in listed.next] == ["find_hotspots"]
+    assert list_workloads(bench.store, done.workload, by="launch").table.rows == listed.table.rows
+
+
+@needs_objdump
+def test_a_called_function_belongs_to_the_kernel_that_the_launch_ran(bench: Any) -> None:
+    """Launches were not traced, and the profile names no function that is no kernel."""
+    called = [At(1, SAXPY, "", "", "WAITCNT", 9), At(2, WAIT, "", "", "WAITCNT", 2), At(2, SAXPY, "", "", "WAITCNT", 5)]
+    file = as_json(bench.folder / "in" / "1_results.json", samples=called, uri="memory://1#offset=1")
+    document = json.loads(file.read_text())
+    document["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"] = []
+    file.write_text(json.dumps(document))
+    shutil.copy(HSACO, bench.folder / "in" / "app.hsaco")
+    done = bench.load(bench.folder / "in")
+    found = bench.rows(done, "samples", 'dispatch_id, kernel, "offset", count')
+    assert sorted(found) == [(1, "saxpy", SAXPY, 9), (2, "dots", SAXPY, 5), (2, "dots", WAIT, 2)]
 
 
 @needs_objdump
