@@ -31,6 +31,8 @@ _PROFILER = "rocprofv3"
 _MOST_OBJECTS, _MOST_FILES, _MOST_PLACES = 12, 40, 50_000
 """Code objects that are looked into, those with most samples first; files of the profile's folder that may be one;
 addresses that are asked for."""
+_TOLD = 4
+"""Files of which is said why they told nothing."""
 _PATIENCE_S = 180.0
 """After which no further file is looked into."""
 _SUFFIXES = (".out", ".hsaco", ".co", ".o", ".so", ".elf", ".ccob")
@@ -251,7 +253,10 @@ def _decoded(
                 break
         missing += reasons
     written = spool.close()
-    return (parquet(written) if spool.rows else ""), list(dict.fromkeys(missing))
+    told = list(dict.fromkeys(missing))
+    if len(told) > _TOLD:
+        told[_TOLD:] = [f"{len(told) - _TOLD} more files that may have held the code of samples told nothing either."]
+    return (parquet(written) if spool.rows else ""), told
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -235,3 +235,11 @@ def test_without_addresses_equal_instructions_of_two_lines_are_two(bench: Any, s
     rows = [dict(zip(found.hotspots.columns, row, strict=True)) for row in found.hotspots.rows]
     waits = [(r["line"].rpartition(":")[2], r["pct"]) for r in rows if r["instruction"] == "s_waitcnt vmcnt(0)"]
     assert waits[:3] == [("82", 21.6), ("133", 17.5), ("99", 13.4)]  # 21, 17 and 13 of 97
+
+
+def test_many_files_that_are_no_code_are_told_in_few_words(bench: Any) -> None:
+    as_json(bench.folder / "in" / "4711_results.json")
+    for number in range(9):
+        (bench.folder / "in" / f"{number}.hsaco").write_bytes(b"none")
+    told = [note for note in bench.load(bench.folder / "in").notes if "hsaco" in note or "more files" in note]
+    assert len(told) == 5 and told[-1].startswith("5 more files")
