@@ -122,7 +122,11 @@ def test_code_objects_in_the_folder_tell_the_whole_kernel(bench: Any) -> None:
     assert inlined == [("outer<3> at /src/lines.hip:17 > inner<3> at /src/lines.h:10",)]
     found = find_hotspots(bench.store)
     first = dict(zip(found.hotspots.columns, found.hotspots.rows[0], strict=True))
-    assert first["line"] == "lines.hip:16" and first["loop"] == "L1"
+    assert first["line"] == "lines.hip:16" and first["loop"] == "L1" and first["inlined"] is None
+    rows = [dict(zip(found.hotspots.columns, row, strict=True)) for row in found.hotspots.rows]
+    assert {row["line"]: row["inlined"] for row in rows}["lines.h:7"] == (
+        "outer<3> at lines.hip:17 > inner<3> at lines.h:10"
+    )
 
 
 def test_only_the_folder_is_looked_into_whatever_the_profile_names(bench: Any) -> None:
