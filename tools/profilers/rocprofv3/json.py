@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,94 +117,130 @@ class Strange:
 
 def collect(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], Strange]:
     """Spool the file's records; returns its processes. Handles, which may be addresses, become small numbers."""
-    runs: list[JsonRun] = []
-    strange = Strange()
-    nodes: dict[tuple[int, Any], int] = {}
-    handles: dict[Any, int] = {}
-    held: dict[str, list[tuple[Any, ...]]] = {name: [] for name in spools}
-
-    def keep(name: str, row: tuple[Any, ...]) -> None:
-        held[name].append(row)
-        if len(held[name]) >= _BATCH:
-            spools[name].add(held[name])
-            held[name] = []
-            progress.report(f"read {handle.tell() >> 20:,} MiB of {file.name}")
-
-    def keep_samples(rows: list[tuple[Any, ...]]) -> None:
-        for row in rows:
-            keep("sample", row)
-
-    samples = Counted(keep_samples)
-
-    def opened(path: tuple[str, ...]) -> bool:
-        return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTED[0]))
-
     with open_regular(file) as handle:
+        found = _Collector(file, spools, lambda: progress.report(f"read {handle.tell() >> 20:,} MiB of {file.name}"))
         try:
-            for path, value in elements(handle, opened):
-                if path == (_TOOL, ENTERED):
-                    if len(runs) >= limits.MOST_RUNS:
-                        raise BadInput(f"{file.name} describes more than {limits.MOST_RUNS:,} processes")
-                    runs.append(JsonRun())
-                if len(path) < 2 or path[0] != _TOOL or not isinstance(value, Mapping):
-                    continue
-                number, run = len(runs) - 1, runs[-1]
-                if path[1:] == ("metadata",):
-                    _describe(run, value)
-                elif path[1:] == ("agents",):
-                    nodes[number, _handle(value.get("id"))] = _whole(value.get("node_id")) or 0
-                    if agent := agent_of(value):
-                        run.agents.append(agent)
-                elif path[1:] == ("kernel_symbols",):
-                    name = value.get("formatted_kernel_name") or value.get("kernel_name")
-                    registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
-                    keep("symbol", (number, _whole(value.get("kernel_id")), _text(name), *registers))
-                    address = _whole(_handle(value.get("kernel_address")))
-                    linked, held_by = _text(value.get("kernel_name")), _whole(value.get("code_object_id"))
-                    keep("entry", (number, held_by, linked, _text(name), address))
-                elif path[1:] == ("code_objects",):
-                    own, uri = _whole(value.get("code_object_id")), _text(value.get("uri"))
-                    keep("object", (number, own, uri, _whole(value.get("load_delta"))))
-                elif path[1:] in _PC_SAMPLES:
-                    run.sampled = True
-                    samples.add((number, *sample_of(value)))
-                elif path[1:] == ("strings",):
-                    run.messages = _messages(value.get("marker_api"))
-                    for meaning in _operations(value.get("buffer_records")):
-                        keep("operation", (number, *meaning))
-                    for place, texts in sample_texts(value):
-                        keep("text", (number, place, *map(_text, texts)))
-                elif (did := _DONE.get(path[1:])) is not None:
-                    run.active.add(did)
-                    agents = (nodes.get((number, _handle(value.get(a)))) for a in _AGENTS[did])
-                    keep("act", (number, did, *_act(value), *agents, *_amount(value)))
-                elif path[1:] == _MARKED:
-                    if (known := _range(run, value)) is not None:
-                        keep("range", (number, *known))
-                elif path[1:] == ("counters",):
-                    key = handles.setdefault(_handle(value.get("id")), len(handles))
-                    keep("counter", (number, key, _text(value.get("name"))))
-                elif path[1:] in (_TRACE, _COUNTED):
-                    counted = path[1:] == _COUNTED
-                    data = _part(value, "dispatch_data") if counted else value
-                    info = _part(data, "dispatch_info")
-                    identity = (
-                        _whole(info.get("dispatch_id")),
-                        nodes.get((number, _handle(info.get("agent_id"))), UNKNOWN_AGENT),
-                    )
-                    keep("launch", (number, int(counted), *identity, *_launch(value, data, info)))
-                    for record in value.get("records") or () if counted else ():
-                        key = handles.setdefault(_handle(record.get("counter_id")), len(handles))
-                        keep("value", (number, *identity, key, strange.number(record.get("value"))))
+            for path, value in elements(handle, _opened):
+                found.take(path, value)
         except (JsonCut, AttributeError, TypeError) as error:
             what = str(error) if isinstance(error, JsonCut) else "its records have another shape"
             raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
-    samples.close()
-    if not runs:
+    found.close()
+    if not found.runs:
         raise BadInput(f"{file.name} is no output of rocprofv3", f"it has no object {_TOOL}")
-    for name, waiting in held.items():
-        spools[name].add(waiting)
-    return runs, strange
+    return found.runs, found.strange
+
+
+def _opened(path: tuple[str, ...]) -> bool:
+    """Whether the elements of an array or object are told one by one."""
+    return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTED[0]))
+
+
+class _Collector:
+    """Takes the elements of a file in their order, and spools what each kind of record says."""
+
+    def __init__(self, file: Path, spools: Mapping[str, Spool], report: Callable[[], None]) -> None:
+        self.runs: list[JsonRun] = []
+        self.strange = Strange()
+        self._file, self._spools, self._report = file, spools, report
+        self._nodes: dict[tuple[int, Any], int] = {}
+        """Process and handle of an agent -> its node."""
+        self._handles: dict[Any, int] = {}
+        self._held: dict[str, list[tuple[Any, ...]]] = {name: [] for name in spools}
+        self._samples = Counted(self._keep_samples)
+        self._takers: dict[tuple[str, ...], Callable[[int, Mapping[str, Any]], None]] = {
+            ("metadata",): lambda number, value: _describe(self.runs[number], value),
+            ("agents",): self._agent,
+            ("kernel_symbols",): self._symbol,
+            ("code_objects",): self._object,
+            ("strings",): self._strings,
+            ("counters",): self._counter,
+            _MARKED: self._marked,
+            _TRACE: partial(self._launched, False),
+            _COUNTED: partial(self._launched, True),
+            **dict.fromkeys(_PC_SAMPLES, self._sample),
+            **{path: partial(self._act, did) for path, did in _DONE.items()},
+        }
+
+    def take(self, path: tuple[str, ...], value: Any) -> None:
+        """One element of the file."""
+        if path == (_TOOL, ENTERED):
+            if len(self.runs) >= limits.MOST_RUNS:
+                raise BadInput(f"{self._file.name} describes more than {limits.MOST_RUNS:,} processes")
+            self.runs.append(JsonRun())
+        if len(path) < 2 or path[0] != _TOOL or not isinstance(value, Mapping):
+            return
+        if taker := self._takers.get(path[1:]):
+            taker(len(self.runs) - 1, value)
+
+    def close(self) -> None:
+        """Spool what is still held."""
+        self._samples.close()
+        for name, waiting in self._held.items():
+            self._spools[name].add(waiting)
+
+    def _keep(self, name: str, *row: Any) -> None:
+        self._held[name].append(row)
+        if len(self._held[name]) >= _BATCH:
+            self._spools[name].add(self._held[name])
+            self._held[name] = []
+            self._report()
+
+    def _keep_samples(self, rows: list[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self._keep("sample", *row)
+
+    def _agent(self, number: int, value: Mapping[str, Any]) -> None:
+        self._nodes[number, _handle(value.get("id"))] = _whole(value.get("node_id")) or 0
+        if agent := agent_of(value):
+            self.runs[number].agents.append(agent)
+
+    def _symbol(self, number: int, value: Mapping[str, Any]) -> None:
+        name = _text(value.get("formatted_kernel_name") or value.get("kernel_name"))
+        registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
+        self._keep("symbol", number, _whole(value.get("kernel_id")), name, *registers)
+        linked, held_by = _text(value.get("kernel_name")), _whole(value.get("code_object_id"))
+        self._keep("entry", number, held_by, linked, name, _whole(_handle(value.get("kernel_address"))))
+
+    def _object(self, number: int, value: Mapping[str, Any]) -> None:
+        own, uri = _whole(value.get("code_object_id")), _text(value.get("uri"))
+        self._keep("object", number, own, uri, _whole(value.get("load_delta")))
+
+    def _sample(self, number: int, value: Mapping[str, Any]) -> None:
+        self.runs[number].sampled = True
+        self._samples.add((number, *sample_of(value)))
+
+    def _strings(self, number: int, value: Mapping[str, Any]) -> None:
+        self.runs[number].messages = _messages(value.get("marker_api"))
+        for meaning in _operations(value.get("buffer_records")):
+            self._keep("operation", number, *meaning)
+        for place, texts in sample_texts(value):
+            self._keep("text", number, place, *map(_text, texts))
+
+    def _counter(self, number: int, value: Mapping[str, Any]) -> None:
+        self._keep("counter", number, self._number_of(value.get("id")), _text(value.get("name")))
+
+    def _marked(self, number: int, value: Mapping[str, Any]) -> None:
+        if (known := _range(self.runs[number], value)) is not None:
+            self._keep("range", number, *known)
+
+    def _act(self, did: int, number: int, value: Mapping[str, Any]) -> None:
+        self.runs[number].active.add(did)
+        agents = (self._nodes.get((number, _handle(value.get(a)))) for a in _AGENTS[did])
+        self._keep("act", number, did, *_act(value), *agents, *_amount(value))
+
+    def _launched(self, counted: bool, number: int, value: Mapping[str, Any]) -> None:
+        data = _part(value, "dispatch_data") if counted else value
+        info = _part(data, "dispatch_info")
+        agent = self._nodes.get((number, _handle(info.get("agent_id"))), UNKNOWN_AGENT)
+        identity = (_whole(info.get("dispatch_id")), agent)
+        self._keep("launch", number, int(counted), *identity, *_launch(value, data, info))
+        for record in value.get("records") or () if counted else ():
+            key = self._number_of(record.get("counter_id"))
+            self._keep("value", number, *identity, key, self.strange.number(record.get("value")))
+
+    def _number_of(self, counter: Any) -> int:
+        return self._handles.setdefault(_handle(counter), len(self._handles))
 
 
 def _describe(run: JsonRun, metadata: Mapping[str, Any]) -> None:
