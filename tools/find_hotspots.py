@@ -116,6 +116,7 @@ class _Answer:
             "line": (None, lambda s: self._place(s.line)),
             # Of several instructions of one line the first has its text.
             "source": (None, lambda s: texts.get(s.line) if self.full else texts.pop(s.line, None)),
+            "inlined": (None, self._inlined),
             "pct": ("%", lambda s: _one(ranking.share_pct(s.cost))),
             "interval": ("%", self._interval),
             "why": (None, self._why),
@@ -145,6 +146,14 @@ class _Answer:
         name = PurePosixPath(line.file).name
         same = sum(PurePosixPath(file).name == name for file in self.files)
         return f"{line.file if self.full or same > 1 else name}:{line.number}"
+
+    def _inlined(self, spot: Spot) -> str | None:
+        """The calls that lead to inlined code, outermost first: of a helper's line, where it is used."""
+        chain = self.at[spot.main].inlined
+        if chain is None or self.full:
+            return chain
+        calls = (call.rpartition("at ") for call in chain.split(" > "))
+        return _cut(" > ".join(f"{function}at {PurePosixPath(place).name}" for function, _, place in calls), _TEXT)
 
     def _instruction(self, key: Key) -> str:
         place = "" if key.offset is None else f"0x{key.offset:x} "

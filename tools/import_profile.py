@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from .profilers.registry import ranks_of, reader_for
 from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.gather import gather
+from .profilers.tables.hotspots import kernels_in
 from .profilers.tables.lines import unlined
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import plain_text
@@ -89,7 +91,7 @@ def import_profile(
         samples=done.samples,
         warnings=[w.text for w in merged.warnings],
         notes=[*(n.text for n in merged.notes), *_hints(done)],
-        next=_next(done),
+        next=_next(done, has_code=store.file(done, "instructions") is not None),
     )
 
 
@@ -114,7 +116,7 @@ def imported(
         work.mkdir()
         with readable(source), database(source, work) as con:
             if ranks:
-                manifest, merged = gather(con, source, folder, ranks[1], reader.read)
+                manifest, merged = gather(con, source, folder, ranks[1], partial(reader.read, code=code))
             else:
                 manifest, merged = reader.read(con, source, folder, code)
             manifest.sampled = merged.sampled
@@ -125,6 +127,7 @@ def imported(
             merged.warnings += [one.note for one in found]
             merged.warnings += unlined(con, folder, manifest, merged)
             clocks.save(con, folder, samples)
+            merged.kernels = merged.kernels or kernels_in(con, folder)
         shutil.rmtree(work)
         manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
         manifest.dispatches, manifest.kernels, manifest.events = merged.dispatches, merged.kernels, merged.events
@@ -204,7 +207,7 @@ def _hints(done: Manifest) -> list[str]:
     return hints
 
 
-def _next(done: Manifest) -> list[NextCall]:
+def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:
     overview = NextCall(
         tool="compute_metrics",
         arguments={"workload": done.id, "metrics": ["overview"]},
@@ -214,7 +217,7 @@ def _next(done: Manifest) -> list[NextCall]:
     lines = NextCall(
         tool="find_hotspots", arguments={"workload": done.id}, why="the lines and instructions that cost the time"
     )
-    if done.samples and not done.counters:
+    if has_code and not done.counters:
         return [lines, kernels] if done.dispatches else [lines]
     if done.events:
         where = NextCall(
@@ -223,6 +226,6 @@ def _next(done: Manifest) -> list[NextCall]:
             why="where the wall time goes: is the GPU the limit",
         )
         return [where, kernels] if done.dispatches else [where]
-    if done.samples:
+    if has_code:
         return [overview, lines]
     return [overview, kernels] if done.arch in catalog.with_metrics() and done.counters else [kernels]

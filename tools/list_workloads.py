@@ -11,6 +11,7 @@ from ..analysis.configurations import kernel_of
 from ..analysis.coverage import counted_launches
 from ..analysis.doubts import TIME
 from ..analysis.engine import launched_by
+from ..analysis.hotspots.kernels import has_code, sampled
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .parameters import Offset, Reference
@@ -30,6 +31,14 @@ _TIMES = {
 _TAKEN = {**dict.fromkeys(("vgpr", "agpr", "sgpr")), **dict.fromkeys(("lds_bytes", "scratch_bytes"), "B")}
 _TRUST = dict.fromkeys(("status", "reason"))
 _KERNELS = {**dict.fromkeys(("rank", "kernel", "calls")), **_TIMES, **_TAKEN, "configurations": None, **_TRUST}
+_SAMPLED = {
+    **dict.fromkeys(("rank", "kernel", "samples")),
+    "cycles": "cycles",
+    "pct": "%",
+    "instructions": None,
+}
+"""Of a profile without launches: ``pct`` is the share of all samples, or of all cycles in thread traces."""
+_NO_LAUNCHES = "The profile has samples or counts per instruction and no launches: kernels are listed by those."
 _LAUNCHES = {
     **dict.fromkeys(("number", "kernel", "configuration", "calls")),
     **_TIMES,
@@ -152,7 +161,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
     if by == "range":
         columns, rows = _RANGES, launched_by.range_times(workload)
     else:
-        columns, rows = _launches(workload) if by == "launch" else _kernels(workload)
+        columns, rows = _launches(workload) if by == "launch" and manifest.dispatches else _kernels(workload)
     passes = _rows(workload, "passes", _BY_PASS)
     detail = WorkloadDetail(
         id=manifest.id,
@@ -173,8 +182,12 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
     return WorkloadsResult(
         workload=detail,
         table=table(columns, rows, limit=limit, offset=offset),
-        notes=[*([_NESTED] if by == "range" else []), *(w.text for w in manifest.warnings)],
-        next=_next(workload) if manifest.dispatches else [],
+        notes=[
+            *([_NESTED] if by == "range" else []),
+            *([_NO_LAUNCHES] if columns is _SAMPLED else []),
+            *(w.text for w in manifest.warnings),
+        ],
+        next=_next(workload) if manifest.dispatches else _lines(workload),
     )
 
 
@@ -199,12 +212,35 @@ def _next(workload: Workload) -> list[NextCall]:
     return calls
 
 
+def _lines(workload: Workload) -> list[NextCall]:
+    why = "the lines and instructions that cost the time"
+    return [NextCall(tool="find_hotspots", arguments={"workload": workload.id}, why=why)] if has_code(workload) else []
+
+
 def _kernels(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:
     """Columns and rows of kernels by time."""
     rows = _rows(workload, "dispatches", _BY_TIME)
+    if not rows and has_code(workload):
+        found = sampled(workload)
+        samples, cycles = sum(one.samples for one in found), sum(one.cycles for one in found)
+        return _SAMPLED, [
+            [
+                int(one.number),
+                one.kernel,
+                one.samples if samples else None,
+                one.cycles if cycles else None,
+                _share(one.samples, samples) if samples else _share(one.cycles, cycles),
+                one.instructions,
+            ]
+            for one in found
+        ]
     counted = bool(rows)
     rows = [[*row, *_trust(workload, str(row[1]))] for row in rows or _rows(workload, "kernel_stats", _STATED)]
     return _with_counted(workload, _KERNELS, rows, [row[1] for row in rows]) if counted else (_KERNELS, rows)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return 100 * part / whole if whole else None
 
 
 def _launches(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]]:

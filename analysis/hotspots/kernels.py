@@ -28,6 +28,8 @@ class Sampled:
     launches: int | None
     """Launches that the profile has of it; None where it has no launches."""
     launch: int | None = None
+    cycles: int = 0
+    """Of waves in thread traces."""
 
     @property
     def small(self) -> bool:
@@ -67,6 +69,7 @@ def sampled(workload: Workload) -> list[Sampled]:
             instructions.get(kernel, 0),
             times[kernel].share_pct if kernel in times else None,
             times[kernel].launches if kernel in times else None,
+            cycles=cycles.get(kernel, 0),
         )
         for place, kernel in enumerate(names, 1)
     ]

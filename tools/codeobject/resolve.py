@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...analysis.problems import Problem
+from ...analysis.problems import LimitExceeded, Problem
 from ..isolation.channel import Channel
 from ..isolation.child import Child, ChildBug, ChildLost
 from ..isolation.limits import Limits
@@ -29,7 +29,9 @@ from .symbols import At, Function, functions
 
 MOST_INSTRUCTIONS, MOST_FUNCTIONS = 300_000, 300
 """Read of one code object: those of the functions that are asked for first."""
-_LIMITS = Limits(memory_bytes=2_000_000_000, cpu_s=60, file_bytes=1 << 30, nice=5)
+_MOST_BYTES = 512 << 20
+"""Of one code object, which is copied for the disassembler."""
+_LIMITS = Limits(memory_bytes=2_000_000_000, cpu_s=60, file_bytes=_MOST_BYTES, nice=5)
 _WALL_S = 120.0
 _BATCH = 2_000
 _PIECE = 16 << 20
@@ -217,7 +219,9 @@ def _wanted(parts: list[Function], addresses: Sequence[int]) -> list[Function]:
 
 
 def _copied(window: Window, work: Path) -> Path:
-    """The code object as a file of its own."""
+    """The code object as a file of its own. Raises LimitExceeded for one that is too large."""
+    if window.size > _MOST_BYTES:
+        raise LimitExceeded(f"The code object has {window.size >> 20:,} MiB", f"{_MOST_BYTES >> 20} are read")
     out = _unpacked(work)
     with out.open("wb") as file:
         for start in range(0, window.size, _PIECE):

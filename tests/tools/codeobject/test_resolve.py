@@ -190,3 +190,12 @@ def test_a_table_of_countless_entries_costs_the_lines_and_nothing_more(
     assert bool(found.code) == bool(disassemblers())
     assert all(one.place == Place() for one in found.code.values())
     assert [p.name for p in tmp_path.iterdir()] == ["endless.hsaco"]
+
+
+def test_a_code_object_that_is_too_large_to_copy_is_refused_at_once(tmp_path: Path) -> None:
+    large = tmp_path / "large.hsaco"
+    shutil.copy(HSACO, large)
+    with large.open("r+b") as file:
+        file.truncate(5 << 30)  # takes no space
+    found = resolve(Asked(large, [WAIT], "gfx942"), tmp_path)
+    assert found.code == {} and any("5,120 MiB" in reason for reason in found.missing)

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 from rooflens.analysis.problems import BadInput
+from rooflens.tests.tools.profilers.rocprofv3.made_samples import LAUNCHES, SAMPLES, as_json
 
 V1_SYSINFO = {
     "workload_name": "vcopy",
@@ -314,3 +315,21 @@ def test_the_roofline_of_every_device_is_kept(bench, shared):
     units = dict(bench.rows(done, "ceilings", "ceiling, unit", "device_id = 0"))
     assert (units["lds.bw"], units["matrix.bf16"], units["matrix.i8"]) == ("GB/s", "GFLOP/s", "GOP/s")
     assert set(bench.column(done, "ceilings", "gpu")) == {"gfx90a"}
+
+
+def test_samples_beside_counters_are_those_of_the_launches_that_their_run_repeats(bench):
+    """Of three launches counted, the run for samples has the last two, by other numbers and in another order."""
+    grids = [32, 128, 64]
+    folder = bench.workload(SQ_WAVES=[16, 32, 64], Kernel_Name=["dots.kd"] * 3, Grid_Size=grids)
+    as_json(folder / "ps_file_results.json", LAUNCHES, SAMPLES)
+    done = bench.load(folder)
+    assert (done.samples, done.counters, done.dispatches) == (1000, 1, 3)
+    size = {i: (grid, launch) for i, grid, launch in bench.rows(done, "dispatches", "dispatch_id, grid, launch")}
+    found = bench.rows(done, "samples", "dispatch_id, launch, CAST(sum(count) OVER (PARTITION BY dispatch_id) AS INT)")
+    assert {(size[i][0], n) for i, _, n in found} == {(64, 700), (128, 300)}
+    assert all(size[i][1] == launch for i, launch, _ in found)
+    code = bench.rows(done, "instructions", "kernel, launch")
+    assert set(code) == {("dots", launch) for grid, launch in size.values() if grid != 32}
+    (folder / "ps_file_results.json").write_text('{"rocprofiler-sdk-tool": [{"buffer_records"')
+    done = bench.load(folder)
+    assert done.samples == 0 and any("Its samples were left out" in warning for warning in done.warnings)

@@ -74,8 +74,14 @@ def recordings(folder: Path) -> list[Path]:
     """What rocprofv3 itself left in a folder of rocprof-compute: databases that were kept, records of PC sampling."""
     if not (folder / "sysinfo.csv").is_file():
         return []
-    found = [*sorted(folder.glob("*.db")), *sorted(folder.glob("out/**/*.db")), folder / _SAMPLES]
-    return [f for f in found if f.is_file() and is_inside(f, folder)]
+    found = [*sorted(folder.glob("*.db")), *sorted(folder.glob("out/**/*.db"))]
+    return [f for f in found if f.is_file() and is_inside(f, folder)] + sampled(folder)
+
+
+def sampled(folder: Path) -> list[Path]:
+    """The record of PC sampling, where a folder has one."""
+    file = folder / _SAMPLES
+    return [file] if file.is_file() and is_inside(file, folder) else []
 
 
 def _results(folder: Path) -> list[Path]:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 
 from ....analysis.catalogue.targets import described
 from ....analysis.notes import Note
-from ....analysis.problems import BadInput
+from ....analysis.problems import BadInput, LimitExceeded
 from ....analysis.store import Manifest, write_table
 from ..rocprofv3 import read as rocprofv3
 from ..tables.files import WORK, is_inside, small_table
+from ..tables.lent import take_samples
 from ..tables.merge import Merged, write_tables
 from ..tables.names import plain_text
 from ..tables.numbers import decimal
 from ..tables.turns import held, turns
 from ..tables.xcd import channels_per_xcd
 from .configuration import read_options, told
-from .passes import files_of, read_passes, recordings, replays, workload_folder
+from .passes import files_of, read_passes, recordings, replays, sampled, workload_folder
 from .trace import write_ranges
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
         numbers = [n for p in passes for _, n in p.table.instances.values()]
         merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
         merged.notes += write_ranges(con, folder, passes[0], out)
+        _add_samples(con, folder, out, merged, code)
     else:
         merged, left_out = _recorded(con, folder, out, facts, code), []
     no_ceilings = write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out)
@@ -219,6 +221,21 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
         merged.warnings += turns(con, out)
         merged.notes += held(con, out)
     return manifest, merged
+
+
+def _add_samples(con: duckdb.DuckDBPyConnection, folder: Path, out: Path, merged: Merged, code: Sequence[Path]) -> None:
+    """Samples of the program counter, which a run of their own took beside the counters."""
+    for file in sampled(folder):
+        own = out / WORK / "sampled"
+        (own / WORK).mkdir(parents=True)
+        try:
+            _, lent = rocprofv3.read(con, file, own, code)
+        except (BadInput, LimitExceeded) as problem:
+            merged.warnings.append(Note("left_out", f"{problem.text} Its samples were left out."))
+            return
+        take_samples(con, own, out)
+        merged.samples = lent.samples
+        merged.notes += [note for note in lent.notes if note.code in ("samples", "code", "samples_without_kernel")]
 
 
 def _recorded(

@@ -31,6 +31,8 @@ _PROFILER = "rocprofv3"
 _MOST_OBJECTS, _MOST_FILES, _MOST_PLACES = 12, 40, 50_000
 """Code objects that are looked into, those with most samples first; files of the profile's folder that may be one;
 addresses that are asked for."""
+_TOLD = 4
+"""Files of which is said why they told nothing."""
 _PATIENCE_S = 180.0
 """After which no further file is looked into."""
 _SUFFIXES = (".out", ".hsaco", ".co", ".o", ".so", ".elf", ".ccob")
@@ -89,6 +91,10 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merge
     places = ", ".join(f"({o.process}, {o.own}, {o.number}, {sql_literal(_named(o))})" for o in objects)
     named = f"(SELECT * FROM (VALUES {places or '(-1, -1, -1, NULL)'}) v(process, code_object, object, name))"
     rows = f"(SELECT s.*, object, name FROM {parquet([staged])} s LEFT JOIN {named} USING (process, code_object))"
+    if decoded:
+        settled = work / "pc_settled.parquet"
+        write_table(con, _settled(rows, decoded, sampled), settled)
+        rows = parquet([settled])
     texts = {
         "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": '"offset"',
         "instruction": "instruction", "source_file": _file("comment"), "source_line": _line("comment"),
@@ -148,11 +154,40 @@ def _of(number: int, item: Recording, known: str, launched: bool) -> str:
     # A profile without launches names them by its own numbers.
     own = "NULL" if launched else "s.dispatch_id"
     return (
-        f"SELECT {number} AS process, k.row, {own} AS known_id, coalesce(k.kernel, e.kernel) AS kernel, {columns} "
+        f"SELECT {number} AS process, k.row, {own} AS known_id, coalesce(k.kernel, e.kernel) AS kernel, "
+        f"k.kernel IS NOT NULL AS launched, {columns} "
         f"FROM ({item.sampled.samples}) s LEFT JOIN (SELECT DISTINCT ON (dispatch_id) * FROM ({known})) k "
         "ON k.dispatch_id = s.dispatch_id "
         f"ASOF LEFT JOIN (SELECT * FROM ({entries}) WHERE start IS NOT NULL) e "
         'ON e.code_object = s.code_object AND s."offset" >= e.start'
+    )
+
+
+def _settled(rows: str, decoded: str, sampled: Sequence[Recording]) -> str:
+    """SQL: the samples, of launches that are not known with the kernel that the code tells.
+
+    What lies behind a kernel may be a function that others call: its samples belong to the kernel that the launch ran
+    otherwise, else to the function itself.
+    """
+    kernels = " UNION ALL ".join(
+        f"SELECT DISTINCT ON (code_object, symbol) {n} AS process, code_object, "
+        f"regexp_replace(symbol, '\\.kd$', '') AS function, kernel AS own FROM ({item.sampled.entries})"
+        for n, item in enumerate(sampled)
+        if item.sampled and item.sampled.entries
+    )
+    kernels = kernels or "SELECT -1 AS process, -1::BIGINT AS code_object, NULL::VARCHAR AS function, NULL AS own"
+    told = (
+        f'SELECT s.*, f.function, n.own FROM {rows} s LEFT JOIN (SELECT object, place AS "offset", function '
+        f'FROM {decoded}) f USING (object, "offset") LEFT JOIN ({kernels}) n USING (process, code_object, function)'
+    )
+    most = (
+        "SELECT process, known_id, arg_max(own, n) AS ran FROM (SELECT process, known_id, own, sum(count) AS n "
+        "FROM told WHERE own IS NOT NULL GROUP BY ALL) GROUP BY ALL"
+    )
+    kernel = "CASE WHEN launched OR function IS NULL THEN kernel ELSE coalesce(own, ran, function) END AS kernel"
+    return (
+        f"WITH told AS ({told}) SELECT told.* EXCLUDE (function, own) REPLACE ({kernel}) "
+        f"FROM told LEFT JOIN ({most}) USING (process, known_id)"
     )
 
 
@@ -218,7 +253,10 @@ def _decoded(
                 break
         missing += reasons
     written = spool.close()
-    return (parquet(written) if spool.rows else ""), list(dict.fromkeys(missing))
+    told = list(dict.fromkeys(missing))
+    if len(told) > _TOLD:
+        told[_TOLD:] = [f"{len(told) - _TOLD} more files that may have held the code of samples told nothing either."]
+    return (parquet(written) if spool.rows else ""), told
 
 
 def _files(folder: Path) -> Iterator[Path]:

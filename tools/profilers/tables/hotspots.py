@@ -121,6 +121,14 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, found: Hotspots) -
     return WrittenHotspots(int(total), rows, warnings, [_told(int(total), int(lined), rows)])
 
 
+def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
+    """The kernels with samples or instructions in the tables below ``out``; 0 where it has neither."""
+    stored = [file for name in ("samples", "instructions") if (file := out / f"{name}.parquet").exists()]
+    each = " UNION ".join(f"SELECT kernel FROM {parquet([file])}" for file in stored)
+    (count,) = con.execute(f"SELECT count(*) FROM ({each})").fetchone() or (0,) if each else (0,)
+    return int(count)
+
+
 def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
     (bad,) = con.execute(f"SELECT count(*) FROM ({samples}) WHERE NOT {_sound()}").fetchone() or (0,)
     if not bad:

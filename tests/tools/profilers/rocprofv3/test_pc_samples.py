@@ -24,10 +24,11 @@ from rooflens.tests.tools.profilers.rocprofv3.made_samples import (
 )
 from rooflens.tools.codeobject.disassembly import disassemblers
 from rooflens.tools.find_hotspots import find_hotspots
+from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.profilers.rocprofv3 import json as json_records
 
 HSACO = Path(__file__).parents[2] / "codeobject" / "data" / "lines_gfx942.hsaco"
-LOAD, SCALAR = 0x1D40, 0x1D48
+LOAD, SCALAR, SAXPY = 0x1D40, 0x1D48, 0x1C48
 COLUMNS = 'dispatch_id, kernel, launch, "offset", instruction, source_file, source_line, stall_reason, issued, count'
 needs_objdump = pytest.mark.skipif(not disassemblers(), reason="needs apt-get install llvm-22 (llvm-objdump)")
 
@@ -79,6 +80,35 @@ def test_samples_outside_any_launch_take_their_kernel_from_the_code_object(bench
     assert bench.rows(done, "samples", "kernel, count") == [("(no name)", 2), ("dots", 3)]
 
 
+def test_samples_without_launches_are_listed_by_kernel(bench: Any) -> None:
+    file = as_json(bench.folder / "1_results.json")
+    document = json.loads(file.read_text())
+    document["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"] = []
+    file.write_text(json.dumps(document))
+    done = bench.load(file)
+    assert (done.kernels, done.dispatches) == (1, 0) and [call.tool for call in done.next] == ["find_hotspots"]
+    listed = list_workloads(bench.store, done.workload)
+    assert [dict(zip(listed.table.columns, row, strict=True)) for row in listed.table.rows] == [
+        {"rank": 1, "kernel": "dots", "samples": 1000, "cycles": None, "pct": 100.0, "instructions": 3}
+    ]
+    assert [call.tool for call in listed.next] == ["find_hotspots"]
+    assert list_workloads(bench.store, done.workload, by="launch").table.rows == listed.table.rows
+
+
+@needs_objdump
+def test_a_called_function_belongs_to_the_kernel_that_the_launch_ran(bench: Any) -> None:
+    """Launches were not traced, and the profile names no function that is no kernel."""
+    called = [At(1, SAXPY, "", "", "WAITCNT", 9), At(2, WAIT, "", "", "WAITCNT", 2), At(2, SAXPY, "", "", "WAITCNT", 5)]
+    file = as_json(bench.folder / "in" / "1_results.json", samples=called, uri="memory://1#offset=1")
+    document = json.loads(file.read_text())
+    document["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"] = []
+    file.write_text(json.dumps(document))
+    shutil.copy(HSACO, bench.folder / "in" / "app.hsaco")
+    done = bench.load(bench.folder / "in")
+    found = bench.rows(done, "samples", 'dispatch_id, kernel, "offset", count')
+    assert sorted(found) == [(1, "saxpy", SAXPY, 9), (2, "dots", SAXPY, 5), (2, "dots", WAIT, 2)]
+
+
 @needs_objdump
 def test_code_objects_in_the_folder_tell_the_whole_kernel(bench: Any) -> None:
     as_json(bench.folder / "in" / "4711_results.json", uri="memory://4711#offset=0x60a6&size=9872")
@@ -93,7 +123,11 @@ def test_code_objects_in_the_folder_tell_the_whole_kernel(bench: Any) -> None:
     assert inlined == [("outer<3> at /src/lines.hip:17 > inner<3> at /src/lines.h:10",)]
     found = find_hotspots(bench.store)
     first = dict(zip(found.hotspots.columns, found.hotspots.rows[0], strict=True))
-    assert first["line"] == "lines.hip:16" and first["loop"] == "L1"
+    assert first["line"] == "lines.hip:16" and first["loop"] == "L1" and first["inlined"] is None
+    rows = [dict(zip(found.hotspots.columns, row, strict=True)) for row in found.hotspots.rows]
+    assert {row["line"]: row["inlined"] for row in rows}["lines.h:7"] == (
+        "outer<3> at lines.hip:17 > inner<3> at lines.h:10"
+    )
 
 
 def test_only_the_folder_is_looked_into_whatever_the_profile_names(bench: Any) -> None:
@@ -212,3 +246,11 @@ def test_without_addresses_equal_instructions_of_two_lines_are_two(bench: Any, s
     rows = [dict(zip(found.hotspots.columns, row, strict=True)) for row in found.hotspots.rows]
     waits = [(r["line"].rpartition(":")[2], r["pct"]) for r in rows if r["instruction"] == "s_waitcnt vmcnt(0)"]
     assert waits[:3] == [("82", 21.6), ("133", 17.5), ("99", 13.4)]  # 21, 17 and 13 of 97
+
+
+def test_many_files_that_are_no_code_are_told_in_few_words(bench: Any) -> None:
+    as_json(bench.folder / "in" / "4711_results.json")
+    for number in range(9):
+        (bench.folder / "in" / f"{number}.hsaco").write_bytes(b"none")
+    told = [note for note in bench.load(bench.folder / "in").notes if "hsaco" in note or "more files" in note]
+    assert len(told) == 5 and told[-1].startswith("5 more files")

@@ -1,0 +1,61 @@
+"""Samples that another run of the program gave, for the launches of a workload that they repeat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.store import write_table
+from .contract import parquet
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SIZE = "kernel, grid, workgroup_size"
+
+
+def take_samples(con: duckdb.DuckDBPyConnection, source: Path, out: Path) -> None:
+    """Move the tables of samples below ``source`` to ``out``, whose launches they then name.
+
+    The n-th launch of a kernel and size stands for the n-th, further ones for the first; samples of a kernel or size
+    that ``out`` has no launch of name none.
+    """
+    theirs, ours = (folder / "dispatches.parquet" for folder in (source, out))
+    for table in ("samples", "instructions", "source_lines"):
+        file = source / f"{table}.parquet"
+        if not file.exists():
+            continue
+        if table == "source_lines":
+            file.rename(out / file.name)
+            continue
+        of = _launches(theirs, ours) if theirs.exists() else _NONE
+        own = f"SELECT * FROM {parquet([file])}"
+        if table == "samples":
+            rows = f"SELECT t.* REPLACE (m.id AS dispatch_id, m.launch AS launch) FROM ({own}) t LEFT JOIN ({of}) m "
+            rows += "ON m.their_id = t.dispatch_id"
+        else:
+            sizes = f"SELECT kernel, their_launch, min(launch) AS launch FROM ({of}) GROUP BY ALL"
+            rows = f"SELECT t.* REPLACE (m.launch AS launch) FROM ({own}) t LEFT JOIN ({sizes}) m "
+            rows += "ON m.kernel = t.kernel AND m.their_launch = t.launch"
+        write_table(con, f'{rows} ORDER BY kernel, launch, code_object, "offset"', out / file.name)
+
+
+_NONE = (
+    "SELECT NULL::BIGINT AS their_id, NULL::INT AS their_launch, NULL::VARCHAR AS kernel, NULL::BIGINT AS id, "
+    "NULL::INT AS launch"
+)
+
+
+def _launches(theirs: Path, ours: Path) -> str:
+    """SQL: each of their launches, and ours that it repeats."""
+    nth = f"row_number() OVER (PARTITION BY {_SIZE} ORDER BY dispatch_id) AS nth"
+    known = f"SELECT dispatch_id AS id, launch, {_SIZE}, {nth} FROM {parquet([ours])}"
+    first = f"SELECT * FROM ({known}) WHERE nth = 1"
+    again = f"SELECT dispatch_id AS their_id, launch AS their_launch, {_SIZE}, {nth} FROM {parquet([theirs])}"
+    same = " AND ".join(f"{{0}}.{c} IS NOT DISTINCT FROM t.{c}" for c in _SIZE.split(", "))
+    return (
+        "SELECT t.their_id, t.their_launch, t.kernel, coalesce(k.id, f.id) AS id, "
+        "coalesce(k.launch, f.launch) AS launch "
+        f"FROM ({again}) t LEFT JOIN ({known}) k ON k.nth = t.nth AND {same.format('k')} "
+        f"LEFT JOIN ({first}) f ON {same.format('f')}"
+    )
