@@ -43,7 +43,7 @@ def sound(store: Store, manifests: Iterable[Manifest]) -> tuple[list[Manifest], 
     """
     whole, told = [], []
     manifests = list(manifests)
-    afar = {m.id for m in store.distant(manifests)}
+    afar = {m.id for m in distant.manifests} if (distant := store.distant(manifests)) else set()
     for manifest in manifests:
         if manifest.id in afar:  # never looked at here
             whole.append(manifest)

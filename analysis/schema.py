@@ -15,7 +15,7 @@ from . import measured_ceilings as peaks
 from .catalogue.aliases import others
 from .database import connect, sql_literal, sql_name, sql_path
 from .problems import StoreProblem
-from .store import TABLES, Manifest, Store
+from .store import TABLES, Distant, Manifest, Store
 
 _PASS_TIME = "duration_ns@"
 _RULES = """\
@@ -109,7 +109,7 @@ def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
         for file, name in rows:
             if name.startswith(_PASS_TIME):
                 _times_of[file].append(name)
-    further = [name for name in store.columns("counters") if name.startswith(_PASS_TIME)] if distant else []
+    further = [name for name in distant.columns("counters") if name.startswith(_PASS_TIME)] if distant else []
     return sorted({*further, *(name for file in files for name in _times_of[file])})
 
 
@@ -133,7 +133,7 @@ def relation(
     takes what is brought from afar for it; without one, copies of workloads are.
     """
     holders = [m for m in manifests if f"{table}.parquet" in m.files] if table in TABLES else []
-    distant = store.distant(holders) if spare and names is not None else []
+    distant = store.distant(holders) if spare and names is not None else None
     files = _files(store, _without(holders, distant), table)
     older = _unnumbered(files) if table == "dispatches" and _names_configurations(names) else []
     newer = [file for file in files if file not in older]
@@ -152,7 +152,7 @@ def relation(
     if distant:
         assert spare
         brought = spare / f"{table}-brought.parquet"
-        store.extract(table, distant, list(dict.fromkeys(["workload", *needed])), brought)
+        distant.extract(table, list(dict.fromkeys(["workload", *needed])), brought)
         sources.append(f"SELECT * FROM read_parquet({sql_path(brought)}, hive_partitioning = false)")
     typed = ", ".join(f"NULL::{known[n].type if n in known else 'DOUBLE'} AS {sql_name(n)}" for n in needed)
     if lent and "workload" not in needed:
@@ -161,8 +161,8 @@ def relation(
     return f"SELECT {', '.join(picks)} FROM ({' UNION ALL BY NAME '.join([f'SELECT {typed} WHERE false', *sources])})"
 
 
-def _without(manifests: Iterable[Manifest], others: Iterable[Manifest]) -> list[Manifest]:
-    left_out = {m.id for m in others}
+def _without(manifests: Iterable[Manifest], others: Distant | None) -> list[Manifest]:
+    left_out = {m.id for m in others.manifests} if others else set()
     return [m for m in manifests if m.id not in left_out]
 
 

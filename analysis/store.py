@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .database import sql_literal
 from .manifest import ID, LAYOUT, MANIFEST, PREFIX, read_manifest, read_small
@@ -70,6 +70,23 @@ Step = Callable[[str], None]
 
 def quiet(_: str) -> None:
     """Nobody wants to hear."""
+
+
+class Distant(Protocol):
+    """Workloads whose tables are read where they lie, by columns, without copying the workloads here."""
+
+    @property
+    def manifests(self) -> Sequence[Manifest]:
+        """Which ones."""
+        ...
+
+    def extract(self, table: str, names: Sequence[str], target: Path) -> None:
+        """Write those of the columns ``names`` that ``table`` has to a new Parquet file."""
+        ...
+
+    def columns(self, table: str) -> list[str]:
+        """The columns that ``table`` has."""
+        ...
 
 
 class Store:
@@ -200,17 +217,9 @@ class Store:
     def prepare(self, manifests: Sequence[Manifest]) -> None:
         """Get ready to read several workloads; files of one's own are."""
 
-    def distant(self, manifests: Sequence[Manifest]) -> list[Manifest]:
-        """Those whose tables are better read where they lie, by ``extract``, than copied here; of one's own, none."""
-        return []
-
-    def extract(self, table: str, manifests: Sequence[Manifest], names: Sequence[str], target: Path) -> None:
-        """Write those of the columns ``names`` that ``table`` has, of distant workloads, to a new Parquet file."""
-        raise NotImplementedError
-
-    def columns(self, table: str) -> list[str]:
-        """The columns that a table of distant workloads has."""
-        raise NotImplementedError
+    def distant(self, manifests: Sequence[Manifest]) -> Distant | None:
+        """Those whose tables are better read where they lie than copied here, if any are; of one's own, none."""
+        return None
 
     def _direct(self, reference: str) -> Manifest | None:
         """The workload of this id, found without looking at others."""
@@ -317,6 +326,13 @@ class Store:
                 raise
             _fsync(self.root)
         return True
+
+    def retag(self, manifest: Manifest, tags: Sequence[str]) -> Manifest:
+        """Give a workload these tags instead of those it has, in one step. Of several writers the last one counts."""
+        done = manifest.model_copy(update={"tags": list(tags)})
+        with self.writing():
+            write_atomically(self.folder(manifest) / MANIFEST, done.model_dump_json(indent=1))
+        return done
 
     def remove(self, manifests: Sequence[Manifest]) -> None:
         """Delete workloads: each is gone in one step, and its files after it."""

@@ -22,6 +22,8 @@ _NUMBERS = frozenset(
      "vgpr", "agpr", "sgpr", "vgprs", "agprs", "sgprs")
 )  # fmt: skip
 """Figures whose unit stands in another column: a column of them that is empty is one of numbers all the same."""
+_UTC = "UTC"
+"""Unit of columns that hold points in time."""
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -65,6 +67,8 @@ def of_rows(rows: Rows, notes: Sequence[str] = ()) -> pd.DataFrame:
             made[name] = _masked(values)
         else:
             made[name] = values.astype("int64") if values.dtype.kind == "i" else values
+        if rows.units.get(name) == _UTC:  # texts in SQL, where they sort and are cut as such
+            made[name] = pd.to_datetime(pd.Series(made[name], dtype="object"), utc=True, format="ISO8601")
     return _labelled(pd.DataFrame(made, columns=list(rows.columns)), rows.units, [*rows.notes, *notes])
 
 

@@ -48,7 +48,14 @@ class Kind:
     """Places that one client can take."""
 
 
+_ASKS_NO_STORE = Kind(Limits(3 * _GB, cpu_s=300), 120, places=4, each=2)
+"""Of tools that answer without workloads: calls that wait for a shared store cannot hold them up."""
 KINDS = {
+    "search_metrics": _ASKS_NO_STORE,
+    "plan_profile": _ASKS_NO_STORE,
+    "list_devices": _ASKS_NO_STORE,
+    "get_run": _ASKS_NO_STORE,
+    "cancel_run": _ASKS_NO_STORE,
     "query_counters": Kind(Limits(3 * _GB, cpu_s=300), 180, places=3, each=2),
     "import_profile": Kind(Limits(4 * _GB, cpu_s=1200, nice=5), 600, places=2, each=1),
 }

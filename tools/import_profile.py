@@ -17,6 +17,7 @@ from ..analysis.catalogue import products, targets
 from ..analysis.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.store import Manifest, Store
 from .parameters import FilePath, Reference, Tags
+from .profilers.matched import matches, together
 from .profilers.registry import ranks_of, reader_for
 from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
@@ -29,7 +30,7 @@ from .profilers.tables.rank_table import write_ranks
 from .results import NextCall, Result
 from .revision import revision
 
-_NAME_LIMIT, _TAG_LIMIT = 120, 32
+_NAME_LIMIT, TAG_LIMIT = 120, 32
 _SIBLINGS, _FOLDERS = 2000, 2
 
 
@@ -55,7 +56,7 @@ class ImportResult(Result):
 
 def import_profile(
     store: Store,
-    path: Annotated[FilePath, Field(description="folder or file that the profiler wrote")],
+    path: Annotated[FilePath, Field(description="folder or file that the profiler wrote; rank_* for several")],
     format: Annotated[Reference, Field(description="auto, or as an error lists them")] = "auto",
     name: Annotated[Reference | None, Field(description="default: as the profile is called")] = None,
     tags: Tags | None = None,
@@ -72,8 +73,9 @@ def import_profile(
         # Where the profile lies says nothing of the sources that were profiled.
         manifest.commit, manifest.branch = revision()
 
-    source = _existing(path)
-    done, merged = imported(store, source, format, labelled, code=[_existing(code)] if code is not None else [])
+    with together(_existing(path, several=True)) as source:
+        code_files = _existing(code) if code is not None else []
+        done, merged = imported(store, source, format, labelled, code=code_files)
     incomplete = sum(1 for p in merged.passes if p.unmatched or p.matched < merged.dispatches)
     return ImportResult(
         workload=done.id,
@@ -150,15 +152,20 @@ def _apart(store: Store, manifest: Manifest, merged: Merged, source: Path) -> st
 def checked_labels(name: str | None, tags: list[str] | None) -> tuple[str | None, list[str]]:
     """Name and tags as the caller gave them, without spaces around; BadArgument for one that cannot be used."""
     shown = _checked(name, "name") if name is not None else None
-    return shown, [_checked(t, "tag") for t in (tags or [])[:_TAG_LIMIT]]
+    return shown, [_checked(t, "tag") for t in (tags or [])[:TAG_LIMIT]]
 
 
-def _existing(path: str) -> Path:
-    """The path with links followed; NotFound, with near names beside it, where there is none."""
+def _existing(path: str, *, several: bool = False) -> list[Path]:
+    """The path with links followed, or with ``several`` what it names as a pattern (``rank_*``).
+
+    NotFound, with near names beside it, where there is none.
+    """
     try:
         source = Path(path).expanduser()
         if source.exists():
-            return source.resolve()
+            return [source.resolve()]
+        if several and (found := matches(source)):
+            return found
         beside = [p.name for p in islice(source.parent.iterdir(), _SIBLINGS)] if source.parent.is_dir() else []
     except (OSError, RuntimeError, ValueError) as error:
         raise BadInput(f"{path[:200]} cannot be read", getattr(error, "strerror", None) or str(error)) from error

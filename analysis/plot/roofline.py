@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..kernel_names import distinct
 from .labels import around, clusters, spread
 from .style import (
+    DPI,
     FAINT,
     GRID,
     INK,
@@ -40,6 +41,8 @@ LEFT, TOP, AXES_WIDTH, AXES_HEIGHT = 74, 84, 500, 400
 _STYLES = {"matrix": (0, (6, 2)), "valu packed": (0, (2, 2))}
 _GUTTER = WIDTH - LEFT - AXES_WIDTH - 30
 _GAP = 14.0
+_ROOM = 0.06
+"""Of the height of small axes, below the lowest point."""
 MARKERS = {"flop": "o", "iop": "s", "inst": "o", "f64": "^", "f32": "p", "f16": "v", "bf16": "<", "f8": ">",
            "xf32": "P", "f6f4": "*", "i8": "D", "i32": "h", "i64": "X"}  # fmt: skip
 _LEAST = 5.5
@@ -176,7 +179,7 @@ def draw_on(axes: Axes, shown: RooflinePicture) -> None:
     """The same figures on axes of someone else: lines and numbered points, named in a legend."""
     bandwidths = sorted((r for r in shown.roofs if r.unit == "GB/s"), key=lambda r: -r.value)
     peaks = sorted((r for r in shown.roofs if r.unit != "GB/s"), key=lambda r: -r.value)
-    frame = _frame(shown, bandwidths, peaks)
+    frame = _above_the_frame(_frame(shown, bandwidths, peaks), shown)
     _scaled(axes, frame, shown)
     axes.set_title(clean(shown.title), parse_math=False)
     for roof in bandwidths:
@@ -193,11 +196,13 @@ def draw_on(axes: Axes, shown: RooflinePicture) -> None:
         style: Any = _STYLES.get(pipe, "solid")
         axes.plot([start, frame.x1], [height, height], color=INK, linewidth=1.1, linestyle=style, gid="compute")
         words.setdefault(height, [value]).insert(-1, _types(pipe, equal))
-    for height, told in words.items():
-        label = f"{'; '.join(told[:-1])}  {told[-1]}"
+    scale = _Scale(axes)
+    wanted = [scale.of(frame.x1, height)[1] - _GAP / 2 - 2 for height in words]
+    for (height, told), y in zip(words.items(), spread(wanted, _GAP, 0, scale.tall), strict=True):
+        label = shortened(f"{'; '.join(told[:-1])}  {told[-1]}", scale.wide - 6)
         axes.annotate(
-            label, (1, height), xycoords=axes.get_yaxis_transform(), xytext=(-3, 2), textcoords="offset points",
-            ha="right", fontsize=SMALL, parse_math=False,
+            label, (frame.x1, height), xytext=scale.offset(frame.x1, height, None, y),
+            textcoords="offset points", ha="right", va="center", fontsize=SMALL, parse_math=False,
         )  # fmt: skip
     _tracks(axes, frame, shown)
     _sweeps(axes, frame, shown)
@@ -207,9 +212,52 @@ def draw_on(axes: Axes, shown: RooflinePicture) -> None:
             [place[0]], [place[1]], marker=_marker(dot.datatype), linestyle="none", zorder=4, markeredgecolor=color,
             markerfacecolor="white" if dot.doubtful else color, gid=f"point-{dot.kernel}-{dot.level}-{dot.datatype}",
         )  # fmt: skip
-        axes.annotate(str(dot.kernel), place, xytext=(5, 4), textcoords="offset points", fontsize=SMALL, weight="bold")
+    _numbered(axes, scale, shown)
     if bandwidths:
-        axes.legend(fontsize=SMALL, frameon=False, loc="lower right")
+        axes.legend(fontsize=SMALL, frameon=False, loc="best")
+
+
+class _Scale:
+    """Axes of someone else in pixels of a page: from their upper left corner, as labels are placed there."""
+
+    def __init__(self, axes: Axes) -> None:
+        self._axes, figure = axes, axes.get_figure(root=True)
+        assert figure is not None
+        self._unit = DPI / figure.dpi
+        box = axes.get_window_extent()
+        self._left, self._top = box.x0, box.y1
+        self.wide, self.tall = box.width * self._unit, box.height * self._unit
+
+    def of(self, x: float, y: float) -> tuple[float, float]:
+        """Where a value lies."""
+        across, up = self._axes.transData.transform((x, y))
+        return (across - self._left) * self._unit, (self._top - up) * self._unit
+
+    def offset(self, x: float, y: float, to_x: float | None, to_y: float) -> tuple[float, float]:
+        """From a value to a place, in points; without ``to_x`` straight up or down, a little to the left."""
+        here = self.of(x, y)
+        return (-3.0 if to_x is None else (to_x - here[0]) * 72 / DPI), (here[1] - to_y) * 72 / DPI
+
+
+def _above_the_frame(frame: Frame, shown: RooflinePicture) -> Frame:
+    """With room below the lowest point, also where many decades share a small height."""
+    lowest = min((d.performance for d in shown.dots if d.drawn and d.performance), default=frame.y1)
+    return replace(frame, y0=min(frame.y0, lowest * (lowest / frame.y1) ** _ROOM))
+
+
+def _numbered(axes: Axes, scale: _Scale, shown: RooflinePicture) -> None:
+    """The numbers of the kernels, each beside its points and none on another; points in one place share theirs."""
+    drawn = [(d.kernel, d.intensity, d.performance) for d in shown.dots if d.drawn and d.intensity and d.performance]
+    groups = clusters([(*scale.of(x, y), _LEAST) for _, x, y in drawn])
+    labels = [(x, y, r, ranges([drawn[i][0] for i in members]).replace(" ", "")) for x, y, r, members in groups]
+    places = around(labels, [(x, y, r) for x, y, r, _ in labels], [], (0, 0, scale.wide, scale.tall))
+    for (*_, members), (*_, words), (to_x, to_y, far) in zip(groups, labels, places, strict=True):
+        _, x, y = drawn[members[0]]
+        joined = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 4}
+        axes.annotate(
+            words, (x, y), xytext=scale.offset(x, y, to_x, to_y), textcoords="offset points", ha="center", va="center",
+            fontsize=NORMAL, weight="bold", arrowprops=joined if far else None,
+        )  # fmt: skip
 
 
 def _axes(made: Page, frame: Frame, shown: RooflinePicture) -> Axes:

@@ -31,7 +31,7 @@ NAMES = {"hbm": "HBM", "infinity_cache": "Infinity Cache", "l2": "L2", "gl1": "G
 OTHER, MARKED = "#8C96A3", "#D55E00"
 BEFORE, AFTER = "#C4C4C4", "#44546A"
 SMALL, NORMAL, TITLE = 8.0, 9.0, 12.0
-_DPI = 100
+DPI = 100
 _RC: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": NORMAL,
@@ -110,7 +110,7 @@ def render(draw: Callable[[], Page], width_px: int = WIDTH) -> Picture:
     with _drawing():
         page = draw()
         png, svg = io.BytesIO(), io.BytesIO()
-        page.figure.savefig(png, format="png", dpi=_DPI * width_px / WIDTH, metadata={"Software": None})
+        page.figure.savefig(png, format="png", dpi=DPI * width_px / WIDTH, metadata={"Software": None})
         page.figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     return Picture(png.getvalue(), svg.getvalue(), page.facts, page.figure, page.labels)
 
@@ -120,7 +120,7 @@ def page(height: float) -> Page:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
+    figure = Figure(figsize=(WIDTH / DPI, height / DPI), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
     return Page(figure, height)
 
@@ -157,7 +157,7 @@ def _font(bold: bool = False) -> Any:
 def width_of(words: str, size: float = SMALL, bold: bool = False) -> float:
     """The width of a line of text in pixels of the layout."""
     font = _font(bold)
-    font.set_size(size, _DPI)
+    font.set_size(size, DPI)
     font.set_text(clean(words), 0.0)
     return float(font.get_width_height()[0]) / 64
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..database import apart, sql_literal, sql_name
-from ..manifest import Manifest
+from ..manifest import PREFIX, Manifest
 from ..owners import mark
 from ..problems import BadArgument, StoreProblem, Unreachable
 from ..schema import columns, manifest_rows, schema
@@ -41,6 +41,8 @@ _TRIES, _PAUSE_S = 20, 0.2
 _PATIENCE_S, _POLL_S = 120, 0.05
 """How long a writer waits for others."""
 _CONNECT_S = 5
+_SNAPSHOTS_S = 86_400
+"""For how long the catalogue still knows what it was: longer than anyone's question takes."""
 _MEMORY = "2GB"
 _REQUESTS = 16
 """Threads, which mostly wait for the answers of the storage: one file of a workload each."""
@@ -137,8 +139,17 @@ class Catalogue:
         """
         return self._locked(lambda con: [_add(con, m, version, data) for version, m in manifests.items()])
 
+    def restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
+        """Make another manifest of a known workload known in one transaction, within which ``put`` stores it."""
+
+        def replaced(con: duckdb.DuckDBPyConnection) -> None:
+            _restated(con, manifest, version)
+            put()
+
+        self._locked(replaced)
+
     def remove(self, ids: Sequence[str]) -> None:
-        """Forget workloads in one transaction; their files stay."""
+        """Forget workloads in one transaction, and what the catalogue was longer ago than a day; their files stay."""
 
         def forget(con: duckdb.DuckDBPyConnection) -> None:
             listed = ", ".join(map(sql_literal, ids))
@@ -146,6 +157,8 @@ class Catalogue:
                 con.execute(f"DELETE FROM {_LAKE}.{table} WHERE workload IN ({listed})")
 
         self._locked(forget)
+        for work in (_expire, _unschedule):  # what the first schedules is there when it has come to its end
+            self._locked(work)
 
     def _locked(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
         """``work`` in a transaction while no other rooflens writes; again where another client was in between."""
@@ -320,8 +333,10 @@ class Catalogue:
 
 def _add(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str, data: Objects) -> bool:
     """The statements that make a workload known."""
-    known = con.execute(f"SELECT 1 FROM {_LAKE}.workloads WHERE workload = ?", [manifest.id]).fetchone()
+    known = con.execute(f"SELECT {_WHAT} FROM {_LAKE}.workloads WHERE workload = ?", [manifest.id]).fetchone()
     if known:
+        if known[0] != version:  # whoever gave it other tags did not come to an end
+            _restated(con, manifest, version)
         return False
     for table in _ROWS:
         for row in manifest_rows(table, [manifest]):
@@ -340,6 +355,25 @@ def _add(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str, data:
             "ignore_extra_columns => true, hive_partitioning => true)"
         )
     return True
+
+
+def _restated(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str) -> None:
+    """The statement that makes another manifest of a known workload known: only its tags can differ."""
+    (row,) = manifest_rows("workloads", [manifest])
+    changed = f"UPDATE {_LAKE}.workloads SET tags = ?, {_WHAT} = ? WHERE workload = ?"
+    con.execute(changed, [row["tags"], version, manifest.id])
+
+
+def _expire(con: duckdb.DuckDBPyConnection) -> None:
+    """Give up old snapshots, and with them the rows of workloads that are gone."""
+    before = f"(now() AT TIME ZONE 'UTC')::TIMESTAMP - INTERVAL {_SNAPSHOTS_S} SECOND"
+    con.execute(f"CALL ducklake_expire_snapshots('{_LAKE}', older_than => {before})")
+
+
+def _unschedule(con: duckdb.DuckDBPyConnection) -> None:
+    """Keep DuckLake from deleting the files of such workloads: we did, and another push may have brought them again."""
+    scheduled = f"__ducklake_metadata_{_LAKE}.ducklake_files_scheduled_for_deletion"
+    con.execute(f"DELETE FROM {scheduled} WHERE contains(path, {sql_literal(PREFIX)})")
 
 
 def _widen(con: duckdb.DuckDBPyConnection, table: str, path: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..manifest import MANIFEST_BYTES, Manifest
@@ -16,6 +17,22 @@ _FEW = 4
 """Workloads that are rather copied here, which serves the next question too, than read where they are."""
 
 
+@dataclass(frozen=True)
+class InCatalogue:
+    """Workloads that a catalogue reads where they lie (a ``Distant``)."""
+
+    catalogue: Catalogue
+    manifests: Sequence[Manifest]
+
+    def extract(self, table: str, names: Sequence[str], target: Path) -> None:
+        """See ``Catalogue.extract``."""
+        self.catalogue.extract(table, [m.id for m in self.manifests], names, target)
+
+    def columns(self, table: str) -> list[str]:
+        """See ``Catalogue.columns``."""
+        return self.catalogue.columns(table)
+
+
 class LakeStore(RemoteStore):
     """Files in a bucket or a shared folder, made known by transactions in a catalogue."""
 
@@ -23,15 +40,9 @@ class LakeStore(RemoteStore):
         self.catalogue = Catalogue(place, cache_folder(str(place)) / "tmp")
         super().__init__(str(place), self.catalogue.data, read_only=read_only)
 
-    def distant(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+    def distant(self, manifests: Sequence[Manifest]) -> InCatalogue | None:
         missing = self.missing(manifests)
-        return missing if len(missing) > _FEW else []
-
-    def extract(self, table: str, manifests: Sequence[Manifest], names: Sequence[str], target: Path) -> None:
-        self.catalogue.extract(table, [m.id for m in manifests], names, target)
-
-    def columns(self, table: str) -> list[str]:
-        return self.catalogue.columns(table)
+        return InCatalogue(self.catalogue, missing) if len(missing) > _FEW else None
 
     def _listed(self) -> dict[str, str]:
         return self.catalogue.listed()
@@ -55,6 +66,9 @@ class LakeStore(RemoteStore):
 
     def _announce(self, stored: Sequence[Stored]) -> list[bool]:
         return self.catalogue.add({one.version: one.manifest for one in stored}, self.objects)
+
+    def _restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
+        self.catalogue.restate(manifest, version, put)
 
     def _forget(self, ids: Iterable[str]) -> None:
         listed = list(ids)

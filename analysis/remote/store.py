@@ -158,13 +158,32 @@ class RemoteStore(Store):
                     (draft / MANIFEST).replace(folder / MANIFEST)
             if not self.objects.create(marker(done.id), content):
                 there = self.objects.read(marker(done.id), MANIFEST_BYTES)
-        if there is not None:
-            same_workload(parsed(there, done.id), done, self.address)
-        return Stored(done, hashlib.sha256(there or content).hexdigest(), there is None)
+        if there is None:
+            return Stored(done, hashlib.sha256(content).hexdigest(), new=True)
+        known = parsed(there, done.id)
+        same_workload(known, done, self.address)
+        return Stored(known, hashlib.sha256(there).hexdigest(), new=False)
 
     def _announce(self, stored: Sequence[Stored]) -> list[bool]:
         """Make workloads known whose files are there; whether each was new."""
         return [one.new for one in stored]
+
+    def retag(self, manifest: Manifest, tags: Sequence[str]) -> Manifest:
+        if self.read_only:
+            raise NotAllowed(f"The store {self.address} is open for reading only")
+        done = manifest.model_copy(update={"tags": list(tags)})
+        with self._copies.draft() as draft:
+            file = draft / MANIFEST
+            with self._copies.writing():
+                file.write_bytes(done.model_dump_json(indent=1).encode())
+            version = sha256_of(file)
+            self.objects.put(file, f"{PREFIX}{done.id}/{MANIFEST}", version)
+            self._restate(done, version, lambda: self.objects.put(file, marker(done.id), version))
+        return done
+
+    def _restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
+        """``put`` the manifest that makes a workload visible in the place of the one that is there."""
+        put()
 
     def remove(self, manifests: Sequence[Manifest]) -> None:
         if self.read_only:

@@ -28,6 +28,7 @@ NAMES = (
     "init",
     "push",
     "pull",
+    "tag",
     "history",
     "prune",
     "completion",

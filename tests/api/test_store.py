@@ -65,6 +65,17 @@ def test_workloads_are_a_frame_newest_first_with_times_in_utc(store: rooflens.Op
     assert found["dispatches"].dtype == "int64" and found["counters"].gt(0).all()
 
 
+def test_points_in_time_are_such_in_own_sql_too_and_texts_stay_texts(store: rooflens.OpenStore) -> None:
+    listed = store.workloads().set_index("workload")["created"]
+    found = store.sql("SELECT workload, created AS at, substr(created, 1, 10) AS day FROM workloads").set_index(
+        "workload"
+    )
+    assert found["at"].dtype == listed.dtype and found["at"].sort_index().equals(listed.sort_index().rename("at"))
+    assert found.attrs["units"] == {"at": "UTC"} and found["day"].str.fullmatch(r"\d{4}-\d\d-\d\d").all()
+    none = store.sql("SELECT created FROM workloads WHERE false")["created"]
+    assert isinstance(none.dtype, pd.DatetimeTZDtype) and none.empty
+
+
 def test_what_another_process_adds_or_deletes_is_seen_at_once(tmp_path: Path, profile: Profile) -> None:
     ours, theirs = rooflens.open(tmp_path / "store"), rooflens.open(tmp_path / "store")
     assert len(ours) == 0 and "0 workloads" in repr(ours) and ours.workloads().empty

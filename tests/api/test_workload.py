@@ -152,6 +152,25 @@ def test_a_roofline_is_drawn_on_axes_of_someone_else(shipped: rooflens.OpenStore
     assert len(hbm) == 6 and right.get_xscale() == "log" and "matmul_fp64" in right.get_title()
 
 
+@pytest.mark.parametrize("inches", [(3, 2.2), (8, 5)])
+def test_on_small_axes_numbers_cover_neither_each_other_nor_points_and_no_point_lies_on_the_frame(
+    shipped: rooflens.OpenStore, inches: tuple[float, float]
+) -> None:
+    figure = matplotlib.figure.Figure(figsize=inches)
+    axes = figure.subplots()
+    shipped["matmul_fp64"].roofline(datatype="f64").plot(ax=axes)
+    figure.canvas.draw()
+    inside = axes.get_window_extent()
+    points = [line.get_window_extent() for line in axes.lines if str(line.get_gid()).startswith("point-")]
+    numbers = [text.get_window_extent() for text in axes.texts if text.get_weight() == "bold"]
+    assert len(numbers) > 2 and all(box.height > 4 and inside.containsx(box.x0) for box in numbers)
+    assert min(box.y0 for box in points) > inside.y0 + 0.02 * inside.height
+    hit = [(a, b) for i, a in enumerate(numbers) for b in numbers[i + 1 :] if a.shrunk(0.8, 0.8).overlaps(b)]
+    assert hit == []
+    ceilings = [text.get_window_extent() for text in axes.texts if text.get_weight() != "bold"]
+    assert all(box.x0 >= inside.x0 - 2 for box in ceilings)
+
+
 def test_a_comparison_has_whole_names_verdict_and_what_changed(store: rooflens.OpenStore) -> None:
     found = store.compare("yax_before", store["yax_after"])
     assert (found.verdict, found.same_work) == ("inconclusive", "no")

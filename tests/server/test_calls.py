@@ -122,6 +122,29 @@ async def test_one_client_cannot_take_every_place(forks: ForkServer, monkeypatch
     assert not [place for place in server._places if place[1]]
 
 
+async def test_calls_that_wait_for_a_silent_store_hold_up_none_that_asks_no_store(
+    forks: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "_PATIENCE_S", 0.2)
+    server, waiting = Calls(forks, works.progress_and_reply), 0
+    full = anyio.Event()
+
+    async def told(_: str) -> None:
+        nonlocal waiting
+        waiting += 1
+        if waiting == calls.OTHERS.each:
+            full.set()
+
+    async with anyio.create_task_group() as group:
+        for _ in range(calls.OTHERS.each):
+            group.start_soon(server.reply, call(sleep_s=LONG_S), told)
+        await full.wait()
+        assert isinstance(await server.reply(call(), nobody), LimitExceeded)
+        for tool in ("search_metrics", "plan_profile", "list_devices", "get_run", "cancel_run"):
+            assert isinstance(await server.reply(Call("nowhere", False, False, tool, {}), nobody), Reply)
+        group.cancel_scope.cancel()
+
+
 # -- a server ---------------------------------------------------------------------------------------------
 
 

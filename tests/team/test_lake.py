@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.manifest import PREFIX
 from rooflens.analysis.problems import BadArgument, MissingTool, Problem, StoreProblem
-from rooflens.analysis.remote import extensions
+from rooflens.analysis.remote import catalogue, extensions
 from rooflens.analysis.store import Store
 from rooflens.server import cli
 from rooflens.tests.team.crowd import crowd
@@ -20,6 +20,7 @@ from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
+from rooflens.tools.team.tagging import tagged
 from rooflens.tools.team.transfer import transfer
 
 MANY = 8
@@ -78,10 +79,10 @@ def test_only_the_files_of_the_workloads_asked_for_are_read(lake: Store, four: S
     data = lake.objects  # type: ignore[attr-defined]
     data.delete([f"{PREFIX}{made[0].id}/dispatches.parquet"])
     target = tmp_path / "out.parquet"
-    lake.extract("dispatches", made[1:], ["workload", "kernel"], target)
+    lake.catalogue.extract("dispatches", [m.id for m in made[1:]], ["workload", "kernel"], target)  # type: ignore[attr-defined]
     assert target.exists()
     with pytest.raises(StoreProblem):
-        lake.extract("dispatches", made, ["workload"], tmp_path / "all.parquet")
+        lake.catalogue.extract("dispatches", [m.id for m in made], ["workload"], tmp_path / "all.parquet")  # type: ignore[attr-defined]
 
 
 def test_push_again_and_by_two_at_once_makes_nothing_known_twice(lake: Store, four: Store) -> None:
@@ -101,6 +102,7 @@ def counted(lake: Store, table: str) -> int:
 _WRITER = """
 import sys
 from rooflens.analysis.store import Store
+from rooflens.tools.team.tagging import tagged
 from rooflens.tools.team.transfer import transfer
 source, target = Store(sys.argv[1]), Store.locate(sys.argv[2])
 mine = source.scan()[0]
@@ -166,6 +168,52 @@ def test_pruned_workloads_are_gone_from_lists_sql_and_storage_and_the_rest_answe
     assert [one.new for one in transfer(here, lake, [made[0]])] == [True], "it can be pushed again"
 
 
+def test_tags_given_on_one_machine_are_seen_on_all_and_a_cut_off_change_is_mended_by_a_push(
+    lake: Store, four: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = four.resolve("clover")
+    transfer(four, lake, [one])
+    lake.resolve("clover")
+    tagged(lake, lake.resolve("clover"), ["release"], [])
+    elsewhere(monkeypatch, tmp_path)
+    there = Store.locate(lake.address)
+    assert there.resolve(one.id).tags == there.resolve("clover").tags == ["clo", "release"]
+    sql = "SELECT tags FROM workloads"
+    assert query_counters(there, sql).table.rows == [["clo,release"]] and there.scan()[1] == []
+    with monkeypatch.context() as cut_off:
+        cut_off.setattr(catalogue, "_restated", lambda *_: None)  # the catalogue does not hear of it
+        tagged(there, there.resolve("clover"), ["half"], [])
+    elsewhere(monkeypatch, tmp_path, "third")
+    third = Store.locate(lake.address)
+    assert "not the one that was stored" in third.scan()[1][0]
+    assert [one.new for one in transfer(four, third, [one])] == [False]
+    assert third.resolve("clover").tags == ["clo", "release", "half"] and third.scan()[1] == []
+    assert query_counters(third, sql).table.rows == [["clo,release,half"]]
+
+
+def test_pruning_gives_up_what_the_catalogue_was_and_never_schedules_files_of_a_workload_for_deletion(
+    lake: Store, four: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def metadata(table: str, where: str = "true") -> int:
+        with lake.catalogue._open(read_only=False) as con:  # type: ignore[attr-defined]
+            counting = f"SELECT count(*) FROM __ducklake_metadata_lake.{table} WHERE {where}"
+            return int(con.execute(counting).fetchone()[0])
+
+    one, other = four.resolve("clover"), four.resolve("yax_before")
+    for manifest in (one, other):
+        transfer(four, lake, [manifest])
+    lake.remove([one])
+    files, snapshots = metadata("ducklake_data_file"), metadata("ducklake_snapshot")
+    assert snapshots >= 4, "within a day all of it stays"
+    transfer(four, lake, [one])
+    monkeypatch.setattr(catalogue, "_SNAPSHOTS_S", 0)
+    lake.remove([other])
+    assert metadata("ducklake_snapshot") == 1 and metadata("ducklake_data_file") < files
+    assert metadata("ducklake_files_scheduled_for_deletion", f"contains(path, '{PREFIX}')") == 0
+    assert query_counters(lake, "SELECT workload FROM dispatches").table.rows == [[one.id]]
+    assert lake.catalogue.listed().keys() == {one.id}  # type: ignore[attr-defined]
+
+
 def test_a_manifest_that_somebody_changed_among_the_files_is_not_believed(lake: Store, four: Store) -> None:
     transfer(four, lake, four.scan()[0])
     one = four.resolve("clover")
@@ -184,15 +232,15 @@ def test_a_path_in_the_catalogue_leads_nowhere_but_to_its_data(lake: Store, four
     private = tmp_path / "workload=private" / "dispatches.parquet"
     private.parent.mkdir()
     private.write_bytes((four.folder(one) / private.name).read_bytes())
-    lake.extract("dispatches", [one], ["kernel"], tmp_path / "before.parquet")
-    with lake.catalogue._open(read_only=False) as con:  # type: ignore[attr-defined]
+    behind = lake.catalogue  # type: ignore[attr-defined]
+    behind.extract("dispatches", [one.id], ["kernel"], tmp_path / "before.parquet")
+    with behind._open(read_only=False) as con:
         con.execute(
             f"CALL ducklake_add_data_files('lake', 'dispatches', '{private}', allow_missing => true, "
             "hive_partitioning => true)"
         )
-    foreign = one.model_copy(update={"id": "private"})
     with pytest.raises(StoreProblem, match="ermission"):
-        lake.extract("dispatches", [foreign], ["kernel"], tmp_path / "after.parquet")
+        behind.extract("dispatches", ["private"], ["kernel"], tmp_path / "after.parquet")
     assert not (tmp_path / "after.parquet").exists()
 
 
@@ -218,7 +266,7 @@ def test_a_view_in_the_place_of_a_table_is_refused(
     store.catalogue._writer.close()  # type: ignore[attr-defined]  # a file can be attached once
     again = Store.locate(store.address)
     with pytest.raises(StoreProblem, match="is a view"):
-        again.extract("dispatches", [one], ["kernel"], tmp_path / "after.parquet")
+        again.catalogue.extract("dispatches", [one.id], ["kernel"], tmp_path / "after.parquet")  # type: ignore[attr-defined]
     assert not (tmp_path / "after.parquet").exists()
 
 

@@ -21,6 +21,7 @@ from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
+from rooflens.tools.team.tagging import tagged
 from rooflens.tools.team.transfer import transfer
 
 
@@ -177,6 +178,21 @@ def test_a_manifest_whose_files_are_missing_says_so(s3: str, four: Store) -> Non
     transfer(four, there, [four.resolve("yax_before")])
     answer = query_counters(there, "SELECT count(*) FROM dispatches")
     assert answer.table.rows == [[1]] and any(one.id in note for note in answer.notes), "it harms no other"
+
+
+def test_tags_given_on_one_machine_are_seen_on_another(
+    s3: str, four: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.locate(s3)
+    transfer(four, store, [four.resolve("clover")])
+    store.resolve("clover")
+    tagged(store, store.resolve("clover"), ["release"], ["clo"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    for seen in (store, Store.locate(s3)):
+        assert seen.resolve("clover").tags == ["release"] and seen.scan()[1] == []
+        assert (seen.folder(seen.resolve("clover")) / "dispatches.parquet").exists()
+    with pytest.raises(NotAllowed):
+        tagged(Store.locate(s3, read_only=True), store.resolve("clover"), ["x"], [])
 
 
 def test_a_deleted_workload_is_gone_for_everyone_and_its_copy_with_it(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+from rooflens.analysis.problems import LimitExceeded, NotFound
+from rooflens.analysis.scratch import private_folder
 from rooflens.analysis.store import Store
 from rooflens.analysis.timeline.slow_rank import slow_rank
 from rooflens.analysis.workload import Workload
@@ -16,6 +21,7 @@ from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import plot
+from rooflens.tools.profilers.matched import matches, together
 from rooflens.tools.query_counters import query_counters
 
 STEPS, COMPUTE_US, TALK_US = 12, 100.0, 20.0
@@ -213,3 +219,41 @@ def test_processes_one_after_the_other_without_rank_and_host_share_a_clock(tmp_p
     found = compute_timeline(store, done.workload, steady=False)
     assert not any("clocks" in note for note in found.notes) and found.ranks.rows == []
     assert found.wall_ms == pytest.approx(0.635)
+
+
+def test_a_pattern_names_the_ranks_to_read_and_nothing_beside_them(store: Store, tmp_path: Path) -> None:
+    hosts = dict.fromkeys(range(3), "node")
+    folder = training(tmp_path / "job", dict.fromkeys(hosts, 0.0), hosts)
+    (folder / "notes.json").write_text("{}")
+    (folder / "node_9_link.pt.trace.json").symlink_to("/etc/hostname")
+    before = {file.name: file.read_bytes() for file in folder.glob("node_40*")}
+    done = import_profile(store, f"{folder}/node_*.pt.trace.json")
+    assert any("3 ranks" in note for note in done.notes) and done.name == folder.name
+    assert store.resolve(done.workload).ranks == 3
+    one = import_profile(store, f"{folder}/*6701.pt.trace.json")
+    assert store.resolve(one.workload).ranks == 0, "one match is that file"
+    assert before == {file.name: file.read_bytes() for file in folder.glob("node_40*")}
+    assert not [place for place in private_folder().iterdir() if (place / folder.name).exists()]
+    with pytest.raises(NotFound, match="does not exist"):
+        import_profile(store, f"{folder}/nothing_*")
+
+
+def test_what_cannot_be_linked_is_copied_and_pipes_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        (tmp_path / f"rank_{number}").mkdir()
+        (tmp_path / f"rank_{number}" / "a.csv").write_text("1")
+    os.mkfifo(tmp_path / "rank_0" / "pipe")
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EXDEV, "another file system")
+
+    monkeypatch.setattr(os, "link", refused)
+    with together(matches(tmp_path / "rank_*")) as folder:
+        found = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+        assert found == ["rank_0", "rank_0/a.csv", "rank_1", "rank_1/a.csv"]
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 0))  # type: ignore[attr-defined]
+        with pytest.raises(LimitExceeded, match="no room"), together(matches(tmp_path / "rank_*")):
+            pass
+    assert not folder.exists()

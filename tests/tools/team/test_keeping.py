@@ -196,3 +196,25 @@ def test_folders_copy_to_each_other_and_refuse_what_is_damaged_or_another(tmp_pa
     grown = one.model_copy(update={"files": {"dispatches.parquet": len(content) + 1}})
     with pytest.raises(StoreProblem, match="another workload"):
         transfer(source, target, [grown])
+
+
+def test_tags_are_given_and_taken_and_the_figures_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path)
+    one = profile(store, [1e6], name="one", tags=["old", "kept"])
+    files = {f.name: f.read_bytes() for f in store.folder(one).glob("*.parquet")}
+    command = ["tag", "--store", str(tmp_path), "one"]
+    assert cli.main([*command, "--add", "release", "--remove", "old", "--add", "kept", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["workloads"][0]["tags"] == ["kept", "release"]
+    assert [m.tags for m in store.scan()[0]] == [["kept", "release"]] and store.resolve(one.id).id == one.id
+    assert files == {f.name: f.read_bytes() for f in store.folder(one).glob("*.parquet")}
+    assert chosen(store, [], ["release"])[0].id == one.id
+    many = [word for n in range(31) for word in ("--add", f"t{n}")]
+    for wrong, status in (
+        ([], exits.USAGE),
+        (["--remove", "old"], exits.REFUSED),
+        (["--add", "latest"], exits.REFUSED),
+        (["--add", "\x1b[31m"], exits.REFUSED),
+        (many, exits.REFUSED),
+    ):
+        assert cli.main([*command, *wrong]) == status
+    assert store.resolve("one").tags == ["kept", "release"]
