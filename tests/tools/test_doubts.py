@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.diagnosis.findings import diagnose
 from rooflens.analysis.doubts import Doubt
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
@@ -62,6 +63,22 @@ def test_percentages_of_cycles_are_suspect_and_times_and_rates_are_not(store: St
     cycles, time_ns = found["dispatch.gpu_cycles"]["avg"], found["dispatch.duration_ns"]["avg"]
     assert beside["of_time"] == pytest.approx(beside["avg"] * cycles / (time_ns * 2.1), rel=1e-6)
     assert found["l2.bw_gbs"]["of_time"] is None
+
+
+def test_shares_of_cycles_that_collecting_added_to_are_read_by_time_in_every_tool(store: Store) -> None:
+    """4.5 % of the wave slots by cycles that hold 14 us of collecting, which are 28 % of them by the time."""
+    with Workload.open(store, "cycles") as opened:
+        (one,), _ = diagnose(opened)
+    pipe = next(load for load in one.units if load.unit == "valu")
+    assert pipe.cycles_pct == pytest.approx(pipe.work_pct, rel=0.02), "busy cycles by time, instructions by their rate"
+    assert one.verdict.doubt is not None
+    waves = next(e for f in one.findings for e in f.evidence if e.metric == "pct_of_peak.occupancy.waves")
+    assert waves.value is not None and waves.value > 25 and waves.status == "suspect" and waves.sql is None
+    assert "share of the time at the maximum clock" in str(waves.reason)
+    (achieved,) = rows(compute_occupancy(store, workload="cycles").kernels)
+    assert achieved["achieved_pct"] == pytest.approx(waves.value) and achieved["status"] == "suspect"
+    beside = rows(compute_metrics(store, "cycles", ["occupancy.waves"]).table)[0]
+    assert beside["of_time"] == pytest.approx(waves.value) and beside["pct_of_peak"] < 10, "the metric stays as it is"
 
 
 def test_sql_has_the_status_too(store: Store) -> None:
