@@ -110,8 +110,8 @@ def test_occupancy_of_registers_that_a_profiler_halves_is_suspect(store: Store) 
 def test_evidence_is_suspect_and_a_verdict_on_it_is_never_confident(store: Store) -> None:
     answer = diagnose_bottleneck(store, "cycles")
     (one,) = answer.kernels
-    # Waves per cycle are too few where 280,000 cycles of collecting are counted with the kernel's own.
-    assert one.verdict.subsystem == "occupancy" and one.verdict.doubt and one.verdict.confidence <= 0.65
+    # Shares of cycles are too low where 280,000 cycles of collecting are counted with the kernel's own.
+    assert one.verdict.subsystem == "latency" and one.verdict.doubt and one.verdict.confidence <= 0.65
     leading = one.findings[0]
     assert any(e.status == "suspect" and e.reason and e.reason.code == "doubted" for e in leading.evidence)
     assert any("figures that decide are doubted" in note for note in answer.notes)
