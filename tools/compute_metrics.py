@@ -15,7 +15,7 @@ from ..analysis.checking import confirmed
 from ..analysis.checking.confirmed import Verdict
 from ..analysis.engine import evaluation as engine
 from ..analysis.engine import launched_by
-from ..analysis.engine.by_time import by_time
+from ..analysis.engine.by_time import by_time, share_pct
 from ..analysis.engine.compile import scattered
 from ..analysis.engine.evaluation import View
 from ..analysis.problems import BadArgument
@@ -307,7 +307,7 @@ def _by_time(found: list[tuple[engine.Figure, float]]) -> list[str]:
     if not found:
         return []
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    listed = ", ".join(f"{f.name} {f.value:.3g} -> {value:.3g} %" for f, value in found[:_SHOWN])
+    listed = ", ".join(f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in found[:_SHOWN])
     return [
         "GRBM_GUI_ACTIVE holds more cycles than the time does at the maximum clock, so percentages of it are too low; "
         f"of the time they are at least: {listed}{more}."

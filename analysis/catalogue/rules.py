@@ -159,9 +159,18 @@ def usable(target: str, expression: str) -> bool:
 
 def metrics_of(target: str, expression: str) -> list[str]:
     """The metrics that an expression comes down to, in order, by the first expression of each signal."""
+    names = (name for name in _read(target, expression) if not name.startswith(FACT))
+    return list(dict.fromkeys(name.removeprefix(PEAK) for name in names))
+
+
+def facts_of(target: str, expression: str) -> list[str]:
+    """The facts of the device that it comes down to, likewise."""
+    return list(dict.fromkeys(name for name in _read(target, expression) if name.startswith(FACT)))
+
+
+def _read(target: str, expression: str) -> list[str]:
     known = signals(target)
-    names = (inner for name in paths(expression) for inner in (paths(known[name][0]) if name in known else [name]))
-    return list(dict.fromkeys(name.removeprefix(PEAK) for name in names if not name.startswith(FACT)))
+    return [inner for name in paths(expression) for inner in (paths(known[name][0]) if name in known else [name])]
 
 
 def all_metrics(target: str) -> list[str]:

@@ -78,14 +78,18 @@ def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
         threshold=threshold,
         status=worst.status,
         reason=worst.reason,
-        sql=reproduce(case, expression),
+        sql=None if any(f.of_time for f in figures) else reproduce(case, expression),
         met=_met(case.values[name], threshold),
     )
 
 
 def _differs(load: Load, value: float | None, threshold: str | None) -> bool:
     """Whether the unit's own counters alone do not tell its load, or not that it meets the threshold."""
-    return load.status == "impossible" or load.cycles_pct is None or _met(load.cycles_pct, threshold) != _met(value, threshold)
+    return (
+        load.status == "impossible"
+        or load.cycles_pct is None
+        or _met(load.cycles_pct, threshold) != _met(value, threshold)
+    )
 
 
 def _met(value: float | None, threshold: str | None) -> bool | None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
+from ..engine.by_time import restated
 from ..engine.evaluation import Figure, View, figures, of_share
 from ..engine.expressions import Values, evaluate, inputs_of
 from ..problems import BadInput
 from ..rooflines import limits
 from ..rooflines import loads as loads_of
+from ..rooflines.ceilings import device_facts
 from ..workload import KernelTime, Workload
 
 _ANY = 1.0
@@ -61,12 +63,12 @@ class Case:
     @property
     def loads(self) -> dict[str, loads_of.Load]:
         """The load of each unit by the signal that it is."""
-        return {} if self.view is None else {load.signal: load for load in self.view.loads}
+        return {} if self.view is None else loads_of.of_signals(self.target, self.view.loads)
 
     @property
     def impossible(self) -> list[loads_of.Load]:
         """The loads that cannot be: a counter, a clock or the time is wrong."""
-        return [load for load in self.loads.values() if load.status == "impossible"]
+        return [] if self.view is None else [load for load in self.view.loads if load.status == "impossible"]
 
     @property
     def shown(self) -> Values:
@@ -111,10 +113,12 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
     chosen = workload.select(kernel).kernels
     wanted = chosen[:limit]
     by_kernel: dict[str, dict[str, Figure]] = {name: {} for name in wanted}
-    for figure in figures(workload, rules.all_metrics(target), View(kernel=wanted, by_kernel=True, quartiles=False)):
+    view = View(kernel=wanted, by_kernel=True, quartiles=False)
+    for figure in restated(workload, figures(workload, rules.all_metrics(target), view), view):
         by_kernel[figure.kernel or ""][figure.name] = figure
     times = [workload.kernels[name] for name in wanted]
-    return [_subject(time, by_kernel[time.kernel], workload.facts) for time in times], len(chosen)
+    facts, _ = device_facts(workload)
+    return [_subject(time, by_kernel[time.kernel], facts) for time in times], len(chosen)
 
 
 def _subject(time: KernelTime, figures: dict[str, Figure], facts: Mapping[str, float]) -> Subject:

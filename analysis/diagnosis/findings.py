@@ -18,7 +18,7 @@ from ..notes import Reason
 from ..planning.plan import plan
 from ..rooflines import limits
 from ..rooflines.inputs import Asked, prepare
-from ..rooflines.loads import Load, label_of, line
+from ..rooflines.loads import Load, label_of, line, of_signals
 from ..workload import Workload
 from . import score
 from .evidence import Evidence, gather
@@ -114,7 +114,8 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     # A name alone is an expression, so that claims and evidence get the values of signals too.
     expressions = [n for rule in stated for e in rule.expressions for n in [*paths(e), e]]
     names, views = [one.kernel for one in kernels], _views(workload, kernels)
-    loads = [{load.signal: load.certain for load in view.loads} if view else {} for view in map(views.get, names)]
+    told = [of_signals(target, view.loads) if view else {} for view in map(views.get, names)]
+    loads = [{signal: load.certain for signal, load in of_kernel.items()} for of_kernel in told]
     inputs = [one.inputs for one in kernels]
     values = evaluate(target, inputs, [*expressions, *(n for rule in stated for n in rule.claimed)], loads)
     voids = void(target, kernels, values, loads)
@@ -318,8 +319,10 @@ def undecided(case: Case, open_rules: list[Rule]) -> list[str]:
         for name in dict.fromkeys(n for e in decisive for n in paths(e)):
             if name in case.above and case.values.get(name) is None:
                 sentences.append(f"{rules.title(name)} ({name}): {of_share(case.above[name])[1]}")
-            if (load := case.loads.get(name)) in case.impossible and load:
+            if (load := case.loads.get(name)) and load.status == "impossible":
                 sentences.append(f"{rules.title(name)} ({name}): {number(load.pct)} %, {load.reason}")
+        facts = (f for e in decisive for f in rules.facts_of(case.target, e) if case.subject.inputs.get(f) is None)
+        sentences += [f"{rule.subsystem}: device fact {f.removeprefix(rules.FACT)} unknown" for f in facts]
         for name in dict.fromkeys(m for e in decisive for m in rules.metrics_of(case.target, e)):
             figure = case.subject.figures.get(name)
             if figure is not None and figure.reason and case.subject.inputs.get(name) is None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ..catalogue import metrics as catalog
+from ..doubts import TIME as DURATION
+from ..notes import Reason
 from ..workload import Workload
 from .evaluation import Figure, View
 from .sums import TIME, Page, collect
@@ -12,19 +15,21 @@ from .sums import TIME, Page, collect
 _CYCLES = "gui"
 """The term of busy cycles of one compute die."""
 _WHOLE = 100.0
+_TIMES = frozenset({DURATION})
 
 
 def by_time(workload: Workload, figures: Iterable[Figure], view: View) -> list[tuple[Figure, float]]:
-    """The percentages of busy cycles among ``figures``, each with what it is of the time at the maximum clock.
+    """The shares of busy cycles among ``figures``, in percent, each with what it is of the time at the maximum clock.
 
     Collecting counters adds cycles to every launch in which the kernel does not run. A GPU does not run faster than
-    its maximum clock, so what a figure is of the time is at least that. Only where the cycles exceed the time.
+    its maximum clock, so what a figure is of the time is at least that. Only where the cycles exceed the time, and
+    nothing doubts the times.
     """
     clock = workload.facts.get("max_sclk")
     if not clock or view.launched_by or _CYCLES not in catalog.terms(workload.arch):
         return []
     busy = set(catalog.counters_of(workload.arch, [_CYCLES]))
-    percentages = [f for f in figures if f.unit == "%" and f.value and _divides_by(workload.arch, f, busy)]
+    percentages = [f for f in figures if share_pct(f) and _divides_by(workload.arch, f, busy)]
     if not percentages:
         return []
     selection = workload.select(view.kernel, view.dispatches)
@@ -37,8 +42,33 @@ def by_time(workload: Workload, figures: Iterable[Figure], view: View) -> list[t
             held[0] += sums.get("cycles", 0.0)
             held[1] += sums.get(TIME, 0.0) * clock / 1000
     factors = {group: counted / held for group, (counted, held) in together.items() if held and counted > held}
-    restated = [(f, f.value * factors[f.kernel]) for f in percentages if f.value and f.kernel in factors]
-    return [(f, value) for f, value in restated if value <= _WHOLE]
+    wrong = {group for group in factors if workload.doubts.about(_TIMES, [group] if group else workload.kernels)}
+    found = [(f, (share_pct(f) or 0.0) * factors[f.kernel]) for f in percentages if f.kernel in factors.keys() - wrong]
+    return [(f, value) for f, value in found if value <= _WHOLE]
+
+
+def restated(workload: Workload, figures: Sequence[Figure], view: View) -> list[Figure]:
+    """The figures with those by time in the place of shares of busy cycles that are doubted as too low."""
+    doubted = [f for f in figures if f.status == "suspect" and f.reason is not None and f.reason.code == "doubted"]
+    found = {(f.kernel, f.name): (f, pct) for f, pct in by_time(workload, doubted, view)} if doubted else {}
+    return [_of_time(*found[key]) if (key := (f.kernel, f.name)) in found else f for f in figures]
+
+
+def _of_time(figure: Figure, pct: float) -> Figure:
+    factor = pct / (share_pct(figure) or pct)
+    reason = Reason("doubted", f"{figure.reason}; this is its share of the time at the maximum clock, at least")
+    return replace(
+        figure,
+        value=None if figure.value is None else figure.value * factor,
+        pct_of_peak=None if figure.pct_of_peak is None else figure.pct_of_peak * factor,
+        reason=reason,
+        of_time=True,
+    )
+
+
+def share_pct(figure: Figure) -> float | None:
+    """A figure in percent: of its peak, where it is no percentage itself."""
+    return figure.value if figure.unit == "%" else figure.pct_of_peak
 
 
 def _divides_by(target: str, figure: Figure, busy: set[str]) -> bool:

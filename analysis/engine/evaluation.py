@@ -221,6 +221,8 @@ class Figure:
     """Whether it is made of inputs of different launches, as no launch of a multiplexed profile holds all of them."""
     reads: frozenset[str] = frozenset()
     """The columns of counters and launches behind it, and ``duration_ns`` where it needs the time."""
+    of_time: bool = False
+    """Whether it is a share of the time in the place of one of cycles that hold more than the kernel's."""
 
 
 @dataclass(frozen=True)

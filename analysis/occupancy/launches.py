@@ -8,6 +8,7 @@ from ..catalogue.metrics import by_name, with_metrics
 from ..catalogue.targets import described
 from ..configurations import kernel_of
 from ..engine import Figure, View, figures
+from ..engine.by_time import restated
 from ..notes import Note, Reason
 from ..workload import Workload
 
@@ -100,7 +101,8 @@ def _achieved(apart: Workload, kernel: str | None) -> dict[str, Figure] | str:
     """Configuration -> share of the device's wave slots in use on average, in percent; else why there is none."""
     if apart.arch not in with_metrics() or ACHIEVED not in by_name(apart.arch):
         return f"no metric for it is known on {apart.arch or None}"
-    measured = figures(apart, [ACHIEVED], View(kernel, by_kernel=True))
+    view = View(kernel, by_kernel=True)
+    measured = restated(apart, figures(apart, [ACHIEVED], view), view)
     usable = {f.kernel: f for f in measured if f.kernel and f.pct_of_peak is not None and _sound(f)}
     return usable or next((f.reason.text for f in measured if f.reason), "the counters hold no value")
 

@@ -108,14 +108,20 @@ def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | No
 
 
 def theoretical(workload: Workload) -> Ceilings:
-    """The theoretical ceilings of the device that a workload ran on.
+    """The theoretical ceilings of the device that a workload ran on, from its facts."""
+    facts, notes = device_facts(workload)
+    device = f"{workload.manifest.device or workload.target.title} ({workload.target.target})"
+    return replace(from_facts(workload.cursor, _formulas(workload), facts, device), notes=notes)
 
-    Its own facts count first; what they leave open, and the memory, comes from the data sheet where the product is
-    known beyond doubt.
+
+def device_facts(workload: Workload) -> tuple[dict[str, float], list[Note]]:
+    """The facts of the device that a workload ran on, and what is to be known of them.
+
+    Those of the profile count first; what they leave open, and the memory, comes from the data sheet where the product
+    is known beyond doubt.
     """
-    target, manifest, formulas = workload.target, workload.manifest, _formulas(workload)
-    facts = {n: f.value for n, f in (formulas.facts | target.facts).items()} | manifest.facts
-    device = f"{manifest.device or target.title} ({target.target})"
+    target, manifest = workload.target, workload.manifest
+    facts = {n: f.value for n, f in (_formulas(workload).facts | target.facts).items()} | manifest.facts
     product, notes = identify(manifest.device, manifest.arch, manifest.facts), []
     if product is not None:
         sheet = {name: fact.value for name, fact in product.facts.items()}
@@ -131,7 +137,7 @@ def theoretical(workload: Workload) -> Ceilings:
                 f"{sheet[name]:g}; the data sheet counts here."
             )
             notes.append(Note("data_sheet_differs", text))
-    return replace(from_facts(workload.cursor, formulas, facts, device), notes=notes)
+    return facts, notes
 
 
 def from_facts(con: duckdb.DuckDBPyConnection, formulas: Family, facts: Mapping[str, float], device: str) -> Ceilings:

@@ -10,13 +10,14 @@ from ..catalogue import rules
 from ..catalogue.work import Family, family, formulas
 from ..coverage import uncounted
 from ..doubts import Doubts
+from ..engine.by_time import restated
 from ..engine.compile import scattered
 from ..engine.evaluation import Figure, View, figures
 from ..engine.expressions import Values, inputs_of
 from ..engine.sums import TIME, By, Collected, Page, collect
 from ..notes import Reason
 from ..workload import Workload
-from .ceilings import Ceilings, Source, choose
+from .ceilings import Ceilings, Source, choose, device_facts
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def _figures(workload: Workload, asked: Asked, kernels: list[str]) -> dict[str, 
         return {}
     found: dict[str, dict[str, Figure]] = {kernel: {} for kernel in kernels}
     view = View(kernel=kernels, dispatches=asked.dispatches, by_kernel=True, quartiles=False)
-    for figure in figures(workload, wanted, view):
+    for figure in restated(workload, figures(workload, wanted, view), view):
         found[figure.kernel or ""][figure.name] = figure
-    return {kernel: inputs_of(of_kernel, workload.facts) for kernel, of_kernel in found.items()}
+    facts, _ = device_facts(workload)
+    return {kernel: inputs_of(of_kernel, facts) for kernel, of_kernel in found.items()}

@@ -116,9 +116,21 @@ def signals_of_loads(target: str) -> list[str]:
 
     Where the counters do not tell issue from the arithmetic pipe, both are one unit.
     """
+    names = [name for name in rules.signals(target) if name.startswith(_SIGNAL)]
+    return [name for name in names if not (_issues_as_pipe(target) and name == _SIGNAL + _ISSUE)]
+
+
+def of_signals(target: str, loads: Iterable[Load]) -> dict[str, Load]:
+    """The loads by their names in expressions; issue has that of the arithmetic pipe where both are one unit."""
+    known = {load.signal: load for load in loads}
+    if _issues_as_pipe(target) and _SIGNAL + _PIPE in known:
+        known[_SIGNAL + _ISSUE] = known[_SIGNAL + _PIPE]
+    return known
+
+
+def _issues_as_pipe(target: str) -> bool:
     known = rules.signals(target)
-    alike = known.get(_SIGNAL + _ISSUE) == known.get(_SIGNAL + _PIPE)
-    return [name for name in known if name.startswith(_SIGNAL) and not (alike and name == _SIGNAL + _ISSUE)]
+    return known.get(_SIGNAL + _ISSUE) == known.get(_SIGNAL + _PIPE)
 
 
 def measured(target: str, inputs: Sequence[Values]) -> list[dict[str, float | None]]:
@@ -212,7 +224,7 @@ def at_their_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequen
     """
     limits = [rule for rule in rules.rules(target) if rule.kind == "limit"]
     ruled = {name for rule in limits for e in (rule.when, rule.severity) for name in paths(e)}
-    given = [{load.signal: load.certain for load in every} for every in loads]
+    given = [{n: load.certain for n, load in of_signals(target, every).items()} for every in loads]
     decided = evaluate(target, inputs, [e for rule in limits for e in (rule.when, rule.severity)], given)
     found = []
     for values, every in zip(decided, loads, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -87,11 +88,50 @@ def test_labelled_kernels_get_the_right_subsystem_first(recorded: Store, shared:
         assert verdict.confidence >= score.CONFIDENT, row["kernel"]
 
 
-@pytest.mark.parametrize("workload", ["vcopy_MI100", "vcopy_MI200", "join_type_grid_MI300A_A1"])
+@pytest.mark.parametrize("workload", ["vcopy_MI100", "vcopy_MI200"])
 def test_a_vector_copy_on_amd_is_bound_by_memory(workload: str, recorded: Store) -> None:
     (one,) = diagnose(Workload(recorded, recorded.resolve(workload)))[0]
     assert (one.verdict.subsystem, one.verdict.bound) == ("hbm", "memory")
     assert one.verdict.confidence >= score.CONFIDENT
+
+
+def test_memory_is_held_against_the_data_sheet_where_the_profile_contradicts_it(recorded: Store) -> None:
+    """This profile of an MI300A states 96 of its 128 channels: 68.7 % of what they carry, 46 % of its bandwidth."""
+    (one,) = diagnose(Workload(recorded, recorded.resolve("join_type_grid_MI300A_A1")))[0]
+    memory = next(load for load in one.units if load.unit == "hbm")
+    assert memory.work_pct == pytest.approx(46.4, abs=0.1)
+    assert memory.pct == pytest.approx(46.368 / 0.9, abs=0.1) and not memory.reached
+    assert (one.verdict.subsystem, one.verdict.bound) == ("hbm", "latency")
+
+
+@pytest.mark.parametrize(
+    ("reads", "local", "longer", "subsystem"),
+    [
+        pytest.param(131_072, 131_072, 1, "hbm", id="both_arrays_are_local"),
+        pytest.param(131_072, 0, 3, "fabric", id="the_array_read_lies_in_the_host"),
+        pytest.param(131_072, 0, 1, "hbm", id="faster_than_any_link_is_a_counter_that_did_not_count"),
+        pytest.param(64, 0, 1, "latency", id="only_the_arguments_of_a_fill_lie_in_the_host"),
+    ],
+)
+def test_reads_from_the_host_are_the_limit_where_they_are_a_part_of_all_bytes(
+    reads: int, local: int, longer: int, subsystem: str, shared: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(shared / "workloads" / "vcopy" / "MI200", folder)
+    with (folder / "pmc_perf.csv").open(newline="") as text:
+        launches = list(csv.DictReader(text))
+    counted = {"TCC_EA_RDREQ_sum": reads, "TCC_EA_RDREQ_DRAM_sum": local, "TCC_EA_RDREQ_32B_sum": 0}
+    for launch in launches:
+        start, end = int(launch["Start_Timestamp"]), int(launch["End_Timestamp"])
+        launch["End_Timestamp"] = str(start + longer * (end - start))
+    with (folder / "pmc_perf.csv").open("w", newline="") as text:
+        out = csv.DictWriter(text, [name for name in launches[0] if "[" not in name], extrasaction="ignore")
+        out.writeheader()
+        out.writerows({**launch, **counted} for launch in launches)
+    store = Store(tmp_path / "store")
+    import_profile(store, str(folder), name="copy")
+    (one,) = diagnose(Workload(store, store.resolve("copy")))[0]
+    assert one.verdict.subsystem == subsystem
 
 
 @pytest.mark.parametrize("workload", ["mixbench_MI100", "mixbench_MI200"])

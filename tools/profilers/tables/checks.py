@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....analysis.catalogue import identities
 from ....analysis.catalogue.targets import described
 from ....analysis.database import sql_name, sql_path
 from ....analysis.doubts import EVERY, Doubt
@@ -42,6 +43,8 @@ _ROUNDING = 1e-3
 """ncu computes some metrics as a difference, which may fall short of zero by a little of the greatest value."""
 _CLOCK_TOLERANCE = 1.05
 _ABSURD_CLOCK = 3
+_STANDSTILL = 0.1
+"""No GPU runs a kernel at so small a part of its maximum clock: 0.27 is the lowest in recorded profiles."""
 _PLAUSIBLE_MHZ = 10_000
 _WAVE, _WARP = 64, 32
 _RUNNING = ":running_pct"
@@ -250,6 +253,7 @@ def _amd_clock(tables: _Tables) -> _Faults:
         return
     cycles = f'"GRBM_GUI_ACTIVE" / {tables.facts.get("num_xcd", 1)!r}'
     rate, limit = f"1000 * {cycles} / c.duration_ns", clock * _CLOCK_TOLERANCE
+    yield from _standing(tables, "GRBM_GUI_ACTIVE", rate, clock)
     bad, known, highest = tables.above(rate, limit)
     if not bad:
         return
@@ -283,6 +287,7 @@ def _nvidia_clock(tables: _Tables) -> _Faults:
     if clock is None or name is None:
         return
     rate, limit = f"1000 * {sql_name(name)} / c.duration_ns", clock * _CLOCK_TOLERANCE
+    yield from _standing(tables, name, rate, clock)
     bad, known, highest = tables.above(rate, limit)
     if bad:
         text = (
@@ -293,6 +298,17 @@ def _nvidia_clock(tables: _Tables) -> _Faults:
         brief = f"{name} and the time are of replays that took different times"
         seen = tables.kernels(f"{rate} > {limit!r}")
         yield Found("clock", text, (Doubt("clock", brief, (name,), times=True, kernels=seen),))
+
+
+def _standing(tables: _Tables, counter: str, rate: str, clock: float) -> _Faults:
+    """Far fewer cycles than the time holds at any clock that a GPU runs at."""
+    slow = f"{rate} < {_STANDSTILL * clock!r}"
+    bad, known = tables.wrong(slow)
+    if bad:
+        text = f"In {bad:.0f} of {known:.0f} launches {counter} means less than {_STANDSTILL * clock:.0f} MHz"
+        brief = f"{counter} means a clock at which no GPU runs: it or the time is wrong"
+        doubt = Doubt("standstill", brief, (counter,), times=True, kernels=tables.kernels(slow))
+        yield Found("standstill", f"{text}: it or the time is wrong, do not trust rates.", (doubt,))
 
 
 def _cpu_clock(tables: _Tables) -> _Faults:
@@ -323,6 +339,21 @@ def _dead(tables: _Tables) -> _Faults:
             )
             doubt = Doubt("dead_counter", f"{dead.counter} did not count", (dead.counter,))
             yield Found("dead_counter", f"{text}, so figures from it mean nothing.", (doubt,))
+
+
+def _kept(tables: _Tables) -> _Faults:
+    """Relations that counters of every launch keep, whatever it does."""
+    known = identities.known(tables.arch, tables.facts) if described(tables.arch) and tables.arch else []
+    for one in known:
+        if not tables.has(*one.counters):
+            continue
+        bad, of = tables.wrong(one.wrong)
+        if bad:
+            names = " and ".join(one.counters[:2])
+            text = f"In {bad:.0f} of {of:.0f} launches {names} contradict each other: {one.text}"
+            brief = f"{names} contradict each other ({one.text}): one did not count, or they are of different work"
+            doubt = Doubt("identity", brief, tuple(one.counters), kernels=tables.kernels(one.wrong))
+            yield Found("identity", f"{text}. What is made of them is suspect.", (doubt,))
 
 
 def _accumulated(tables: _Tables) -> _Faults:
@@ -422,8 +453,8 @@ def _contradictions(folder: Path, manifest: Manifest, merged: Merged, known: Ite
 
 
 _CHECKS = {  # vendor -> checks of its tables
-    "amd": (_waves, _amd_clock, _accumulated, _dead),
-    "nvidia": (_warps, _no_instructions, _nvidia_clock, _above_whole, _ncu_replays),
+    "amd": (_waves, _amd_clock, _accumulated, _dead, _kept),
+    "nvidia": (_warps, _no_instructions, _nvidia_clock, _above_whole, _ncu_replays, _kept),
     "cpu": (_multiplexed, _cpu_clock, _run_spread),
 }
 
