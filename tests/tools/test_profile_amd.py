@@ -398,16 +398,32 @@ def test_a_failing_program_keeps_the_runs_before(node: Node) -> None:
     assert (run.state, run.partial, run.steps_done, run.steps) == ("failed", True, 2, 3)
     assert "pass_2" in (run.problem or "") and "the program broke down" in (run.output or "")
     found = node.manifest(run.workload)
-    assert "partial" in found.tags and any("2 of 3" in w.text for w in found.warnings)
-    collected = set(THREE) & set(found.counters)
-    assert collected and collected < set(THREE)
+    assert "partial" in found.tags and any("pass_2 in part" in w.text for w in found.warnings)
+    assert set(THREE) <= set(found.counters), "a program that ends by itself leaves whole files"
+
+
+def test_a_program_that_fails_at_its_end_is_measured_like_any_other(node: Node) -> None:
+    run = node.has().profile(*launching("copy"), "--status", "5", "--say", "Datei données.bin fehlt", metrics=THREE)
+    assert (run.state, run.partial, run.output) == ("failed", True, "Datei données.bin fehlt")
+    assert "status 5 in timing" in (run.problem or "")
+    assert node.rows(run.workload, *THREE)[0] == tuple(expected(c.removesuffix("_sum"), "copy")[0] for c in THREE)
 
 
 def test_a_program_that_fails_at_once_leaves_nothing(node: Node) -> None:
-    run = node.has().profile("--status", "7")
+    run = node.has().profile("--status", "7", env={VARIABLE: "no_output"})
     assert (run.state, run.workload) == ("failed", None)
     assert "7" in (run.problem or "")
     assert node.store.scan() == ([], [])
+
+
+def test_a_pass_that_the_gpu_refuses_costs_its_counters_and_no_others(node: Node) -> None:
+    run = node.has(trouble="refused@pass_1").profile(*launching("copy"), metrics=THREE)
+    assert (run.state, run.partial, run.steps_done, run.steps) == ("failed", True, 2, 3)
+    assert "cannot count all counters" in (run.problem or "") and "Could not construct" in (run.output or "")
+    found = node.manifest(run.workload)
+    assert "cannot count all counters" in found.warnings[0].text, "the reason stays with the workload"
+    collected = set(THREE) & set(found.counters)
+    assert collected and collected < set(THREE)
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "1.3.2"])
@@ -428,6 +444,7 @@ def test_a_profiler_that_fails_after_writing(node: Node) -> None:
     run = node.has().profile(*launching("copy"), env={VARIABLE: "exit@pass_1"})
     assert (run.state, run.partial, run.steps_done) == ("failed", True, 1)
     assert "status 3" in (run.problem or "")
+    assert node.rows(run.workload, "SQ_WAVES") == [(expected("SQ_WAVES", "copy")[0],)], "what it wrote is kept"
 
 
 @pytest.mark.parametrize("version", ["0.6.0", "1.3.2"])

@@ -18,7 +18,7 @@ from ...analysis.problems import NotFound, Problem, near
 from ...analysis.scratch import scratch
 from ...analysis.store import Store
 from ..runner.job import Step
-from ..runner.state import ProfileRun, read_record
+from ..runner.state import ProfileRun, read_record, read_state
 from ..runner.worker import Progress
 from . import drivers
 from .costs import learnt
@@ -86,15 +86,17 @@ def plan_counting(
     """The steps that count, planned from what the run for times left, and remarks on them; see runner/job.py."""
     progress(0.0, "choosing the launches to count")
     wanted = Asked.model_validate(asked)
-    record = read_record(store.run_folder(run_id))
+    folder = store.run_folder(run_id)
+    record = read_record(folder)
     assert isinstance(record, ProfileRun)
     driver = drivers.sampler(wanted.profiler)
     assert driver is not None
     try:
-        launches = timed_launches(store.run_folder(run_id) / record.out, wanted.request.range)
+        launches = timed_launches(folder / record.out, wanted.request.range)
     except Problem as problem:
         unknown = driver.RANGES and isinstance(problem, NoRanges)
-        if wanted.request.range is not None and not unknown:
+        # A program that failed by itself before it launched anything would do so again.
+        if (wanted.request.range is not None and not unknown) or read_state(folder).fault:
             raise
         return _without_times(driver, wanted, problem)
     launches, remarks = _countable(launches, wanted)

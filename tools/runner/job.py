@@ -29,6 +29,8 @@ class Step:
     """Prefixes of variables that the step must not inherit, such as ``ROCPROF_``."""
     gentle: bool = False
     """Whether the profiled program is ended first where the step must end: its profiler then writes what it has."""
+    lasting: bool = False
+    """Whether its files are whole where the program ended by itself, with whatever status."""
     durable: bool = False
     """Whether its files are good wherever it was cut off, as they only grow."""
     then: tuple[str, ...] = ()

@@ -109,6 +109,8 @@ def stopped(reason: Reason, job: Job) -> ProblemText:
 
 
 _POLL_S = 0.1
+_OF_COUNTERS = ("BadArgument", "LimitExceeded")
+"""Kinds of known failures of profilers that lie in what they were to count."""
 _READABLE_S = 300.0
 """For making readable what a profiler wrote."""
 _STEPS = pydantic.TypeAdapter(list[Step])
@@ -132,7 +134,7 @@ class Supervisor:
         self.state = RunState(supervisor=this_process())
         self.watch = Watch(self.folder, job.limits)
         self.blemish: ProblemText | None = None
-        """Why the program failed in a step whose results are kept, after which others follow."""
+        """Why the first step failed after which the run went on."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._ask_to_stop)
 
@@ -189,24 +191,45 @@ class Supervisor:
         if outcome.well and not problem:
             self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
             return True
-        if isinstance(step, Step) and self._left_results(step, outcome):
+        kept = isinstance(step, Step) and self._left_results(step, outcome)
+        if kept:
             self.state.cut.append(step.name)
-            if outcome.stopped == "budget":
-                remark = f"{step.name} was ended after {step.within_s:.0f} s; what it had measured by then is kept."
-                self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
-                return True
-            if self.job.plan and not self.state.steps and not outcome.stopped:
-                # It failed by itself, and will again; until then its launches can be counted.
-                self.blemish = problem or failed(step, outcome, self.job)
-                self._save(status=outcome.status, fault=step.name, step=None, progress=0.0)
-                return True
-        self._fail(step, outcome, problem or failed(step, outcome, self.job))
+        if isinstance(step, Step) and kept and outcome.stopped == "budget":
+            remark = f"{step.name} was ended after {step.within_s:.0f} s; what it had measured by then is kept."
+            self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
+            return True
+        why = self._at_fault(step, outcome, problem or failed(step, outcome, self.job))
+        if not outcome.stopped and (kept or self._concerns_counters(why)):
+            # It failed by itself: other steps count other things, as far as the program comes.
+            self.blemish = self.blemish or why
+            self._save(step=None, progress=0.0)
+            return True
+        self._fail(outcome, why)
         return False
+
+    def _concerns_counters(self, problem: ProblemText) -> bool:
+        """Whether a step after the first failed for what it was to count, which others may do without."""
+        return bool(self.state.finished or self.state.cut) and problem.kind in _OF_COUNTERS
+
+    def _at_fault(self, step: Step | CallStep, outcome: Outcome, problem: ProblemText) -> ProblemText:
+        """Why a step failed; it is written down where it was the first, and laid aside where it left nothing good."""
+        from .telling import why
+
+        faulty = self.state.model_copy(update={"status": outcome.status, "fault": step.name})
+        if self.blemish is None:
+            self.state.status, self.state.fault = faulty.status, faulty.fault
+        place = self.out / step.name
+        if place.exists() and step.name not in self.state.cut:
+            (self.folder / UNFINISHED).mkdir(exist_ok=True)
+            place.rename(self.folder / UNFINISHED / step.name)
+        run = self.job.run
+        return why(run, faulty, self.folder, problem) if isinstance(run, ProfileRun) else problem
 
     def _left_results(self, step: Step, outcome: Outcome) -> bool:
         """Whether a step that did not end well left files that are good."""
         inputs = {self.out / name for name in step.files} | self._log_of(step)
-        return (step.durable or (step.gentle and outcome.whole)) and _wrote(self.out / step.name, inputs)
+        whole = outcome.whole and (step.gentle or (step.lasting and not outcome.stopped))
+        return (step.durable or whole) and _wrote(self.out / step.name, inputs)
 
     def _plan(self, call: CallStep, steps: list[Step | CallStep], took_s: float) -> bool:
         """Add the steps that are planned from what the first one left to ``steps``; whether that went well."""
@@ -215,7 +238,8 @@ class Supervisor:
         outcome, problem = self._call(asked)
         answer, self.state.result = self.state.result, {}
         if not outcome.well or problem:
-            self._fail(call, outcome, problem or failed(call, outcome, self.job))
+            why = self._at_fault(call, outcome, problem or failed(call, outcome, self.job))
+            self._fail(outcome, self.blemish or why)
             return False
         planned = _STEPS.validate_python(answer["steps"])
         steps += [replace(step, argv=(*step.argv, *self.job.program)) for step in planned]
@@ -321,13 +345,8 @@ class Supervisor:
         if news and (news["progress"], news["activity"]) != (self.state.progress, self.state.activity):
             self._save(progress=news["progress"], activity=news["activity"], result=news["result"] or self.state.result)
 
-    def _fail(self, step: Step | CallStep, outcome: Outcome, problem: ProblemText) -> None:
-        """A step failed or was stopped: say why, and save what the steps before it left."""
-        self.state.status, self.state.fault = outcome.status, step.name
-        place = self.out / step.name
-        if place.exists() and step.name not in self.state.cut:
-            (self.folder / UNFINISHED).mkdir(exist_ok=True)
-            place.rename(self.folder / UNFINISHED / step.name)
+    def _fail(self, outcome: Outcome, problem: ProblemText) -> None:
+        """A step failed or was stopped: save what the steps before it left."""
         left = self.state.finished or self.state.cut
         if outcome.stopped in ("lost", "stopped") and left:
             problem.fix = left_behind(self.out)
@@ -357,7 +376,7 @@ class Supervisor:
             self.state.warnings.append(f"The finished steps could not be saved: {problem.what}.")
             self._end(ended, failure)
         else:
-            self.state.fault = step.name
+            problem = self._at_fault(step, outcome, problem)
             self._end("cancelled" if outcome.stopped == "cancelled" else "failed", problem)
 
     def _remark(self, name: str, outcome: Outcome) -> None:
