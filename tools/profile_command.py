@@ -430,7 +430,7 @@ def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
         manifest.binary = run.binary
         manifest.commit, manifest.branch = run.commit, run.branch
         asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]
-        planned = state.remarks if merged.sampled or state.cut else []
+        planned = state.remarks if merged.sampled or state.cut or state.skipped else []
         merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
         merged.warnings += clocks.remarks(samples)
 

@@ -85,7 +85,8 @@ class Job(pydantic.BaseModel):
     steps: list[Step | CallStep]
     plan: CallStep | None = None
     """Called after the first step with its seconds as ``took_s``. Answers with the further ``steps``, as data and
-    without the command, and with ``remarks``."""
+    without the command, with ``remarks``, and with ``within_s`` where they may take only so many seconds together:
+    those that do not fit any more are left out."""
     program: list[str] = []
     """What planned steps run: it follows their argument lists."""
     finish: CallStep | None = None

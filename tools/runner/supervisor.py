@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,8 @@ class Supervisor:
         self.watch = Watch(self.folder, job.limits)
         self.blemish: ProblemText | None = None
         """Why the first step failed after which the run went on."""
+        self.until: float | None = None
+        """When the planned steps should have ended, where they may not take as long as they like."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._ask_to_stop)
 
@@ -169,6 +172,8 @@ class Supervisor:
     def _steps(self) -> None:
         steps = list(self.job.steps)
         for number, step in enumerate(steps, 1):
+            if self._out_of_time(steps[number - 1 :]):
+                break
             count, began = len(steps), time.monotonic()
             self._save(step=step.name, activity=self._doing(number, count, step))
             outcome, problem = self._call(step) if isinstance(step, CallStep) else self._command(step)
@@ -179,6 +184,21 @@ class Supervisor:
             if self.job.plan and number == 1 and not self._plan(self.job.plan, steps, took_s):
                 return
         self._finish(self.blemish)
+
+    def _out_of_time(self, rest: Sequence[Step | CallStep]) -> bool:
+        """Whether the next planned step would end too late, if it takes as long as the last; what is lost is said."""
+        before = (self.state.steps or [""])[1:]
+        took_s = next((self.state.took_s[name] for name in reversed(before) if name in self.state.took_s), None)
+        if self.until is None or took_s is None or time.monotonic() + took_s <= self.until:
+            return False
+        names = ", ".join(step.name for step in rest)
+        left_s = max(0.0, self.until - time.monotonic())
+        remark = (
+            f"Left out for budget_s: {names}. A run of the program took {took_s:.0f} s under the profiler, and "
+            f"{left_s:.0f} s were left; what they were to count is not collected."
+        )
+        self._save(skipped=[step.name for step in rest], remarks=[*self.state.remarks, remark])
+        return True
 
     def _doing(self, number: int, count: int, step: Step | CallStep) -> str:
         """What is being done, in words."""
@@ -243,6 +263,8 @@ class Supervisor:
             return False
         planned = _STEPS.validate_python(answer["steps"])
         steps += [replace(step, argv=(*step.argv, *self.job.program)) for step in planned]
+        if (within_s := answer.get("within_s")) is not None:
+            self.until = time.monotonic() + within_s
         remarks = [*self.state.remarks, *answer["remarks"]]
         self._save(steps=[step.name for step in steps], remarks=remarks, step=None, progress=0.0)
         return True
