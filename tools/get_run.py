@@ -97,7 +97,7 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         sources=_sources(run, kernels),
         warnings=[*warnings, *lost],
         notes=[*run.notes, *(remark for remark in state.remarks if remark not in warnings)],
-        next=_next(run, state, workload, result.get("arch")),
+        next=_next(run, state, workload, result),
     )
     if rows := result.pop("check", None):
         answer.check = check_report.rows_of(rows)
@@ -140,7 +140,9 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
     return table({"kernel": None, "file": None, "line": None}, rows) if rows else None
 
 
-def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, arch: str | None) -> list[NextCall]:
+def _next(
+    run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, result: Mapping[str, Any]
+) -> list[NextCall]:
     if state.state not in FINAL:
         again = {"run_id": run.run_id, "wait_s": 45}
         return [NextCall(tool="get_run", arguments=again, why="it is not finished yet")]
@@ -160,7 +162,8 @@ def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None,
         tool="find_hotspots", arguments={"workload": workload}, why="which lines the time of the longest kernel goes to"
     )
     first = [*([where] if run.timeline else []), *([lines] if run.hotspots else [])]
-    if arch not in catalog.with_metrics() or (first and not any(run.counters.values())):
+    arch = result.get("arch")
+    if arch not in catalog.with_metrics() or not result.get("counters"):
         return [*first, kernels]
     overview = NextCall(
         tool="compute_metrics", arguments={"workload": workload, "metrics": ["overview"]}, why="where the time goes"

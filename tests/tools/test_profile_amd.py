@@ -417,7 +417,7 @@ def test_a_program_that_fails_at_once_leaves_nothing(node: Node) -> None:
 
 
 def test_a_pass_that_the_gpu_refuses_costs_its_counters_and_no_others(node: Node) -> None:
-    run = node.has(trouble="refused@pass_1").profile(*launching("copy"), metrics=THREE)
+    run = node.has(trouble="refused@pass_1/pass_1").profile(*launching("copy"), metrics=THREE)
     assert (run.state, run.partial, run.steps_done, run.steps) == ("failed", True, 2, 3)
     assert "cannot count all counters" in (run.problem or "") and "Could not construct" in (run.output or "")
     found = node.manifest(run.workload)
@@ -515,6 +515,21 @@ def test_a_kernel_of_one_pass_alone_is_reported(node: Node) -> None:
 def test_counters_that_are_all_zero_are_named(node: Node) -> None:
     result = node.has(trouble="zeros").hand(*launching("copy"))
     assert any("zero" in w.lower() for w in result.warnings), result.warnings
+
+
+def test_only_counters_that_were_asked_for_are_missed(node: Node) -> None:
+    metrics = ["SQ_WAVES", *THREE]
+    run = node.has("0.6.0").profile("--sleep", "2", metrics=metrics, budget_s=7)
+    assert run.state == "done", (run.problem, run.output)
+    assert run.steps == 2 and any("1 are taken, which leave out" in note for note in run.notes), run.notes
+    assert not any("may not know them" in warning for warning in run.warnings), run.warnings
+
+
+def test_what_a_preset_holds_for_other_gpus_is_no_news_and_what_was_asked_for_by_name_is(node: Node) -> None:
+    usual = node.has().profile(*launching("copy"), metrics=["diagnosis"])
+    assert usual.state == "done" and not any("not collected" in warning for warning in usual.warnings)
+    named = node.profile(*launching("copy"), metrics=["SQ_WAVES", "fabric.pcie_read_bw_gbs"])
+    assert any("fabric.pcie_read_bw_gbs: not collected, gfx90a" in warning for warning in named.warnings)
 
 
 def test_a_counter_that_the_profiler_leaves_out_is_named(node: Node) -> None:

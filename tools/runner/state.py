@@ -145,6 +145,8 @@ class RunState(pydantic.BaseModel):
     """Steps that ended well."""
     steps: list[str] = []
     """The steps, where they were planned after the first one; empty otherwise."""
+    counters: dict[str, list[str]] = {}
+    """Planned step -> what it is to count."""
     cut: list[str] = []
     """Steps that did not end well and left results all the same, which are kept."""
     skipped: list[str] = []

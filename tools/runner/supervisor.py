@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -60,13 +61,22 @@ def failed(step: Step | CallStep, outcome: Outcome, job: Job) -> ProblemText:
     )
 
 
-def wrote_nothing(step: Step) -> ProblemText:
-    """A step that ended well and left no results."""
+def wrote_nothing(step: Step, *, unreadable: bool) -> ProblemText:
+    """A step that ended well and left no results, or none that its own profiler could make readable."""
+    if unreadable:
+        return ProblemText(
+            kind="MissingTool",
+            what=f"What {Path(step.argv[0]).name} measured in {step.name} could not be made readable",
+            why=f"its own {shlex.join(step.then[:2])} failed; see logs/{step.name}{_MADE}.err of the run",
+            fix="Is there room on the disk and memory left? Count fewer launches (launches=, kernel=)",
+        )
+    # A step that counts nothing lets every kernel pass.
+    filtered = " that fits kernel= and range=" if step.counters else ""
     return ProblemText(
         kind="MissingTool",
-        what=f"The profiler ended without writing anything in {step.name}",
-        why="it said that it succeeded; the end of its output may tell why",
-        fix="Does the program launch a kernel that fits the filter?",
+        what=f"No kernel was seen in {step.name}: it ended well without writing anything",
+        why="a program that launches nothing on a GPU leaves nothing to write; the end of its output may tell more",
+        fix=f"Does the program launch a kernel{filtered}? Does it use this GPU, in a process that it waits for?",
     )
 
 
@@ -110,6 +120,8 @@ def stopped(reason: Reason, job: Job) -> ProblemText:
 
 
 _POLL_S = 0.1
+_MADE = "_page"
+"""Ends the name of the logs of what makes a step's results readable."""
 _OF_COUNTERS = ("BadArgument", "LimitExceeded")
 """Kinds of known failures of profilers that lie in what they were to count."""
 _READABLE_S = 300.0
@@ -262,6 +274,7 @@ class Supervisor:
             self._fail(outcome, self.blemish or why)
             return False
         planned = _STEPS.validate_python(answer["steps"])
+        self.state.counters = {step.name: list(step.counters) for step in planned}
         steps += [replace(step, argv=(*step.argv, *self.job.program)) for step in planned]
         if (within_s := answer.get("within_s")) is not None:
             self.until = time.monotonic() + within_s
@@ -281,11 +294,10 @@ class Supervisor:
             outcome = run(program, self.watch, self.job.secrets)
         self.watch.start_budget(None)
         self._keep_samples(sampler)
-        if step.then and outcome.whole:
-            self._make_readable(step, env)
+        unreadable = bool(step.then) and outcome.whole and not self._made_readable(step, env)
         self._remark(step.name, outcome)
         wrote = _wrote(self.out / step.name, inputs | self._log_of(step))
-        return outcome, None if not outcome.well or wrote else wrote_nothing(step)
+        return outcome, None if not outcome.well or wrote else wrote_nothing(step, unreadable=unreadable)
 
     def _keep_samples(self, sampler: Sampler) -> None:
         """Append what was sampled in a step to a file of the run, from which saving takes it."""
@@ -293,14 +305,15 @@ class Supervisor:
             with (self.folder / CLOCKS).open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(row) + "\n" for row in sampler.rows)
 
-    def _make_readable(self, step: Step, env: dict[str, str]) -> None:
-        """Run what follows a step, whatever ended that: the time of the run does not count here."""
+    def _made_readable(self, step: Step, env: dict[str, str]) -> bool:
+        """Run what follows a step, whatever ended that; whether it went well. The time of the run does not count."""
         until, deaf = self.watch.deadline, self.watch.deaf
         self.watch.deaf = True
         self.watch.start_clock(_READABLE_S)
-        logs = self._logs(replace(step, name=f"{step.name}_page"))
-        run(Program(step.then, self.job.cwd, env, logs), self.watch, self.job.secrets)
+        logs = self._logs(replace(step, name=f"{step.name}{_MADE}"))
+        outcome = run(Program(step.then, self.job.cwd, env, logs), self.watch, self.job.secrets)
         self.watch.deadline, self.watch.deaf = until, deaf
+        return outcome.well
 
     def _follower(self, step: Step) -> Follower | None:
         """Who tells how far the profiler is with a step, behind what the step was said to do when it began."""
@@ -389,6 +402,10 @@ class Supervisor:
         self._save(step=step.name, activity=step.name, partial=failure is not None, problem=failure)
         outcome, problem = self._call(step)
         if outcome.well and self.state.result and not problem:
+            if lost := self.state.result.pop("problem", None):
+                # Not all that finished could be read.
+                failure, ended = failure or ProblemText.model_validate(lost), "cancelled" if cancelled else "failed"
+                self._save(partial=True)
             shutil.rmtree(self.folder / OUT, ignore_errors=True)
             self._end(ended, failure)
             return
