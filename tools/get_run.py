@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,20 +18,15 @@ from .check import report as check_report
 from .codeobject.triton import PLACES, caches, sources
 from .list_workloads import list_workloads
 from .parameters import Reference, WaitSeconds
-from .profilers.failures import PROGRAM, explained, messages
-from .profilers.tables.files import head
 from .results import NextCall, Result, Table, table
 from .runner import state as runs
-from .runner.printed import last_words, own_lines
 from .runner.program import redacted, secrets
-from .runner.state import FINAL, LOGS, UNFINISHED, BenchmarkRun, ProfileRun, RunState
+from .runner.state import FINAL, BenchmarkRun, ProfileRun, RunState
+from .runner.telling import last_lines
 
 LONGEST_WAIT_S = 50.0
 """Clients give up on a call after a minute."""
 _KERNELS = 5
-_HEAD = 20_000
-_ECHO = re.compile(r"==(?:PROF|WARNING)==|The application returned an error|An error occurred while trying to profile")
-"""What ncu says of a program that failed for itself."""
 _COLUMNS = {"rank": None, "kernel": None, "calls": None, "total_ns": "ns", "pct": "%", "configurations": None}
 
 
@@ -104,8 +96,8 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         kernels=kernels,
         sources=_sources(run, kernels),
         warnings=[*warnings, *lost],
-        notes=[*run.notes, *state.remarks],
-        next=_next(run, state, workload, result.get("arch")),
+        notes=[*run.notes, *(remark for remark in state.remarks if remark not in warnings)],
+        next=_next(run, state, workload, result),
     )
     if rows := result.pop("check", None):
         answer.check = check_report.rows_of(rows)
@@ -118,8 +110,7 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         answer.ceilings, answer.result = peak_tables.ceilings(rows), result
         answer.notes = [*run.notes, *(peak_tables.notes(rows, run.mode) if final else [])]
     elif final and state.state != "done":
-        problem = _explained(run, state, folder) or problem
-        answer.output = redacted(_last_lines(run, state, folder), hidden) or None
+        answer.output = redacted(last_lines(run, state, folder), hidden) or None
     answer.problem = redacted(problem, hidden) or None
     return answer
 
@@ -149,68 +140,9 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
     return table({"kernel": None, "file": None, "line": None}, rows) if rows else None
 
 
-def _explained(run: ProfileRun, state: RunState, folder: Path) -> str:
-    """A failure in our words where what the profiler or the program printed is known to us; empty otherwise."""
-    from .profilers import drivers
-
-    if not (run.profiler and state.fault and state.problem and state.problem.kind in ("BadInput", "MissingTool")):
-        return ""
-    # A failure after the last step concerns all of them.
-    steps = state.steps or run.steps
-    at_fault = [step for step in steps if step == state.fault] or steps
-    streams = [text for stream in ("err", "out") for step in at_fault if (text := _log(folder, step, stream))]
-    own_logs = [text for step in at_fault if (text := _own_log(run, step, folder))]
-    status = state.status or 0
-    problem = drivers.profiler(run.profiler).explain(status, "\n".join([*streams, *own_logs]))
-    if problem is None:
-        said = "\n".join(line for text in streams for line in own_lines(text, messages(run.profiler)))
-        problem = explained(PROGRAM, status, said, {"interpreter": _interpreter(run)})
-    return problem.text if problem else ""
-
-
-def _interpreter(run: ProfileRun) -> str:
-    """What the first word of the command is, where that can be told now."""
-    first = shlex.split(run.command)[0] if run.command else ""
-    if "/" in first or "PATH" in run.variables:
-        return first
-    found = shutil.which(first, path=os.environ.get("PATH"))
-    return f"{found}, the {first} on the server's PATH" if found else first
-
-
-def _last_lines(run: ProfileRun, state: RunState, folder: Path) -> str:
-    """The last lines of what the program at fault printed. What our own calls print is for the log alone."""
-    if state.fault not in (state.steps or run.steps):
-        return ""
-    banner = messages(run.profiler)
-    err, out = (_log(folder, state.fault, stream) for stream in ("err", "out"))
-    printed = [line for text in (err, out, _own_log(run, state.fault, folder)) for line in text.splitlines()]
-    told = [line for line in printed if banner and banner.match(line)]
-    own = own_lines(err, banner), own_lines(out, banner)
-    # Where the program tells why it failed, its profiler's account of that says nothing.
-    return last_words(*own, [line for line in told if not any(own) or not _ECHO.search(line)])
-
-
-def _log(folder: Path, step: str, stream: str) -> str:
-    """What a step printed, as far as it was kept."""
-    path = folder / LOGS / f"{step}.{stream}"
-    # Bytes, because reading it as a text would make lines of what a carriage return overwrites.
-    return path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
-
-
-def _own_log(run: ProfileRun, step: str, folder: Path) -> str:
-    """The head of the file into which the profiler itself writes what it has to say, if it keeps one."""
-    from .profilers import drivers
-
-    name = drivers.profiler(run.profiler).LOG if run.profiler else None
-    if name is None:
-        return ""
-    # Where it writes a page itself, its messages stand before the table.
-    places = [place / step for place in (folder / UNFINISHED, folder / run.out)]
-    files = [file for place in places for file in (place / name, *sorted(place.glob("*.csv"))) if file.is_file()]
-    return head(files[0], _HEAD).decode("utf-8", "replace") if files else ""
-
-
-def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, arch: str | None) -> list[NextCall]:
+def _next(
+    run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None, result: Mapping[str, Any]
+) -> list[NextCall]:
     if state.state not in FINAL:
         again = {"run_id": run.run_id, "wait_s": 45}
         return [NextCall(tool="get_run", arguments=again, why="it is not finished yet")]
@@ -230,7 +162,8 @@ def _next(run: ProfileRun | BenchmarkRun, state: RunState, workload: str | None,
         tool="find_hotspots", arguments={"workload": workload}, why="which lines the time of the longest kernel goes to"
     )
     first = [*([where] if run.timeline else []), *([lines] if run.hotspots else [])]
-    if arch not in catalog.with_metrics() or (first and not any(run.counters.values())):
+    arch = result.get("arch")
+    if arch not in catalog.with_metrics() or not result.get("counters"):
         return [*first, kernels]
     overview = NextCall(
         tool="compute_metrics", arguments={"workload": workload, "metrics": ["overview"]}, why="where the time goes"

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..analysis import clocks
-from ..analysis.experiments import Entry, record
 from ..analysis.manifest import Binary
-from ..analysis.notes import Note
 from ..analysis.planning.plan import PassPlan
 from ..analysis.problems import BadArgument, Problem
-from ..analysis.store import Manifest, Store
+from ..analysis.store import Store
 from .get_run import RunResult, run_result
-from .import_profile import checked_labels, imported
+from .import_profile import checked_labels
 from .list_devices import survey
 from .machine.model import Device, Roots
 from .machine.programs import ask
@@ -44,22 +41,20 @@ from .parameters import (
     WaitSeconds,
     Word,
 )
-from .profilers import costs, drivers
+from .profilers import drivers, saving
 from .profilers.choice import Choice, choose, facts
 from .profilers.counting import Asked, plan_counting
 from .profilers.drivers import Profiler as Driver
 from .profilers.request import Request, launch_range
 from .profilers.subject import Subject, listens, subject
-from .profilers.tables.merge import Merged
 from .profilers.tables.names import noted, plain_text
 from .profilers.tracing import Wanted, wanted
 from .revision import revision
 from .runner import start as launch
-from .runner.binary import identified, native
+from .runner.binary import identified
 from .runner.job import CallStep, Job, Step
 from .runner.program import inherited, redacted, secrets
-from .runner.state import CLOCKS, OUT, ProfileRun, read_record, read_state
-from .runner.worker import Progress
+from .runner.state import OUT, ProfileRun
 
 _HELP_S = 20.0
 _NAMED = 8
@@ -142,7 +137,7 @@ def profile_command(
         change=noted(change),
     )  # fmt: skip
     run_id, run_folder = launch.new_run(store)
-    begin(store, order, run_id, CallStep.of("import", save, run_id=run_id))
+    begin(store, order, run_id, CallStep.of("import", saving.save, run_id=run_id))
     return run_result(store, run_folder, wait_s)
 
 
@@ -171,7 +166,11 @@ def begin(store: Store, order: Order, run_id: str, finish: CallStep) -> None:
     try:
         run = _record(run_id, order.profiled, choice, request)
         run.name, run.tags, run.timeout_s = order.name, order.tags, order.timeout_s
-        run.hypothesis, run.change, run.warnings = order.hypothesis, order.change, _warnings(order.planned)
+        run.hypothesis, run.change, run.warnings = (
+            order.hypothesis,
+            order.change,
+            _warnings(order.planned, order.steering.wanted.metrics),
+        )
         place = _Place(run_id, str(store.run_folder(run_id) / run.out))
         arranged = _arranged(choice, request, order.planned, order.steering, place)
         run.counters, run.notes = arranged.counters, arranged.notes
@@ -262,7 +261,7 @@ class Steering:
 
 @dataclass(frozen=True)
 class _Arranged:
-    """The first steps of a run, what plans the others, the counters of all that there may be, and what is said."""
+    """The first steps of a run, what plans the others, the counters of the first, and what is said."""
 
     steps: list[Step]
     planning: CallStep | None
@@ -286,7 +285,7 @@ def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: Ste
         may_take_turns=steering.replay == "auto" and getattr(features, "turns", False),
     )
     steps = driver.steps(request, features, program=choice.path, out=run.out)
-    counters = {step.name: list(step.counters) for step in [*steps, *_turns(driver, request, features, asked)]}
+    counters = {step.name: list(step.counters) for step in steps}
     said = [note.text for note in driver.notes(request, features)]
     alone = request.launches is not None or request.pid is not None
     sampler = None if alone else drivers.sampler(driver.NAME)
@@ -306,7 +305,7 @@ def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: Ste
     return _Arranged(
         [replace(sampler.followed(first), within_s=within)],
         planning if request.passes or request.hotspots else None,
-        counters,
+        {first.name: list(first.counters)},
         _sampling_notes(planned, first, choice, said, request),
     )
 
@@ -321,13 +320,6 @@ def _check_range(driver: Driver, request: Request, *, sampled: bool) -> None:
         "it takes ncu, or rocprofv3 with a run for each pass and no launches=[first, last]",
         "Leave range out and select after the profile: dispatches.range_id names the range of every launch",
     )
-
-
-def _turns(driver: Driver, request: Request, features: Any, asked: Asked) -> list[Step]:
-    """The steps in which counters take turns, which planning may choose."""
-    if not (asked.may_take_turns and request.passes):
-        return []
-    return driver.steps(replace(request, replay="iteration"), features, program=asked.program, out=asked.out)
 
 
 def _features(driver: Driver, path: str, request: Request) -> Any:
@@ -356,9 +348,11 @@ def _attached_notes(request: Request) -> list[str]:
     return notes
 
 
-def _warnings(planned: PassPlan) -> list[str]:
-    """What the plan cannot give; it stays with the workload."""
-    warnings = [f"{word}: not collected, {why}" for word, why in list(planned.unsupported.items())[:_NAMED]]
+def _warnings(planned: PassPlan, named: Collection[str]) -> list[str]:
+    """What the plan cannot give of what was asked for by its name; it stays with the workload. That a preset holds
+    metrics of other targets is no news."""
+    missing = [(word, why) for word, why in planned.unsupported.items() if word in named]
+    warnings = [f"{word}: not collected, {why}" for word, why in missing[:_NAMED]]
     if planned.left_out:
         warnings.append(f"Left out for max_passes: {_some(list(planned.left_out))}.")
     return warnings
@@ -389,69 +383,3 @@ def _sampling_notes(
 def _some(names: Sequence[str], most: int = _NAMED) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-_LOST_NAMED = 12
-PARTIAL = "partial"
-"""Tag of a workload for which not every run of the program finished."""
-
-
-def save(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
-    """Import what the finished steps of a run left; where its state has a problem, they are not all of the steps.
-
-    Counters that a finished step was asked for and did not bring are named in a warning.
-    """
-    progress(0.0, "importing")
-    folder = store.run_folder(run_id)
-    run, state = read_record(folder), read_state(folder)
-    assert isinstance(run, ProfileRun)
-    warnings = list(run.warnings)
-    sampled = folder / CLOCKS
-    samples = clocks.parsed(sampled.read_text(encoding="utf-8")) if sampled.exists() else []
-    if state.problem:
-        ended, planned = [*state.finished, *(f"{step} in part" for step in state.cut)], state.steps or run.steps
-        share = f"{len(ended)} of {len(planned)} runs of the program ({', '.join(ended)})"
-        warnings.insert(0, f"Partial: {share}. {state.problem.problem().text}")
-
-    def amend(manifest: Manifest, merged: Merged) -> None:
-        manifest.name, manifest.tags = run.name, [*run.tags, PARTIAL] if state.problem else run.tags
-        manifest.arch = manifest.arch or run.target
-        manifest.device_uuid, manifest.link = run.device_uuid, run.link
-        manifest.command, manifest.host = run.command, manifest.host or run.host
-        manifest.binary = run.binary
-        manifest.commit, manifest.branch = run.commit, run.branch
-        asked = [counter for step in [*state.finished, *state.cut] for counter in run.counters.get(step, [])]
-        planned = state.remarks if merged.sampled or state.cut else []
-        merged.warnings[:0] = [Note("run", text) for text in [*warnings, *planned, *_missing(asked, merged)]]
-        merged.warnings += clocks.remarks(samples)
-
-    manifest, merged = imported(store, folder / run.out, "auto", amend, samples, native(run.binary))
-    costs.learn(store, run, state, merged)
-    if run.hypothesis or run.change:
-        about = Entry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
-        record(store, about.model_copy(update={"binary": run.binary}))
-    return _summary(manifest, merged)
-
-
-def _missing(asked: list[str], merged: Merged) -> list[str]:
-    """Profilers leave out a counter that they do not know with no more than a line among their messages."""
-    brought = {*merged.counters, *(f"{event}[*]" for p in merged.passes for event, _ in p.table.instances.values())}
-    lost = [counter for counter in dict.fromkeys(asked) if counter not in brought]
-    if not lost:
-        return []
-    named = _some(lost, _LOST_NAMED)
-    return [
-        f"counters: The profiler was asked for {named} and gave none: its version may not know them on this device."
-    ]
-
-
-def _summary(manifest: Manifest, merged: Merged) -> dict[str, Any]:
-    return {
-        "workload": manifest.id,
-        "name": manifest.name,
-        "arch": manifest.arch,
-        "kernels": manifest.kernels,
-        "dispatches": manifest.dispatches,
-        "counters": len(manifest.counters),
-        "warnings": [warning.text for warning in merged.warnings],
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ENOUGH_PCT = 95.0
 """Share of the time of all launches that the configurations worth counting make up."""
@@ -65,8 +65,12 @@ def choose(known: Sequence[Configuration], launches: int | None, cost: Cost, bud
     fits into the budget, else those that make up ENOUGH_PCT of the time; where that does not fit either, fewer launches
     of each, down to one; then fewer kernels, down to one: the longest, unless they would take most of the budget with
     their many configurations, and those that tell most for each counted launch. The first launch of a configuration
-    is passed over, as it warms up, where all of them have launches enough.
+    is passed over, as it warms up, where all of them have launches enough. Where no launch has a time, launches count
+    instead of it.
     """
+    if not any(c.total_ns for c in known):
+        alike = [replace(c, total_ns=float(c.launches)) for c in known]
+        return replace(choose(alike, launches, cost, budget_s), time_pct=None)
     every = sorted({c.kernel for c in known})
     if launches is None:
         whole = _chosen(known, every, max(c.launches for c in known), cost)
@@ -81,6 +85,11 @@ def choose(known: Sequence[Configuration], launches: int | None, cost: Cost, bud
         if fitting := next((one for one in tries if one.estimate_s <= budget_s), None):
             return fitting
     return tries[-1]
+
+
+def enough(known: Sequence[Configuration], cost: Cost) -> Chosen:
+    """One launch of every configuration of the kernels that make up ENOUGH_PCT of the time, whatever that costs."""
+    return _chosen(known, _worth(_by_kernel(known)), 1, cost)
 
 
 @dataclass(frozen=True)

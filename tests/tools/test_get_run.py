@@ -11,14 +11,15 @@ from rooflens.analysis.store import Store
 from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.runner import start as launch
 from rooflens.tools.runner.processes import this_process
-from rooflens.tools.runner.state import BenchmarkRun, ProblemText, ProfileRun, RunState, write
+from rooflens.tools.runner.state import BenchmarkRun, ProblemText, ProfileRun, RunState, read_record, write
+from rooflens.tools.runner.telling import why
 
 FAILED = ProblemText(kind="BadInput", what="The profiled program ended with status 1 in pass_1", fix="Run it by hand")
 
 
 @pytest.fixture
 def show(store: Store):
-    """``show(request changes, logs, **state)`` records a run and gives what get_run answers."""
+    """``show(request changes, logs, **state)`` records a run as its supervisor does and gives what get_run answers."""
 
     def recorded(
         request: dict[str, object] | None = None, logs: dict[str, str] | None = None, **state: object
@@ -30,10 +31,14 @@ def show(store: Store):
         }  # fmt: skip
         kind = BenchmarkRun if (request or {}).get("kind") == "benchmark" else ProfileRun
         write(folder, kind.model_validate({**asked, "profiler": "perf", **(request or {})}))
-        write(folder, RunState.model_validate({"state": "running", "supervisor": this_process(), **state}))
         for name, text in (logs or {}).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
+        run = read_record(folder)
+        held = RunState.model_validate({"state": "running", "supervisor": this_process(), **state})
+        if held.problem and isinstance(run, ProfileRun):
+            held.problem = why(run, held, folder, held.problem)
+        write(folder, held)
         return get_run(store, run_id)
 
     return recorded

@@ -405,16 +405,32 @@ def test_a_failing_program_keeps_the_runs_before(node: Node) -> None:
     assert (run.state, run.partial, run.steps_done, run.steps) == ("failed", True, 2, 3)
     assert "pass_2" in (run.problem or "") and "the program broke down" in (run.output or "")
     found = node.manifest(run.workload)
-    assert "partial" in found.tags and any("2 of 3" in w.text for w in found.warnings)
-    collected = set(THREE) & set(found.counters)
-    assert collected and collected < set(THREE)
+    assert "partial" in found.tags and any("pass_2 in part" in w.text for w in found.warnings)
+    assert set(THREE) <= set(found.counters), "a program that ends by itself leaves whole files"
+
+
+def test_a_program_that_fails_at_its_end_is_measured_like_any_other(node: Node) -> None:
+    run = node.has().profile(*launching("copy"), "--status", "5", "--say", "Datei données.bin fehlt", metrics=THREE)
+    assert (run.state, run.partial, run.output) == ("failed", True, "Datei données.bin fehlt")
+    assert "status 5 in timing" in (run.problem or "")
+    assert node.rows(run.workload, *THREE)[0] == tuple(expected(c.removesuffix("_sum"), "copy")[0] for c in THREE)
 
 
 def test_a_program_that_fails_at_once_leaves_nothing(node: Node) -> None:
-    run = node.has().profile("--status", "7")
+    run = node.has().profile("--status", "7", env={VARIABLE: "no_output"})
     assert (run.state, run.workload) == ("failed", None)
     assert "7" in (run.problem or "")
     assert node.store.scan() == ([], [])
+
+
+def test_a_pass_that_the_gpu_refuses_costs_its_counters_and_no_others(node: Node) -> None:
+    run = node.has(trouble="refused@pass_1/pass_1").profile(*launching("copy"), metrics=THREE)
+    assert (run.state, run.partial, run.steps_done, run.steps) == ("failed", True, 2, 3)
+    assert "cannot count all counters" in (run.problem or "") and "Could not construct" in (run.output or "")
+    found = node.manifest(run.workload)
+    assert "cannot count all counters" in found.warnings[0].text, "the reason stays with the workload"
+    collected = set(THREE) & set(found.counters)
+    assert collected and collected < set(THREE)
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "1.3.2"])
@@ -435,6 +451,7 @@ def test_a_profiler_that_fails_after_writing(node: Node) -> None:
     run = node.has().profile(*launching("copy"), env={VARIABLE: "exit@pass_1"})
     assert (run.state, run.partial, run.steps_done) == ("failed", True, 1)
     assert "status 3" in (run.problem or "")
+    assert node.rows(run.workload, "SQ_WAVES") == [(expected("SQ_WAVES", "copy")[0],)], "what it wrote is kept"
 
 
 @pytest.mark.parametrize("version", ["0.6.0", "1.3.2"])
@@ -508,6 +525,21 @@ def test_a_kernel_of_one_pass_alone_is_reported(node: Node) -> None:
 def test_counters_that_are_all_zero_are_named(node: Node) -> None:
     result = node.has(trouble="zeros").hand(*launching("copy"))
     assert any("zero" in w.lower() for w in result.warnings), result.warnings
+
+
+def test_only_counters_that_were_asked_for_are_missed(node: Node) -> None:
+    metrics = ["SQ_WAVES", *THREE]
+    run = node.has("0.6.0").profile("--sleep", "2", metrics=metrics, budget_s=7)
+    assert run.state == "done", (run.problem, run.output)
+    assert run.steps == 2 and any("1 are taken, which leave out" in note for note in run.notes), run.notes
+    assert not any("may not know them" in warning for warning in run.warnings), run.warnings
+
+
+def test_what_a_preset_holds_for_other_gpus_is_no_news_and_what_was_asked_for_by_name_is(node: Node) -> None:
+    usual = node.has().profile(*launching("copy"), metrics=["diagnosis"])
+    assert usual.state == "done" and not any("not collected" in warning for warning in usual.warnings)
+    named = node.profile(*launching("copy"), metrics=["SQ_WAVES", "fabric.pcie_read_bw_gbs"])
+    assert any("fabric.pcie_read_bw_gbs: not collected, gfx90a" in warning for warning in named.warnings)
 
 
 def test_a_counter_that_the_profiler_leaves_out_is_named(node: Node) -> None:

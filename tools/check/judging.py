@@ -18,7 +18,7 @@ from ...analysis.database import sql_name
 from ...analysis.engine import View, figures
 from ...analysis.store import Store
 from ...analysis.workload import Workload
-from ..profile_command import save
+from ..profilers.saving import save
 from ..runner.state import ProfileRun, read_record
 from ..runner.worker import Progress
 from . import disassembly, report

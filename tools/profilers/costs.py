@@ -86,7 +86,8 @@ def _factor(run: ProfileRun, state: RunState, merged: Merged) -> float | None:
     counting = {name: rows for name, rows in _counted(merged) if name in state.took_s and name != LINES}
     if driver is None or alone_s is None or "timing" in state.cut or not counting:
         return None
-    passes = tuple(tuple(run.counters.get(name, ())) for name in counting)
+    asked = {**run.counters, **state.counters}
+    passes = tuple(tuple(asked.get(name, ())) for name in counting)
     estimate = driver.cost(Request((), passes, replay=driver.REPLAY), alone_s)
     spent_s, launches = sum(state.took_s[name] for name in counting), sum(counting.values())
     if _by_launch(run):

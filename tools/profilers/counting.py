@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -13,12 +14,12 @@ import pydantic
 from ...analysis.database import sql_path
 from ...analysis.patterns import matching
 from ...analysis.planning.plan import plan
-from ...analysis.planning.sampling import USUAL, Chosen, Configuration, Cost, choose
+from ...analysis.planning.sampling import ENOUGH_PCT, USUAL, Chosen, Configuration, Cost, choose, enough
 from ...analysis.problems import NotFound, Problem, near
 from ...analysis.scratch import scratch
 from ...analysis.store import Store
 from ..runner.job import Step
-from ..runner.state import ProfileRun, read_record
+from ..runner.state import ProfileRun, read_record, read_state
 from ..runner.worker import Progress
 from . import drivers
 from .costs import learnt
@@ -86,15 +87,17 @@ def plan_counting(
     """The steps that count, planned from what the run for times left, and remarks on them; see runner/job.py."""
     progress(0.0, "choosing the launches to count")
     wanted = Asked.model_validate(asked)
-    record = read_record(store.run_folder(run_id))
+    folder = store.run_folder(run_id)
+    record = read_record(folder)
     assert isinstance(record, ProfileRun)
     driver = drivers.sampler(wanted.profiler)
     assert driver is not None
     try:
-        launches = timed_launches(store.run_folder(run_id) / record.out, wanted.request.range)
+        launches = timed_launches(folder / record.out, wanted.request.range)
     except Problem as problem:
         unknown = driver.RANGES and isinstance(problem, NoRanges)
-        if wanted.request.range is not None and not unknown:
+        # A program that failed by itself before it launched anything would do so again.
+        if (wanted.request.range is not None and not unknown) or read_state(folder).fault:
             raise
         return _without_times(driver, wanted, problem)
     launches, remarks = _countable(launches, wanted)
@@ -113,15 +116,22 @@ def plan_counting(
         sample=_sample(driver, launches, chosen, whole=wanted.request.range is None),
     )
     planned = _steps(driver, request, wanted)
-    each = budget_s / max(1, len(planned)) if driver.REPLAY == "kernel" else budget_s
+    share = 1 / max(1, len(planned))
+    each = budget_s * share if driver.REPLAY == "kernel" else budget_s
     steps = [
-        replace(step, within_s=_limit(chosen, wanted, each), estimate_s=chosen.estimate_s, launches=chosen.counted)
+        replace(
+            step,
+            within_s=_limit(chosen, wanted, each),
+            estimate_s=chosen.estimate_s * share,
+            launches=chosen.counted,
+        )
         for step in planned
     ]
     remarks += [*more, *_told(chosen, launches, took_s, cost)]
     if chosen.estimate_s > budget_s:
         remarks.append(_too_long(chosen, cost.of(0), budget_s))
-    return {"steps": [asdict(step) for step in steps], "remarks": remarks}
+    within_s = budget_s if wanted.budget_s is not None and wanted.request.replay == "application" else None
+    return {"steps": [asdict(step) for step in steps], "remarks": remarks, "within_s": within_s}
 
 
 def timed_launches(path: Path, within: str | None = None) -> Launches:
@@ -235,9 +245,10 @@ def _steps(driver: Sampler, request: Request, wanted: Asked) -> list[Step]:
 
 
 def _limit(chosen: Chosen, wanted: Asked, budget_s: float) -> float | None:
-    """When a step is ended: at the budget that was given, else when it takes far longer than was estimated."""
+    """When a step is ended: at the budget that was given, else when it takes far longer than was estimated. A run of
+    the whole program leaves nothing when it is ended, so that it may take half as long again."""
     if wanted.request.replay == "application":
-        return None
+        return None if wanted.budget_s is None else max(1.5 * budget_s, 10.0)
     return max(budget_s, 10.0) if wanted.budget_s is not None else max(2 * budget_s, 1.5 * chosen.estimate_s)
 
 
@@ -248,10 +259,14 @@ def _told(chosen: Chosen, launches: Launches, took_s: float, cost: Cost) -> list
     share = "" if chosen.time_pct is None else f"{chosen.time_pct:.1f} % of the time and "
     of_range = " of the range in" if launches.within else " of"
     of_all = f"{share}{chosen.launches_pct:.1f} % of the launches{of_range} a run for times of {took_s:.1f} s"
+    more = "budget_s, launches and kernel decide how many."
+    if chosen.time_pct is not None and chosen.time_pct < ENOUGH_PCT:
+        least_s = took_s + enough(launches.configurations, cost).estimate_s + _AROUND_S
+        more += f" {ENOUGH_PCT:.0f} % of the time takes budget_s={math.ceil(least_s)}."
     return [
         f"Counted: {chosen.counted} launches, up to {chosen.launches} of each of {chosen.configurations} launch "
         f"configurations of {len(chosen.kernels)} kernels, which make up {of_all}. Estimate: {chosen.estimate_s:.0f} s"
-        f" ({cost.known_by}). budget_s, launches and kernel decide how many."
+        f" ({cost.known_by}). {more}"
     ]
 
 

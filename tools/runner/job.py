@@ -29,6 +29,8 @@ class Step:
     """Prefixes of variables that the step must not inherit, such as ``ROCPROF_``."""
     gentle: bool = False
     """Whether the profiled program is ended first where the step must end: its profiler then writes what it has."""
+    lasting: bool = False
+    """Whether its files are whole where the program ended by itself, with whatever status."""
     durable: bool = False
     """Whether its files are good wherever it was cut off, as they only grow."""
     then: tuple[str, ...] = ()
@@ -83,7 +85,8 @@ class Job(pydantic.BaseModel):
     steps: list[Step | CallStep]
     plan: CallStep | None = None
     """Called after the first step with its seconds as ``took_s``. Answers with the further ``steps``, as data and
-    without the command, and with ``remarks``."""
+    without the command, with ``remarks``, and with ``within_s`` where they may take only so many seconds together:
+    those that do not fit any more are left out."""
     program: list[str] = []
     """What planned steps run: it follows their argument lists."""
     finish: CallStep | None = None

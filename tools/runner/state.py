@@ -145,8 +145,12 @@ class RunState(pydantic.BaseModel):
     """Steps that ended well."""
     steps: list[str] = []
     """The steps, where they were planned after the first one; empty otherwise."""
+    counters: dict[str, list[str]] = {}
+    """Planned step -> what it is to count."""
     cut: list[str] = []
     """Steps that did not end well and left results all the same, which are kept."""
+    skipped: list[str] = []
+    """Steps that were left out because those before them took the time."""
     remarks: list[str] = []
     """How the run was planned after its first step; they stay with the workload."""
     took_s: dict[str, float] = {}
@@ -262,7 +266,7 @@ def wait(store: Store, folder: Path, wait_s: float, sleep: Callable[[float], Non
 def _share(record: ProfileRun | BenchmarkRun, state: RunState) -> float | None:
     """How much of a run's steps is done, 0 to 1; None before they are planned."""
     steps = state.steps or record.steps
-    return min(1.0, (len(state.finished) + state.progress) / len(steps)) if steps else None
+    return min(1.0, (len(state.finished) + len(state.cut) + state.progress) / len(steps)) if steps else None
 
 
 def folders(store: Store) -> list[Path]:

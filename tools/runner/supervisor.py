@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,13 +61,22 @@ def failed(step: Step | CallStep, outcome: Outcome, job: Job) -> ProblemText:
     )
 
 
-def wrote_nothing(step: Step) -> ProblemText:
-    """A step that ended well and left no results."""
+def wrote_nothing(step: Step, *, unreadable: bool) -> ProblemText:
+    """A step that ended well and left no results, or none that its own profiler could make readable."""
+    if unreadable:
+        return ProblemText(
+            kind="MissingTool",
+            what=f"What {Path(step.argv[0]).name} measured in {step.name} could not be made readable",
+            why=f"its own {shlex.join(step.then[:2])} failed; see logs/{step.name}{_MADE}.err of the run",
+            fix="Is there room on the disk and memory left? Count fewer launches (launches=, kernel=)",
+        )
+    # A step that counts nothing lets every kernel pass.
+    filtered = " that fits kernel= and range=" if step.counters else ""
     return ProblemText(
         kind="MissingTool",
-        what=f"The profiler ended without writing anything in {step.name}",
-        why="it said that it succeeded; the end of its output may tell why",
-        fix="Does the program launch a kernel that fits the filter?",
+        what=f"No kernel was seen in {step.name}: it ended well without writing anything",
+        why="a program that launches nothing on a GPU leaves nothing to write; the end of its output may tell more",
+        fix=f"Does the program launch a kernel{filtered}? Does it use this GPU, in a process that it waits for?",
     )
 
 
@@ -109,6 +120,10 @@ def stopped(reason: Reason, job: Job) -> ProblemText:
 
 
 _POLL_S = 0.1
+_MADE = "_page"
+"""Ends the name of the logs of what makes a step's results readable."""
+_OF_COUNTERS = ("BadArgument", "LimitExceeded")
+"""Kinds of known failures of profilers that lie in what they were to count."""
 _READABLE_S = 300.0
 """For making readable what a profiler wrote."""
 _STEPS = pydantic.TypeAdapter(list[Step])
@@ -132,7 +147,9 @@ class Supervisor:
         self.state = RunState(supervisor=this_process())
         self.watch = Watch(self.folder, job.limits)
         self.blemish: ProblemText | None = None
-        """Why the program failed in a step whose results are kept, after which others follow."""
+        """Why the first step failed after which the run went on."""
+        self.until: float | None = None
+        """When the planned steps should have ended, where they may not take as long as they like."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._ask_to_stop)
 
@@ -167,6 +184,8 @@ class Supervisor:
     def _steps(self) -> None:
         steps = list(self.job.steps)
         for number, step in enumerate(steps, 1):
+            if self._out_of_time(steps[number - 1 :]):
+                break
             count, began = len(steps), time.monotonic()
             self._save(step=step.name, activity=self._doing(number, count, step))
             outcome, problem = self._call(step) if isinstance(step, CallStep) else self._command(step)
@@ -177,6 +196,21 @@ class Supervisor:
             if self.job.plan and number == 1 and not self._plan(self.job.plan, steps, took_s):
                 return
         self._finish(self.blemish)
+
+    def _out_of_time(self, rest: Sequence[Step | CallStep]) -> bool:
+        """Whether the next planned step would end too late, if it takes as long as the last; what is lost is said."""
+        before = (self.state.steps or [""])[1:]
+        took_s = next((self.state.took_s[name] for name in reversed(before) if name in self.state.took_s), None)
+        if self.until is None or took_s is None or time.monotonic() + took_s <= self.until:
+            return False
+        names = ", ".join(step.name for step in rest)
+        left_s = max(0.0, self.until - time.monotonic())
+        remark = (
+            f"Left out for budget_s: {names}. A run of the program took {took_s:.0f} s under the profiler, and "
+            f"{left_s:.0f} s were left; what they were to count is not collected."
+        )
+        self._save(skipped=[step.name for step in rest], remarks=[*self.state.remarks, remark])
+        return True
 
     def _doing(self, number: int, count: int, step: Step | CallStep) -> str:
         """What is being done, in words."""
@@ -189,24 +223,45 @@ class Supervisor:
         if outcome.well and not problem:
             self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
             return True
-        if isinstance(step, Step) and self._left_results(step, outcome):
+        kept = isinstance(step, Step) and self._left_results(step, outcome)
+        if kept:
             self.state.cut.append(step.name)
-            if outcome.stopped == "budget":
-                remark = f"{step.name} was ended after {step.within_s:.0f} s; what it had measured by then is kept."
-                self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
-                return True
-            if self.job.plan and not self.state.steps and not outcome.stopped:
-                # It failed by itself, and will again; until then its launches can be counted.
-                self.blemish = problem or failed(step, outcome, self.job)
-                self._save(status=outcome.status, fault=step.name, step=None, progress=0.0)
-                return True
-        self._fail(step, outcome, problem or failed(step, outcome, self.job))
+        if isinstance(step, Step) and kept and outcome.stopped == "budget":
+            remark = f"{step.name} was ended after {step.within_s:.0f} s; what it had measured by then is kept."
+            self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
+            return True
+        why = self._at_fault(step, outcome, problem or failed(step, outcome, self.job))
+        if not outcome.stopped and (kept or self._concerns_counters(why)):
+            # It failed by itself: other steps count other things, as far as the program comes.
+            self.blemish = self.blemish or why
+            self._save(step=None, progress=0.0)
+            return True
+        self._fail(outcome, why)
         return False
+
+    def _concerns_counters(self, problem: ProblemText) -> bool:
+        """Whether a step after the first failed for what it was to count, which others may do without."""
+        return bool(self.state.finished or self.state.cut) and problem.kind in _OF_COUNTERS
+
+    def _at_fault(self, step: Step | CallStep, outcome: Outcome, problem: ProblemText) -> ProblemText:
+        """Why a step failed; it is written down where it was the first, and laid aside where it left nothing good."""
+        from .telling import why
+
+        faulty = self.state.model_copy(update={"status": outcome.status, "fault": step.name})
+        if self.blemish is None:
+            self.state.status, self.state.fault = faulty.status, faulty.fault
+        place = self.out / step.name
+        if place.exists() and step.name not in self.state.cut:
+            (self.folder / UNFINISHED).mkdir(exist_ok=True)
+            place.rename(self.folder / UNFINISHED / step.name)
+        run = self.job.run
+        return why(run, faulty, self.folder, problem) if isinstance(run, ProfileRun) else problem
 
     def _left_results(self, step: Step, outcome: Outcome) -> bool:
         """Whether a step that did not end well left files that are good."""
         inputs = {self.out / name for name in step.files} | self._log_of(step)
-        return (step.durable or (step.gentle and outcome.whole)) and _wrote(self.out / step.name, inputs)
+        whole = outcome.whole and (step.gentle or (step.lasting and not outcome.stopped))
+        return (step.durable or whole) and _wrote(self.out / step.name, inputs)
 
     def _plan(self, call: CallStep, steps: list[Step | CallStep], took_s: float) -> bool:
         """Add the steps that are planned from what the first one left to ``steps``; whether that went well."""
@@ -215,10 +270,14 @@ class Supervisor:
         outcome, problem = self._call(asked)
         answer, self.state.result = self.state.result, {}
         if not outcome.well or problem:
-            self._fail(call, outcome, problem or failed(call, outcome, self.job))
+            why = self._at_fault(call, outcome, problem or failed(call, outcome, self.job))
+            self._fail(outcome, self.blemish or why)
             return False
         planned = _STEPS.validate_python(answer["steps"])
+        self.state.counters = {step.name: list(step.counters) for step in planned}
         steps += [replace(step, argv=(*step.argv, *self.job.program)) for step in planned]
+        if (within_s := answer.get("within_s")) is not None:
+            self.until = time.monotonic() + within_s
         remarks = [*self.state.remarks, *answer["remarks"]]
         self._save(steps=[step.name for step in steps], remarks=remarks, step=None, progress=0.0)
         return True
@@ -235,11 +294,10 @@ class Supervisor:
             outcome = run(program, self.watch, self.job.secrets)
         self.watch.start_budget(None)
         self._keep_samples(sampler)
-        if step.then and outcome.whole:
-            self._make_readable(step, env)
+        unreadable = bool(step.then) and outcome.whole and not self._made_readable(step, env)
         self._remark(step.name, outcome)
         wrote = _wrote(self.out / step.name, inputs | self._log_of(step))
-        return outcome, None if not outcome.well or wrote else wrote_nothing(step)
+        return outcome, None if not outcome.well or wrote else wrote_nothing(step, unreadable=unreadable)
 
     def _keep_samples(self, sampler: Sampler) -> None:
         """Append what was sampled in a step to a file of the run, from which saving takes it."""
@@ -247,14 +305,15 @@ class Supervisor:
             with (self.folder / CLOCKS).open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(row) + "\n" for row in sampler.rows)
 
-    def _make_readable(self, step: Step, env: dict[str, str]) -> None:
-        """Run what follows a step, whatever ended that: the time of the run does not count here."""
+    def _made_readable(self, step: Step, env: dict[str, str]) -> bool:
+        """Run what follows a step, whatever ended that; whether it went well. The time of the run does not count."""
         until, deaf = self.watch.deadline, self.watch.deaf
         self.watch.deaf = True
         self.watch.start_clock(_READABLE_S)
-        logs = self._logs(replace(step, name=f"{step.name}_page"))
-        run(Program(step.then, self.job.cwd, env, logs), self.watch, self.job.secrets)
+        logs = self._logs(replace(step, name=f"{step.name}{_MADE}"))
+        outcome = run(Program(step.then, self.job.cwd, env, logs), self.watch, self.job.secrets)
         self.watch.deadline, self.watch.deaf = until, deaf
+        return outcome.well
 
     def _follower(self, step: Step) -> Follower | None:
         """Who tells how far the profiler is with a step, behind what the step was said to do when it began."""
@@ -321,13 +380,8 @@ class Supervisor:
         if news and (news["progress"], news["activity"]) != (self.state.progress, self.state.activity):
             self._save(progress=news["progress"], activity=news["activity"], result=news["result"] or self.state.result)
 
-    def _fail(self, step: Step | CallStep, outcome: Outcome, problem: ProblemText) -> None:
-        """A step failed or was stopped: say why, and save what the steps before it left."""
-        self.state.status, self.state.fault = outcome.status, step.name
-        place = self.out / step.name
-        if place.exists() and step.name not in self.state.cut:
-            (self.folder / UNFINISHED).mkdir(exist_ok=True)
-            place.rename(self.folder / UNFINISHED / step.name)
+    def _fail(self, outcome: Outcome, problem: ProblemText) -> None:
+        """A step failed or was stopped: save what the steps before it left."""
         left = self.state.finished or self.state.cut
         if outcome.stopped in ("lost", "stopped") and left:
             problem.fix = left_behind(self.out)
@@ -348,6 +402,10 @@ class Supervisor:
         self._save(step=step.name, activity=step.name, partial=failure is not None, problem=failure)
         outcome, problem = self._call(step)
         if outcome.well and self.state.result and not problem:
+            if lost := self.state.result.pop("problem", None):
+                # Not all that finished could be read.
+                failure, ended = failure or ProblemText.model_validate(lost), "cancelled" if cancelled else "failed"
+                self._save(partial=True)
             shutil.rmtree(self.folder / OUT, ignore_errors=True)
             self._end(ended, failure)
             return
@@ -357,7 +415,7 @@ class Supervisor:
             self.state.warnings.append(f"The finished steps could not be saved: {problem.what}.")
             self._end(ended, failure)
         else:
-            self.state.fault = step.name
+            problem = self._at_fault(step, outcome, problem)
             self._end("cancelled" if outcome.stopped == "cancelled" else "failed", problem)
 
     def _remark(self, name: str, outcome: Outcome) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rooflens.analysis.planning.sampling import Configuration, Cost, choose
+from rooflens.analysis.planning.sampling import Configuration, Cost, choose, enough
 
 STEP = [
     *(Configuration("gemm", 100, 4e6) for _ in range(2)),
@@ -78,3 +78,19 @@ def test_a_budget_that_nothing_fits_into_still_counts_the_longest_kernel() -> No
 def test_without_times_all_kernels_weigh_the_same() -> None:
     chosen = choose([Configuration("a", 3, 0.0), Configuration("b", 3, 0.0)], None, Cost(RUN_S, 5.0), 5)
     assert chosen.time_pct is None and len(chosen.kernels) == 1
+
+
+def test_kernels_without_times_are_chosen_by_their_launches() -> None:
+    timeless = [Configuration(c.kernel, c.launches, 0.0) for c in STEP]
+    chosen = choose(timeless, None, Cost(RUN_S, 1.0), RUN_S + 15)
+    assert chosen.time_pct is None and {"gemm", "copy", "norm"} <= set(chosen.kernels) and chosen.counted <= 15
+
+
+def test_the_budget_that_it_takes_to_count_what_matters_is_known() -> None:
+    many = [*STEP, *(Configuration(f"small{i}", 10, 1e6) for i in range(30))]
+    cost = Cost(RUN_S, 1.0)
+    least = enough(many, cost)
+    assert least.time_pct is not None and least.time_pct >= 95 and least.launches == 1
+    assert choose(many, None, cost, least.estimate_s).time_pct == pytest.approx(least.time_pct)
+    short = choose(many, None, cost, least.estimate_s - 5).time_pct
+    assert short is not None and short < 95

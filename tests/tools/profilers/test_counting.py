@@ -14,8 +14,8 @@ from rooflens.analysis.problems import NotFound
 from rooflens.analysis.store import Store
 from rooflens.tools.profilers import counting
 from rooflens.tools.profilers.counting import Asked, plan_counting, timed_launches
-from rooflens.tools.profilers.request import Request
-from rooflens.tools.runner.state import ProfileRun, write
+from rooflens.tools.profilers.request import Replay, Request
+from rooflens.tools.runner.state import ProfileRun, RunState, write
 
 TIMES = Path(__file__).parent / "ncu" / "data" / "h200_training_step_times.csv.gz"
 """674 launches with their times, kernels under their mangled names."""
@@ -29,14 +29,17 @@ class Run:
         self.store, self.id = Store(root / "store"), "run-0000000000000000"
         folder = self.store.new_run(self.id)
         write(folder, ProfileRun(run_id=self.id, name="step", timeout_s=60, out="out/step"))
+        write(folder, RunState())
         self.timing = folder / "out" / "step" / "timing"
         self.timing.mkdir(parents=True)
         with gzip.open(TIMES) as packed, (self.timing / "raw.csv").open("wb") as page:
             shutil.copyfileobj(packed, page)
 
-    def planned(self, took_s: float = TOOK_S, kernel: str | None = None, **asked: Any) -> dict[str, Any]:
+    def planned(
+        self, took_s: float = TOOK_S, kernel: str | None = None, replay: Replay = "kernel", **asked: Any
+    ) -> dict[str, Any]:
         passes = plan("sm_90", ["diagnosis", "roofline"]).passes
-        request = Request((), passes, kernel=kernel, replay="kernel", target="sm_90")
+        request = Request((), passes, kernel=kernel, replay=replay, target="sm_90")
         wanted = Asked(
             profiler="ncu", request=request, features={"version": [2025, 3]}, metrics=["diagnosis"], program="ncu",
             out=str(self.timing.parent), **asked,
@@ -139,3 +142,18 @@ def test_without_times_some_launches_of_everything_are_counted(run: Run) -> None
     (step,) = answer["steps"]
     assert "--kernel-name" not in step["argv"] and option(step, "--launch-count") == "5"
     assert "told no launches" in answer["remarks"][0]
+
+
+def test_runs_of_the_whole_program_share_a_budget_that_was_given(run: Run) -> None:
+    given = run.planned(replay="application", budget_s=100)
+    assert given["within_s"] is not None and given["within_s"] < 100 - TOOK_S
+    (step,) = given["steps"]
+    assert step["within_s"] == pytest.approx(1.5 * given["within_s"]), "ended before its end it would leave nothing"
+    assert run.planned(replay="application")["within_s"] is None and run.planned(budget_s=100)["within_s"] is None
+
+
+def test_what_most_of_the_time_takes_is_said_where_less_of_it_is_counted(run: Run) -> None:
+    said = run.planned(budget_s=25)["remarks"][0]
+    least = int(re.search(r"95 % of the time takes budget_s=(\d+)", said)[1])  # type: ignore[index]
+    enough = run.planned(budget_s=least)["remarks"][0]
+    assert "takes budget_s" not in enough and float(re.search(r"make up ([\d.]+) %", enough)[1]) >= 95  # type: ignore[index]

@@ -17,7 +17,7 @@ from rooflens.tools.import_profile import import_profile
 from rooflens.tools.profilers.counting import Asked, plan_counting
 from rooflens.tools.profilers.request import Request
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.runner.state import ProfileRun, write
+from rooflens.tools.runner.state import ProfileRun, RunState, write
 
 COUNTER = "smsp__inst_executed.sum"
 STEPS = 4
@@ -76,6 +76,7 @@ class Node:
         self.store, self.id = Store(root / "store"), "run-0000000000000000"
         folder = self.store.new_run(self.id)
         write(folder, ProfileRun(run_id=self.id, name="step", timeout_s=60, out="out/step"))
+        write(folder, RunState())
         self.out = folder / "out" / "step"
 
     def count(self, program: Program, *, process: bool = True, **asked: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.tools.runner.job import CallStep, Step
+from rooflens.tools.runner.processes import MARKER
 
 from .conftest import Bench
 
@@ -16,12 +17,13 @@ PLANNER = '''
 from rooflens.analysis.problems import NotFound
 
 
-def plan(store, progress, code, took_s, **further):
-    """One step that runs ``code``; its command is added by the supervisor."""
+def plan(store, progress, code, took_s, passes=1, within_s=None, **further):
+    """Steps that run ``code``; their command is added by the supervisor."""
     if code == "refuse":
         raise NotFound("No kernel matches", "there is none", "Look again")
-    step = {"name": "pass_1", "argv": ["/bin/sh", "-c", code, "counting"], **further}
-    return {"steps": [step], "remarks": [f"planned after {took_s:.0f} s"]}
+    argv = ["/bin/sh", "-c", code, "counting"]
+    steps = [{"name": f"pass_{n}", "argv": argv, **further} for n in range(1, passes + 1)]
+    return {"steps": steps, "remarks": [f"planned after {took_s:.0f} s"], "within_s": within_s}
 
 
 def finish(store, progress, run_id):
@@ -85,3 +87,13 @@ def test_a_step_that_left_nothing_by_its_budget_fails_the_run(planned: Bench) ->
     state = planned.end(begin(planned, first, "true"))
     assert state.state == "failed" and state.problem and "budget" in state.problem.what
     assert state.steps == []
+
+
+def test_passes_that_do_not_fit_any_more_are_left_out_and_named(planned: Bench) -> None:
+    # The folders of later steps are not there yet.
+    leave = f'for d in {planned.store.runs}/"${MARKER}"/out/pass_*; do echo x > $d/counters; done'
+    state = planned.end(begin(planned, step(planned, ""), leave, passes=3, within_s=0.0))
+    assert (state.state, state.finished, state.skipped) == ("done", ["timing", "pass_1"], ["pass_2", "pass_3"])
+    assert "Left out for budget_s: pass_2, pass_3." in state.remarks[-1]
+    whole = planned.end(begin(planned, step(planned, ""), leave, passes=3, within_s=600.0))
+    assert whole.finished == ["timing", "pass_1", "pass_2", "pass_3"] and not whole.skipped

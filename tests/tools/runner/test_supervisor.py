@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.tools import profile_command
+from rooflens.tools.profilers import saving
 from rooflens.tools.runner import start as launch
 from rooflens.tools.runner import state as runs
 from rooflens.tools.runner.job import CallStep
@@ -263,7 +263,7 @@ def test_stopping_everything_ends_queued_and_running_runs_at_once(bench: Bench) 
 
 SAMPLE = Path(__file__).resolve().parents[3] / "server" / "samples" / "yax_before"
 SAVED = {
-    "finish": CallStep.of("import", profile_command.save), "name": "mine", "tags": ["a"],
+    "finish": CallStep.of("import", saving.save), "name": "mine", "tags": ["a"],
     "target": "gfx90a", "command": "./app", "host": "here", "warnings": ["w"],
 }  # fmt: skip
 """A run that becomes a workload."""
@@ -309,8 +309,33 @@ def test_files_that_cannot_be_read_fail_the_run_and_stay(bench: Bench) -> None:
     assert not list(bench.store.root.glob("tmp/*")), "nothing half-written stays in the store"
 
 
+RECORDED = Path(__file__).resolve().parents[1] / "profilers" / "ncu" / "data" / "small_raw.csv.gz"
+LEAVE_PAGE = f"import gzip, os; page = gzip.open({str(RECORDED)!r}).read(); out = os.environ['OUT'] + '/raw.csv'\n"
+
+
+def test_a_step_that_nobody_can_read_costs_none_of_the_others(bench: Bench) -> None:
+    whole = bench.step("timing", f"{LEAVE_PAGE}open(out, 'wb').write(page)")
+    half = bench.step("pass_1", f"{LEAVE_PAGE}open(out, 'wb').write(page[:len(page) * 2 // 3])")
+    run = bench.begin(whole, half, **SAVED)
+    state = bench.end(run)
+    assert (state.state, state.partial) == ("failed", True)
+    assert state.problem and "damaged" in state.problem.what
+    found = bench.store.resolve(state.result["workload"])
+    assert found.dispatches == 5 and "partial" in found.tags
+    assert found.warnings[0].text.startswith("Partial: 1 of 2 runs of the program (timing). raw.csv is damaged.")
+    assert (bench.folder(run) / "unfinished" / "pass_1" / "raw.csv").exists()
+
+
+def test_results_that_their_profiler_cannot_make_readable_are_told_apart_from_no_results(bench: Bench) -> None:
+    step = bench.step("pass_1", "print('measured')", then=("/bin/sh", "-c", "echo no report >&2; exit 1"))
+    run = bench.begin(step)
+    state = bench.end(run)
+    assert state.problem and "could not be made readable" in state.problem.what
+    assert bench.log(run, "pass_1_page.err") == "no report\n" and "logs/pass_1_page.err" in state.problem.why
+
+
 def test_a_bug_in_a_call_is_a_failure_without_a_traceback(bench: Bench) -> None:
-    state = bench.end(bench.begin(CallStep.of("import", profile_command.save, nonsense=1)))
+    state = bench.end(bench.begin(CallStep.of("import", saving.save, nonsense=1)))
     assert state.state == "failed" and state.problem and "rooflens failed in import" in state.problem.what
     assert "Traceback" not in state.model_dump_json()
 

@@ -301,9 +301,9 @@ def notes(request: Request, features: Features) -> list[Note]:
     return [
         Note(
             "kernel_replay",
-            "ncu replays every kernel for each of its passes, with caches emptied before: durations and hit rates are "
-            "those of a cold cache, one kernel at a time, at the clocks as found. replay='application' leaves the "
-            "caches as the program has them.",
+            "ncu replays every kernel for each of its passes, with caches emptied before: what it measures, hit rates "
+            "and rates, is of a cold cache, one kernel at a time, at the clocks as found; times of a run for times are "
+            "not. replay='application' leaves the caches as the program has them.",
         ),
         *left,
     ]

@@ -316,7 +316,7 @@ class _CommandLine:
             argv += ["--attach", str(self.request.pid)]
             argv += ["--attach-duration-msec", str(round(1000 * self.request.attached_s))]
             argv += ["--attach-sync-output", "true"] if self.features.attached_output else []
-        return Step(name, tuple(argv), counters, files, unset=_UNSET)
+        return Step(name, tuple(argv), counters, files, unset=_UNSET, lasting=True)
 
 
 def _filters(request: Request) -> dict[str, str]:

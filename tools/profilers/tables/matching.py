@@ -39,6 +39,8 @@ class Matching:
     """Launches of every pass that are launches of the first."""
     sampled: bool = False
     """Whether a pass counted only some launches of each launch configuration."""
+    pids: list[int | None] = field(default_factory=list)
+    """Ids of the main pass's processes in the order of their numbers, where those follow from ids and devices."""
     warnings: list[Note] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
@@ -47,16 +49,27 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Matchi
     """Match the launches of every pass with those of the first, the main one.
 
     Launches pair up by device, kernel, grid and ordinal, in the order of their ids; with several processes also by
-    process: as the reader numbered them, else in the order of the process ids, since every process counts its
-    dispatches from the start. A pass that lacks some launches of a kernel pairs up by the dispatch ids instead, where
-    all of its launches are found by them.
+    process: as the reader numbered them, else in the order of their first devices and then of their ids, since every
+    process counts its dispatches from the start. Launchers give each rank a device of its own, and ids as it happens.
+    A pass that lacks some launches of a kernel pairs up by the dispatch ids instead, where all of its launches are
+    found by them.
     """
     main = tables[0]
     result = Matching("kernel_names", [f"keys_{i}" for i in range(len(tables))], matched=[main.rows])
     result.warnings += _write_names(con, tables, result.names)
-    process = _process(tables)
-    for table, keys in zip(tables, result.keys, strict=True):
-        con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(table, process, result.names)}")
+    by_id = _by_id(tables)
+    process = "process" if all("process" in t.stated for t in tables) else "1"
+    for number, (table, keys) in enumerate(zip(tables, result.keys, strict=True)):
+        rows = table.launches
+        if by_id:
+            ranked = f"{result.names}_processes_{number}"
+            con.execute(f"CREATE OR REPLACE TABLE {ranked} AS {_ranked(rows)}")
+            joined = f"SELECT l.*, nth_process FROM {rows} l JOIN {ranked} r ON l.pid IS NOT DISTINCT FROM r.pid"
+            rows, process = f"({joined})", "nth_process"
+        con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(rows, table, process, result.names)}")
+    if by_id:
+        ordered = con.execute(f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process").fetchall()
+        result.pids = [pid for (pid,) in ordered]
     _number_dispatches(con, main, result)
     filtered: dict[tuple[str, int], list[str]] = {}
     for index, table in enumerate(tables[1:], 1):
@@ -237,33 +250,39 @@ def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], na
     return warnings
 
 
-def _process(tables: Sequence[PassTable]) -> str:
-    """SQL for the process of a launch, the same number in all passes; 1 where there is but one process."""
+def _by_id(tables: Sequence[PassTable]) -> bool:
+    """Whether processes are told apart by their ids alone."""
     if all("process" in t.stated for t in tables):
-        return "process"
-    by_id = all("pid" in t.stated for t in tables) and any(t.several("pid") for t in tables)
-    return "dense_rank() OVER (ORDER BY pid)" if by_id else "1"
+        return False
+    return all("pid" in t.stated for t in tables) and any(t.several("pid") for t in tables)
 
 
-def places_of(tables: Sequence[PassTable]) -> dict[int, Place]:
-    """Where each process of the main pass stood, by the numbers that ``match`` gives them."""
+def _ranked(launches: str) -> str:
+    """SQL: the processes of one pass with their numbers, by the first device of each and then by their ids."""
+    devices = f"SELECT pid, min(coalesce(device_id, 0)) AS first_device FROM {launches} GROUP BY pid"
+    return f"SELECT pid, row_number() OVER (ORDER BY first_device, pid) AS nth_process FROM ({devices})"
+
+
+def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int, Place]:
+    """Where each process of the main pass stood, by the numbers that ``match`` gave them; ``pids`` are its own."""
     stated = dict(tables[0].places)
     if all("process" in t.stated for t in tables):
         return stated
     by_id = {place.pid: place for place in stated.values() if place.pid is not None}
     if len(by_id) != len(stated):
         return {}
-    return {number: by_id[pid] for number, pid in enumerate(sorted(by_id), 1)}
+    ordered: Sequence[int | None] = pids or sorted(by_id)
+    return {number: by_id[pid] for number, pid in enumerate(ordered, 1) if pid in by_id}
 
 
-def _keys(table: PassTable, process: str, names: str) -> str:
+def _keys(launches: str, table: PassTable, process: str, names: str) -> str:
     """Row number, identity and times of every launch of one pass; few columns, so it fits in memory."""
     inner = (
         f"SELECT row, CAST({process} AS INT) AS process, coalesce(device_id, 0) AS device_id, n.name_id, n.kernel_id, "
         "coalesce(TRY_CAST(grid AS BIGINT), -1) AS grid, coalesce(TRY_CAST(workgroup_size AS BIGINT), -1) AS "
         "workgroup_size, TRY_CAST(dispatch_id AS BIGINT) AS given_id, "
         f"{'given_id' if 'dispatch_id' in table.stated else 'row'} AS dispatch_id, start_ns, end_ns, duration_ns "
-        f"FROM {table.launches} l JOIN {names} n ON n.text IS NOT DISTINCT FROM l.kernel"
+        f"FROM {launches} l JOIN {names} n ON n.text IS NOT DISTINCT FROM l.kernel"
     )
     same = "PARTITION BY process, device_id, kernel_id"
     order = "ORDER BY dispatch_id NULLS LAST, row"

@@ -162,9 +162,9 @@ def _write_counters(con: duckdb.DuckDBPyConnection, passes: list[Pass], matching
     are joined by position instead, which streams. Passes in another order are sorted first, one at a time.
     """
     identity = folder / WORK / "identity.parquet"
-    _write_identity(con, matching, places_of([p.table for p in passes]), identity)
+    _write_identity(con, matching, places_of([p.table for p in passes], matching.pids), identity)
     sources = {"k": [identity]}
-    where = _placed(places_of([p.table for p in passes]))[0]
+    where = _placed(places_of([p.table for p in passes], matching.pids))[0]
     columns, picks = [], ["k.dispatch_id", "k.kernel", "k.duration_ns"]
     picks += [f"k.{c}" for c in ("rank", "host") if f" AS {c}" in where]
     for index, item in enumerate(passes):
@@ -247,7 +247,7 @@ def _dispatches(passes: list[Pass], matching: Matching) -> str:
             )
         picks.append(f"TRY_CAST({value} AS {kind}) AS {name}")
     rows = f"SELECT row, {', '.join(picks)} FROM {passes[0].table.launches} launch{joins}"
-    where, placed = _placed(places_of([p.table for p in passes]))
+    where, placed = _placed(places_of([p.table for p in passes], matching.pids))
     launches = (
         "SELECT row, k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
         f"launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns{where} "

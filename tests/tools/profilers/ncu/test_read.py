@@ -9,6 +9,8 @@ import importlib.util
 import pytest
 from rooflens.analysis.problems import BadInput
 from rooflens.tools.profilers.ncu.pages import number, scale
+from rooflens.tools.profilers.tables.sample import SAMPLE, Sampled
+from rooflens.tools.query_counters import query_counters
 
 needs_ncu_report = pytest.mark.skipif(
     importlib.util.find_spec("ncu_report") is None, reason="needs the package ncu-report (extra cuda)"
@@ -314,3 +316,28 @@ def test_a_page_without_times_gives_no_duration_and_says_so(bench, raw_page):
     done = bench.load(raw_page({"sm__inst_executed.sum": ("inst", ["5"])}))
     assert bench.column(done, "counters", "duration_ns") == [None]
     assert any("no usable timing" in w for w in done.warnings)
+
+
+def test_ranks_with_a_device_each_are_the_same_in_both_runs_whatever_their_process_ids(bench):
+    """torchrun starts its workers in any order, and ids of processes begin anew."""
+
+    def run(folder: str, pids: tuple[int, int], sampled: bool) -> None:
+        head = ["ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", "Device", "gpu__time_duration.sum"]
+        head += ["smsp__inst_executed.sum"] * sampled
+        rows = [
+            [n, pid, "gemm", "(32, 1, 1)", "(8, 1, 1)", rank, 100 * (rank + 1), *([1000 * rank + n] * sampled)]
+            for rank, pid in enumerate(pids)
+            for n in range(2 if sampled else 4)
+        ]
+        units = ["", "", "", "", "", "", "ns", *(["inst"] * sampled)]
+        bench.csv(f"job/{folder}/raw.csv", head, [units, *rows])
+
+    run("timing", (500, 400), sampled=False)
+    run("pass_1", (600, 700), sampled=True)
+    (bench.folder / "job" / "pass_1" / SAMPLE).write_text(Sampled(0).text())
+    done = bench.load(bench.folder / "job")
+    assert not [w for w in done.warnings if "left out" in w]
+    counted = 'SELECT d.pid, d.device_id, c."smsp__inst_executed.sum"::INT FROM dispatches d JOIN counters c '
+    counted += 'USING (workload, dispatch_id) WHERE c."smsp__inst_executed.sum" IS NOT NULL ORDER BY ALL'
+    rows = query_counters(bench.store, counted, done.workload)
+    assert rows.table.rows == [[400, 1, 1000], [400, 1, 1001], [500, 0, 0], [500, 0, 1]]
