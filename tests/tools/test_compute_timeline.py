@@ -74,6 +74,26 @@ def test_figures_say_their_unit_and_status(store: Store) -> None:
     assert {row["status"] for row in figures.values()} == {"ok"}
 
 
+def test_a_call_that_stands_among_the_ranges_too_counts_once(tmp_path: Path) -> None:
+    """As rocprof-sys writes them: the first call, of 200 ms, is no 400 ms of a start of 250."""
+    made = Made()
+    made.range("main", 0, 300 * MS)
+    for name, start, end in (("hipGetDevice", 10 * MS, 210 * MS), ("hipMalloc", 220 * MS, 225 * MS)):
+        made.host(name, start, end)
+        made.range(name, start, end, depth=1, path=f"main/{name}", source="rocprof-sys")
+    made.launch("k", (250 * MS, 250 * MS + 10 * US), (250 * MS + 20 * US, 300 * MS))
+    publish(Store(tmp_path), made, "twice")
+    [start] = [row for row in rows(compute_timeline(Store(tmp_path), "twice").idle) if row["cause"] == "start_up"]
+    assert (start["range"], start["operations"]) == ("main", "hipGetDevice 200 ms, hipMalloc 5 ms")
+
+
+def test_what_a_launch_costs_is_not_what_a_copy_takes(store: Store) -> None:
+    """The calls of the kernels take 5 us, those of the copies 20."""
+    assert {row["figure"]: row["value"] for row in rows(compute_timeline(store, "small").figures)}[
+        "launch_call_us"
+    ] == 5
+
+
 def test_profiling_is_said_to_stretch_programs_of_short_kernels(shared: Path, tmp_path: Path) -> None:
     store = Store(tmp_path)
     publish(store, chrome(shared / "traces" / "launch_bound.json.gz"), "launch_bound")
