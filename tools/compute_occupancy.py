@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -164,9 +165,9 @@ def compute_occupancy(
     if workload is not None and code_object is not None:
         raise BadArgument("workload and code_object exclude each other", fix=_WAYS)
     if workload is not None:
-        _none_of(stated | {"workgroup_size": workgroup_size}, "workload")
         with Workload.open(store, workload) as opened:
             kernels = of_workload(opened, kernel, gpu, dynamic_lds_bytes)
+        _none_of(stated | {"workgroup_size": workgroup_size}, "workload", kernels.kernels[0])
     elif code_object is not None:
         from .codeobject.select import select
 
@@ -184,9 +185,16 @@ def compute_occupancy(
     return _answer(kernels, mode, limit, offset)
 
 
-def _none_of(stated: dict[str, int | None], source: str) -> None:
-    if given := [name for name, value in stated.items() if value is not None]:
-        raise BadArgument(f"{', '.join(given)} cannot be given with {source}", f"the {source} states it", _WAYS)
+def _none_of(stated: dict[str, int | None], source: str, kernel: Kernel | None = None) -> None:
+    """Refuse numbers beside what states them; of a kernel, with the call that asks the same question in numbers."""
+    given = {name: value for name, value in stated.items() if value is not None}
+    if not given:
+        return
+    fix = _WAYS
+    if kernel is not None:
+        asked = {name: value for name, value in asdict(kernel.launch).items() if value} | given
+        fix = f"What if: compute_occupancy {json.dumps({'gpu': kernel.gpu} | asked)}"
+    raise BadArgument(f"{', '.join(given)} cannot be given with {source}", f"the {source} states it", fix)
 
 
 def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, dynamic: int = 0) -> Kernels:

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from ..analysis import measured_ceilings as peaks
+from ..analysis.doubts import TIME
 from ..analysis.integrity import sound
+from ..analysis.older_doubts import stated
 from ..analysis.problems import BadArgument, LimitExceeded, StoreProblem
 from ..analysis.schema import columns, schema
 from ..analysis.store import Manifest, Store
@@ -29,6 +31,8 @@ TOTAL_BYTES = 200_000
 MOST_COLUMNS = 40
 """Of a wide answer to a model."""
 _NAMED = 12
+_TOLD = 3
+"""Doubts about named columns, and workloads of each, that an answer tells."""
 _COUNT_S = 0.5
 # fmt: off
 _TABLE_FUNCTIONS = frozenset((
@@ -145,7 +149,23 @@ def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_
     units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
     table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
     notes = [f"The table {name} has no rows here." for name in planned.empty]
-    return QueryResult(table=table, notes=notes + _remarks(answer, table))
+    return QueryResult(table=table, notes=notes + _doubts(manifests, named) + _remarks(answer, table))
+
+
+def _doubts(manifests: list[Manifest], named: References) -> list[str]:
+    """What the checks of an import doubt of the columns of launches that a query names."""
+    if named.tables.isdisjoint(("counters", "counter_instances", "dispatches")):
+        return []
+    found: dict[tuple[str, str], list[str]] = {}
+    for manifest in manifests:
+        for doubt in stated(manifest):
+            touched = [c for c in (*doubt.counters, *([TIME] if doubt.times else [])) if c.lower() in named.words]
+            for column in touched if not doubt.across else []:
+                found.setdefault((column, doubt.text), []).append(manifest.name)
+    return [
+        f"{column} of {', '.join(names[:_TOLD])}{f' and {len(names) - _TOLD} more' if names[_TOLD:] else ''}: {text}."
+        for (column, text), names in list(found.items())[:_TOLD]
+    ]
 
 
 def _check(sql: str, limit: int, timeout_s: float) -> None:

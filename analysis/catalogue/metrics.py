@@ -308,13 +308,15 @@ def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
 
 
 def _instead(lacking: Metric, named: dict[str, Metric]) -> str:
-    """What says about the same as a metric that a target lacks: of one unit, the closest names."""
+    """What says about the same as a metric that a target lacks: of one unit, the closest names, in its own subsystem
+    where that has any."""
     quantity = lacking.name.partition(".")[2]
     alike = [m for m in named.values() if m.unit == lacking.unit and not m.of]
     near_ones = get_close_matches(f"{quantity} {lacking.title}", [f"{_quantity(m)} {m.title}" for m in alike], 3, 0.6)
     found = [m.name for text in near_ones for m in alike if f"{_quantity(m)} {m.title}" == text]
     same = [m.name for m in alike if _quantity(m) == quantity]
-    names = list(dict.fromkeys([*same, *found]))[:3]
+    close = list(dict.fromkeys([*same, *found]))
+    names = [name for name in close if named[name].subsystem == lacking.subsystem][:3] or close[:3]
     return f"Much the same here: {', '.join(names)}" if names else ""
 
 

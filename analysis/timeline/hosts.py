@@ -30,7 +30,10 @@ NOTHING = Doing(None, [])
 
 
 def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
-    """What the host did in each group of gaps; operations that lie in one another are told by the innermost."""
+    """What the host did in each group of gaps; operations that lie in one another are told by the innermost.
+
+    A name may stand among the calls and among the ranges, as some profilers write both: it counts once, as a call.
+    """
     listed = [(number, gap) for number, group in enumerate(groups) for gap in group]
     if not listed:
         return [NOTHING for _ in groups]
@@ -38,20 +41,21 @@ def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
     sources = []
     for spans in _conditions(_merged(listed)):
         sources.append(
-            f"SELECT name, name AS path, {_CALLED} AS depth, '' AS source, start_ns, end_ns, pid FROM {trace.events} "
-            f"WHERE kind IN ('api', 'sync', 'alloc') AND name IS NOT NULL AND ({spans})"
+            f"SELECT name, name AS path, {_CALLED} AS depth, '' AS source, start_ns, end_ns, pid, 0 AS place "
+            f"FROM {trace.events} WHERE kind IN ('api', 'sync', 'alloc') AND name IS NOT NULL AND ({spans})"
         )
         if trace.ranges:
             sources.append(
-                "SELECT name, coalesce(path, name), coalesce(depth, 0), coalesce(source, ''), start_ns, end_ns, pid "
+                "SELECT name, coalesce(path, name), coalesce(depth, 0), coalesce(source, ''), start_ns, end_ns, pid, 1 "
                 f"FROM {trace.ranges} WHERE ({spans})"
             )
     rows = trace.rows(
         f"WITH g(n, g0, g1, gp) AS (VALUES {values}), h AS ({' UNION ALL '.join(sources)}) "
-        "SELECT n, name, any_value(path), max(depth), any_value(source), "
-        "sum(least(end_ns, g1) - greatest(start_ns, g0))::BIGINT AS ns "
+        "SELECT n, name, arg_min(path, place), max(depth), arg_min(source, place), max(in_one) AS ns FROM ("
+        "SELECT n, name, place, any_value(path) AS path, max(depth) AS depth, any_value(source) AS source, "
+        "sum(least(end_ns, g1) - greatest(start_ns, g0))::BIGINT AS in_one "
         "FROM h JOIN g ON start_ns < g1 AND end_ns > g0 AND (gp = -1 OR coalesce(pid, gp) IN (gp, -1)) "
-        "GROUP BY n, name ORDER BY n, ns DESC, name"
+        "GROUP BY n, name, place) GROUP BY n, name ORDER BY n, ns DESC, name"
     )
     found = {n: [_Operation(*row[1:]) for row in of] for n, of in groupby(rows, key=lambda row: row[0])}
     return [_told(found.get(n, []), sum(gap.ns for gap in group)) for n, group in enumerate(groups)]

@@ -51,7 +51,7 @@ def prepare(workload: Workload) -> Trace:
     if not (has_timeline(workload) or _has_times(workload)):
         raise BadInput(
             f"Workload {workload.name!r} has no timeline",
-            "its profile holds neither events of the host and the device nor the times of launches",
+            "its profile holds neither events of the host and the device nor launches that began at different times",
             "profile_command(metrics=['timeline']) takes one, plan_profile prints how; or import one (PyTorch, nsys)",
         )
     if (workload.manifest.events or workload.manifest.dispatches) > _MANY:
@@ -73,10 +73,13 @@ def prepare(workload: Workload) -> Trace:
 
 
 def _has_times(workload: Workload) -> bool:
-    """Whether launches say when they ran: some profilers tell how long they took alone."""
+    """Whether launches say when they ran: some profilers tell how long they took alone, and then all begin at one
+    time. A single launch has nothing before or after it."""
     if not workload.has("dispatches"):
         return False
-    return bool(workload.rows(f"SELECT count(*) FROM (FROM {events_of(workload)} LIMIT 1)")[0][0])
+    return bool(
+        workload.rows(f"SELECT coalesce(min(start_ns) < max(start_ns), false) FROM {events_of(workload)}")[0][0]
+    )
 
 
 @dataclass(frozen=True)

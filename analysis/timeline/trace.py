@@ -71,7 +71,7 @@ class Work:
     a1: Ints
     thread: Ints
 
-    def of(self, classes: Sequence[int], own: slice = slice(None)) -> Flags:
+    def of(self, classes: Sequence[int], own: slice | Ints = slice(None)) -> Flags:
         """Which of the work is of some classes."""
         import numpy as np
 

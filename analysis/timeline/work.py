@@ -173,8 +173,9 @@ def _launching(trace: Trace, within: Within, mean: float | None) -> list[Figure]
     typical = float(np.median(apart)) if len(apart) else None
     devices = within.wall * len(trace.lanes)
     queued = float((e - np.minimum(a0, e)).sum())
+    launched = work.of((COMPUTE, COMMUNICATION), mine)  # a call that copies lasts as long as its copy
     return [
-        _figure("launch_call_us", float((a1 - a0).mean()) / 1e3, "us"),
+        _figure("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
         _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
         _figure("launch_bound_index", typical / mean if typical and mean else None, "ratio"),
         _figure("queue_depth", queued / devices if devices else None, "operations"),

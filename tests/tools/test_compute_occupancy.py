@@ -260,8 +260,6 @@ def test_code_for_an_unknown_target_still_shows_registers_and_spills(store: Stor
         ({"code_object": HSACO, "workgroup_size": 2000}, BadArgument, "1 to 1024"),
         ({"code_object": HSACO, "vgprs": 8}, BadArgument, "vgprs cannot be given"),
         ({"code_object": HSACO, "workload": "latest"}, BadArgument, "exclude"),
-        ({"workload": "latest", "sgprs": 8}, BadArgument, "sgprs cannot be given"),
-        ({"workload": "latest", "workgroup_size": 8}, BadArgument, "workgroup_size cannot be given"),
         ({"gpu": "gfx90a", "vgprs": 8, "workgroup_size": 64, "kernel": "x"}, BadArgument, "needs a workload"),
         ({"gpu": "gfx90a", "vgprs": 8}, BadArgument, "workgroup_size missing"),
         ({}, BadArgument, "gpu, vgprs, workgroup_size missing"),
@@ -276,6 +274,21 @@ def test_mistakes_are_answered_with_what_is_allowed(
 ) -> None:
     with pytest.raises(kind, match=says):
         compute_occupancy(store, **arguments)
+
+
+def test_a_what_if_on_a_workload_is_answered_with_the_call_in_numbers(tmp_path: Path) -> None:
+    """The kernel has 24 KiB of LDS; with 20 a third work-group fits on a compute unit."""
+    made = Store(tmp_path)
+    stored(made, Path(__file__).parents[2] / "server" / "samples" / "clover", "clover")
+    with pytest.raises(BadArgument) as refused:
+        compute_occupancy(made, workload="clover", lds_bytes=20480)
+    call = json.loads(refused.value.fix.partition("compute_occupancy ")[2])
+    assert call == {"gpu": "gfx90a", "vgprs": 44, "lds_bytes": 20480, "workgroup_size": 256}
+    found = [compute_occupancy(made, workload="clover").waves_per_cu, compute_occupancy(made, **call).waves_per_cu]
+    assert found == [8, 12]
+    for name in ("sgprs", "workgroup_size"):
+        with pytest.raises(BadArgument, match=f"{name} cannot be given with workload"):
+            compute_occupancy(made, workload="clover", **{name: 64})
 
 
 # -- as a tool ------------------------------------------------------------------------------------------------------

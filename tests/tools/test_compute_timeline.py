@@ -14,6 +14,7 @@ from rooflens.analysis.timeline.change import change, notes
 from rooflens.analysis.timeline.timeline import application
 from rooflens.analysis.workload import Workload
 from rooflens.server import cli, render, toolbox
+from rooflens.tests import recordings
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.timelines import Made, chrome, publish
@@ -22,6 +23,7 @@ from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottlen
 from rooflens.tools.plot import over_time, plot
 from rooflens.tools.results import Table
 
+ROOT = Path(__file__).parents[2]
 US, MS = 1_000, 1_000_000
 
 
@@ -70,6 +72,26 @@ def test_figures_say_their_unit_and_status(store: Store) -> None:
     assert figures["mean_kernel_us"] == mean
     assert figures["operations_at_once"]["value"] == 1
     assert {row["status"] for row in figures.values()} == {"ok"}
+
+
+def test_a_call_that_stands_among_the_ranges_too_counts_once(tmp_path: Path) -> None:
+    """As rocprof-sys writes them: the first call, of 200 ms, is no 400 ms of a start of 250."""
+    made = Made()
+    made.range("main", 0, 300 * MS)
+    for name, start, end in (("hipGetDevice", 10 * MS, 210 * MS), ("hipMalloc", 220 * MS, 225 * MS)):
+        made.host(name, start, end)
+        made.range(name, start, end, depth=1, path=f"main/{name}", source="rocprof-sys")
+    made.launch("k", (250 * MS, 250 * MS + 10 * US), (250 * MS + 20 * US, 300 * MS))
+    publish(Store(tmp_path), made, "twice")
+    [start] = [row for row in rows(compute_timeline(Store(tmp_path), "twice").idle) if row["cause"] == "start_up"]
+    assert (start["range"], start["operations"]) == ("main", "hipGetDevice 200 ms, hipMalloc 5 ms")
+
+
+def test_what_a_launch_costs_is_not_what_a_copy_takes(store: Store) -> None:
+    """The calls of the kernels take 5 us, those of the copies 20."""
+    assert {row["figure"]: row["value"] for row in rows(compute_timeline(store, "small").figures)}[
+        "launch_call_us"
+    ] == 5
 
 
 def test_profiling_is_said_to_stretch_programs_of_short_kernels(shared: Path, tmp_path: Path) -> None:
@@ -146,10 +168,17 @@ def test_a_workload_without_times_is_told_how_to_get_a_timeline(store: Store) ->
     assert "has no timeline" in str(toolbox.answer(store, "plot", {"kind": "timeline", "workload": "empty"}))
 
 
-def test_launches_with_times_are_a_timeline_that_never_blames_the_host(samples: Store) -> None:
-    found = compute_timeline(samples, "yax_before")
+def test_launches_that_all_begin_at_one_time_are_no_timeline(samples: Store) -> None:
+    """One launch, or several whose times were rounded or are durations alone: what stood between is not known."""
+    assert "began at different times" in str(toolbox.answer(samples, "compute_timeline", {"workload": "yax_before"}))
+
+
+def test_launches_with_times_are_a_timeline_that_never_blames_the_host(tmp_path: Path) -> None:
+    made = Store(tmp_path)
+    recordings.stored(made, ROOT / "server" / "samples" / "matmul_fp64", "matmul_fp64")
+    found = compute_timeline(made, "matmul_fp64")
     sql = "SELECT min(start_ns), max(end_ns), sum(end_ns - start_ns) FROM dispatches"
-    with Workload.open(samples, "yax_before") as opened:
+    with Workload.open(made, "matmul_fp64") as opened:
         start, end, ns = opened.rows(sql.replace("dispatches", opened.relation("dispatches")))[0]
     split = {row["part"]: row["ms"] for row in rows(found.split)}
     assert split["gpu_busy"] == pytest.approx(float(ns) / 1e6)

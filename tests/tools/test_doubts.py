@@ -19,6 +19,7 @@ from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.plot import plot
+from rooflens.tools.query_counters import query_counters
 from rooflens.tools.results import Result, Table
 from rooflens.tools.sql.tables import metric_rows
 
@@ -30,6 +31,7 @@ PROFILES = {
     "mixbench": "workloads/mixbench/MI200",
     "registers": "workloads/synth_a/MI350",
     "h200": "ncu/h200_labelled_raw.csv",
+    "copied": "workloads/multikernel/MI200",
 }
 
 
@@ -85,6 +87,25 @@ def test_sql_has_the_status_too(store: Store) -> None:
     with Workload.open(store, "many") as opened:
         found = [r for r in metric_rows(opened) if r["metric"] == "salu.utilization_pct" and r["value"] is not None]
     assert found and all(r["status"] == "suspect" and COLLECTING in r["reason"] for r in found)
+
+
+def test_one_value_in_the_launches_of_all_kernels_is_no_count(store: Store) -> None:
+    """A kernel of one work-item is said to have sent 29,353,105 atomic operations, as is every other of the profile."""
+    answer = compute_metrics(store, "copied", ["atomics.l2_req", "valu.instructions"], kernel="global_atomic")
+    found = {row["name"]: row for row in rows(answer.table)}
+    assert {row["status"] for row in found.values()} == {"suspect"}
+    assert "one value stands in every dispatch" in found["atomics.l2_req"]["reason"]
+    assert "SQ did not count" in found["valu.instructions"]["reason"]
+
+
+def test_sql_over_counters_tells_what_is_doubted_of_the_columns_it_names(store: Store) -> None:
+    [note] = query_counters(store, "SELECT kernel, tcc_atomic_sum, duration_ns FROM counters", "copied").notes
+    assert note.startswith("TCC_ATOMIC_sum of copied: one value stands in every dispatch")
+    assert query_counters(store, "SELECT sum(TCC_HIT_sum) FROM counters", "mixbench").notes == []
+    assert (
+        query_counters(store, "SELECT metric, status FROM metrics WHERE metric = 'l2.hit_rate_pct'", "copied").notes
+        == []
+    )
 
 
 def test_busy_cycles_of_the_roofline_are_suspect_and_its_points_by_time_are_not(store: Store) -> None:

@@ -179,6 +179,19 @@ def test_unknown_words_and_targets_name_near_ones() -> None:
         targets.gpu("gfx90b")
 
 
+def test_a_metric_that_a_target_lacks_is_answered_by_those_of_its_own_subsystem() -> None:
+    """The rate of the vector units, and not that of the matrix cores, whose name is closer."""
+    with pytest.raises(BadArgument) as lacking:
+        catalog.select("gfx90a", ["valu.flops_f64"])
+    assert "Much the same here: valu.roofline_flops_f64." in lacking.value.text
+
+
+@pytest.mark.parametrize("name", ["hbm.read_bytes", "hbm.write_bytes"])
+def test_bytes_of_memory_have_one_name_on_every_gpu(name: str) -> None:
+    lacking = [t for t in catalog.with_metrics() if targets.gpu(t).vendor != "cpu" and name not in catalog.by_name(t)]
+    assert lacking == []
+
+
 def test_a_formula_that_does_not_parse_is_named() -> None:
     with pytest.raises(BadInput, match=r"1 \+"):
         references(["1 +"])

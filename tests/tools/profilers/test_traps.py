@@ -253,6 +253,23 @@ def test_doubtful_recorded_data_are_flagged(load_shared):
     assert warned(load_shared("multikernel/MI200")[1], "waves_vs_grid")
 
 
+def test_a_row_that_was_written_to_all_launches_is_flagged(bench):
+    names = [f"TCC_{kind}_sum" for kind in ("HIT", "MISS", "REQ", "READ", "WRITE")]
+    launches = {"Kernel_Name": ["a()", "b()", "c()"], "Grid_Size": [1024, 1024, 64], "SQ_WAVES": [16, 16, 4]}
+    (found,) = warned(bench.load(bench.workload(**launches, **{name: [9] * 3 for name in names})), "repeated")
+    assert "in all 3 dispatches" in found
+    names[0] = "TCC_PROBE_sum"
+    lacking = {name: [9, 9, ""] for name in names}
+    assert not warned(bench.load(bench.workload("lacking/MI200", **launches, **lacking)), "repeated")
+    same = launches | {"Grid_Size": [1024] * 3, "SQ_WAVES": [16] * 3}
+    assert not warned(bench.load(bench.workload("same/MI200", **same, **{n: [9] * 3 for n in names})), "repeated")
+
+
+def test_launches_without_a_wave_are_flagged(bench):
+    (found,) = warned(bench.load(bench.workload(SQ_WAVES=[16, 0], SQ_INSTS_VALU=[32, 0])), "no_waves")
+    assert "1 of 2 dispatches" in found
+
+
 def test_negative_counters_are_kept_and_flagged(bench):
     done = bench.load(bench.workload(SQ_BUSY_CYCLES=[-5, 7]))
     assert bench.column(done, "counters", "SQ_BUSY_CYCLES") == [-5.0, 7.0]

@@ -102,6 +102,16 @@ def test_the_times_are_those_of_the_pass_with_which_the_joined_file_starts(bench
     assert bench.column(done, "dispatches", "duration_ns") == [19200, 16320, 16320]
 
 
+def test_a_row_per_counter_keeps_when_each_launch_began(bench, shared):
+    source = folder(shared, "torch_trace__MI300X_A1")
+    done = bench.load(source)
+    with (source / "pmc_perf.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    times = {int(line["Dispatch_ID"]): (int(line["Start_Timestamp"]), int(line["End_Timestamp"])) for line in lines}
+    began, ended = (bench.column(done, "dispatches", name) for name in ("start_ns", "end_ns"))
+    assert list(zip(began, ended, strict=True)) == [times[number] for number in sorted(times)]
+
+
 def test_without_a_joined_file_the_pass_of_the_busy_cycles_gives_the_times(bench, shared):
     done = bench.load(folder(shared, "kernel__MI200"))
     assert bench.column(done, "passes", "name")[0] == "SQC_DCACHE_INFLIGHT_LEVEL"

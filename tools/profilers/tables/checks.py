@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.catalogue import identities
+from ....analysis.catalogue.events import block_of
 from ....analysis.catalogue.targets import described
 from ....analysis.database import sql_name, sql_path
 from ....analysis.doubts import EVERY, Doubt
@@ -53,6 +54,8 @@ _WHOLE_PCT = 100.5
 _CYCLES = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max", "sm__cycles_elapsed.avg")
 _INSTRUCTIONS = ("smsp__inst_executed.sum", "sm__inst_executed.sum")
 _LISTED = 6
+_REPEATED, _KINDS = 5, 3
+"""Counters with one value throughout, and kernels of different sizes, that no profile of these has by chance."""
 _MOSTLY_PCT = 50
 _TOO_FEW = {"xcds_missing": "some launches lack XCDs: sums over them are too low"}
 """Warnings of readers that doubt every counter."""
@@ -220,6 +223,35 @@ def _waves(tables: _Tables) -> _Faults:
             f"launched (work-groups x ceil(work-group / {wave})): counters and dispatches may not belong together."
         )
         yield Found("waves_vs_grid", text, (_not_launched("SQ_WAVES", tables.kernels(wrong)),))
+    none, known = tables.wrong('"SQ_WAVES" = 0')
+    if none:
+        text = f"In {none:.0f} of {known:.0f} dispatches SQ_WAVES is zero, which no launch can be"
+        blind = tuple(c for c in tables.merged.counters if block_of(c.partition("@")[0]) == block_of("SQ_WAVES"))
+        seen = tables.kernels('"SQ_WAVES" = 0')
+        doubt = Doubt("no_waves", "SQ_WAVES is zero, which no launch can be: SQ did not count", blind, kernels=seen)
+        yield Found("no_waves", f"{text}: the counters of SQ in these launches mean nothing.", (doubt,))
+
+
+def _repeated(tables: _Tables) -> _Faults:
+    """Counters that hold one value for every launch of kernels of different sizes: a row was written to all."""
+    if tables.merged.kernels < _KINDS:
+        return
+    level = [
+        name
+        for item in tables.merged.passes
+        for read, name in item.counters.items()
+        if (bounds := item.bounds.get(read)) and 0 < bounds[0] == bounds[1]
+    ]
+    if len(level) < _REPEATED:
+        return
+    launches, sizes, *counted = tables.ask(
+        "count(*)", f"count(DISTINCT {_expected(_WAVE)})", *(f"count({sql_name(name)})" for name in level)
+    )
+    repeated = [name for name, n in zip(level, counted, strict=True) if n == launches]
+    if sizes > 1 and len(repeated) >= _REPEATED:
+        text = f"{_some(repeated)} have one value in all {launches:.0f} dispatches, whatever the kernel and its size"
+        doubt = Doubt("repeated", "one value stands in every dispatch, whatever the kernel", tuple(sorted(repeated)))
+        yield Found("repeated", f"{text}: they were not counted for each launch and mean nothing.", (doubt,))
 
 
 def _warps(tables: _Tables) -> _Faults:
@@ -453,7 +485,7 @@ def _contradictions(folder: Path, manifest: Manifest, merged: Merged, known: Ite
 
 
 _CHECKS = {  # vendor -> checks of its tables
-    "amd": (_waves, _amd_clock, _accumulated, _dead, _kept),
+    "amd": (_waves, _repeated, _amd_clock, _accumulated, _dead, _kept),
     "nvidia": (_warps, _no_instructions, _nvidia_clock, _above_whole, _ncu_replays, _kept),
     "cpu": (_multiplexed, _cpu_clock, _run_spread),
 }

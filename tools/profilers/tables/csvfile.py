@@ -223,13 +223,15 @@ def _bad_csv(source: Path, error: Exception) -> BadInput:
 
 _IDENTITY = ("pid", "run", "device_id", "dispatch_id", "kernel", "grid", "workgroup_size", "lds_bytes")
 _LAUNCH = ("queue_id", "scratch_bytes", "vgpr", "agpr", "sgpr")
+_SPAN = Column("DurationNs", "duration")
 
 
 def long_pass(con: duckdb.DuckDBPyConnection, sheet: Sheet) -> PassTable:
     """The launches and values of a file with a row per launch and counter.
 
     Rows belong together by process, device, dispatch, kernel and launch geometry; of several values of one
-    counter the last one counts. Replays give a dispatch several pairs of timestamps: the duration is the median.
+    counter the last one counts. Replays give a dispatch several pairs of timestamps: it starts when it did in the
+    first of them, and the duration is the median.
     """
     name, value = sheet.header("counter_name"), sheet.header("counter_value")
     if name is None or value is None:
@@ -240,9 +242,14 @@ def long_pass(con: duckdb.DuckDBPyConnection, sheet: Sheet) -> PassTable:
     picks = [*identity, *(f"first({h} ORDER BY row) AS {h}" for h in launch)]
     start, end = sheet.header("start"), sheet.header("end")
     if start and end:
+        first = f"min(TRY_CAST({start} AS BIGINT))"
         span = f"median(TRY_CAST({end} AS BIGINT) - TRY_CAST({start} AS BIGINT))"
-        picks += [f"'0' AS {start}", f"CAST({span} AS VARCHAR) AS {end}"]
-        columns += [c for c in sheet.columns if c.role in ("start", "end")]
+        picks += [
+            f"CAST({first} AS VARCHAR) AS {start}",
+            f"CAST({first} + CAST({span} AS BIGINT) AS VARCHAR) AS {end}",
+            f"CAST({span} AS VARCHAR) AS {_SPAN.header}",
+        ]
+        columns += [*(c for c in sheet.columns if c.role in ("start", "end")), _SPAN]
     keys = ", ".join(identity)
     launches = Sheet(sheet.name, sheet.source, sheet.parquet.with_suffix(".launches"), columns)
     launches.rows = write_table(

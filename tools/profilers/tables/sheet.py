@@ -202,13 +202,13 @@ class Sheet:
         """start_ns, end_ns, duration_ns: whole numbers are subtracted as integers, so that none above 2^53 is rounded.
 
         Timestamps with a fraction are means over replays and stay floating point. A duration that is not positive is
-        no duration, nor is one of times that were rounded. Without timestamps, a duration in the file counts.
+        no duration, nor is one of times that were rounded. A duration that the file states itself comes first.
         """
         start, end, given = self.header("start"), self.header("end"), self.header("duration")
+        known = f"TRY_CAST({given} AS DOUBLE)" if given else "NULL::DOUBLE"
+        stated = f"CASE WHEN {known} > 0 AND isfinite({known}) THEN {known} END"
         if start is None or end is None:
-            known = f"TRY_CAST({given} AS DOUBLE)" if given else "NULL::DOUBLE"
-            duration = f"CASE WHEN {known} > 0 AND isfinite({known}) THEN {known} END"
-            return f"NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, {duration} AS duration_ns"
+            return f"NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, {stated} AS duration_ns"
         whole = f"regexp_full_match({start}, {_WHOLE}) AND regexp_full_match({end}, {_WHOLE})"
         rounded = f"regexp_full_match({start}, {_ROUNDED}) OR regexp_full_match({end}, {_ROUNDED})"
         exact = f"CAST(TRY_CAST({end} AS BIGINT) - TRY_CAST({start} AS BIGINT) AS DOUBLE)"
@@ -216,7 +216,7 @@ class Sheet:
         span = f"CASE WHEN {whole} THEN {exact} WHEN {rounded} THEN NULL ELSE {rough} END"
         return (
             f"TRY_CAST({start} AS BIGINT) AS start_ns, TRY_CAST({end} AS BIGINT) AS end_ns, "
-            f"CASE WHEN {span} > 0 AND isfinite({span}) THEN {span} END AS duration_ns"
+            f"coalesce({stated}, CASE WHEN {span} > 0 AND isfinite({span}) THEN {span} END) AS duration_ns"
         )
 
 
