@@ -173,10 +173,9 @@ def _drawn(found: Timeline) -> list[Lane]:
 
 
 def _devices(found: Timeline, window: Window) -> list[Strip]:
-    import numpy as np
 
     made = []
-    trace, gaps = found.trace, found.all_gaps
+    trace = found.trace
     for lane in _drawn(found):
         name = lane_name(None, lane.device) if lane.rank is None else f"r{lane.rank} GPU {lane.device or 0}"
         kernels = _union(found, lane, "kernels", KERNELS, window)
@@ -187,13 +186,11 @@ def _devices(found: Timeline, window: Window) -> list[Strip]:
         made.append(Strip(f"{name} kernels", columns))
         if found.lanes[lane.number].copies:
             made.append(Strip(f"{name} copies", {"copying": _union(found, lane, "copies", (COPY,), window)}))
-        mine = gaps.lane == lane.number
-        causes = {}
-        for code, cause in enumerate(CAUSES):
-            own = np.flatnonzero(mine & (gaps.main == code))
-            if len(own):
-                own = own[np.argsort(gaps.start[own], kind="stable")]
-                causes[cause] = _columns(window, gaps.start[own], gaps.end[own])
+        causes = {
+            cause: _columns(window, *gaps)
+            for cause in CAUSES
+            if len((gaps := found.all_gaps.of(lane.number, cause))[0])
+        }
         made.append(Strip(f"{name} idle", causes))
     return made
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Trace, Window
+from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Trace, Window, pieces
 
 if TYPE_CHECKING:
     from .trace import Ints
@@ -97,6 +97,16 @@ class Within:
         found: Ints = self.before[passed // 2] + np.where(inside, at - begun, 0)
         return found
 
+    def touched(self, start: Ints, end: Ints) -> Ints:
+        """How many of the windows an interval lies in."""
+        import numpy as np
+
+        if len(self.windows) == 1:
+            first, last = self.windows[0]
+            return np.asarray((start < last) & (end > first), dtype=np.int64)
+        found: Ints = np.searchsorted(self.edges[::2], end) - np.searchsorted(self.edges[1::2], start, side="right")
+        return found
+
     def ns(self, start: Ints, end: Ints) -> Ints:
         """ns of [start, end] within the windows, 0 where it ends before it starts."""
         import numpy as np
@@ -114,9 +124,14 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
     def union(lane: slice, name: str, classes: Sequence[int]) -> int:
         if classes == (COMMUNICATION,) and not trace.communicates:
             return 0
-        own = slice(None) if len(classes) == len(ANY) else work.of(classes, lane)
-        ahead = trace.ahead(name, classes)[lane][own]
-        return int(within.ns(np.maximum(work.s[lane][own], ahead), work.e[lane][own]).sum())
+        ahead, ns = trace.ahead(name, classes), 0
+        for own in pieces(lane.start, lane.stop):
+            s, e, p = work.s[own], work.e[own], ahead[own]
+            if len(classes) < len(ANY):
+                mine = work.of(classes, own)
+                s, e, p = s[mine], e[mine], p[mine]
+            ns += int(within.ns(np.maximum(s, p), e).sum())
+        return ns
 
     found = {}
     for lane, own in trace.per_lane():
@@ -128,6 +143,8 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
             computing=union(own, "computing", COMPUTING) if trace.communicates else kernels,
             communication=union(own, "communication", (COMMUNICATION,)),
             copies=union(own, "copies", (COPY,)),
-            summed=int(within.ns(work.s[own], work.e[own]).sum(dtype=np.float64)),
+            summed=sum(
+                int(within.ns(work.s[of], work.e[of]).sum(dtype=np.float64)) for of in pieces(own.start, own.stop)
+            ),
         )
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from .busy import ANY, Within
 from .rules import rules
-from .trace import BLOCKING, COPY, NONE, Blocks, Lane, Trace
+from .trace import BLOCKING, COPY, NONE, Blocks, Lane, Trace, pieces
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _DRAINING = ("synchronisation", "allocation", "copies")
 """Classes of calls that wait until the device has run dry."""
 CAUSES = tuple(rules().causes)
-_AT_ONCE = 1 << 17
+_FEW = 8
+"""Pieces of work for which starting threads takes longer than it saves."""
 _THREADS = 2
 """More bring little beside what SQL does; memory goes with them."""
 
@@ -50,6 +51,8 @@ class Gap:
     end: int
     cause: str
     pid: int | None
+    inside: int
+    """ns of it in the windows."""
 
     @property
     def ns(self) -> int:
@@ -58,40 +61,69 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Gaps:
-    """All gaps within some windows, in arrays; ``main`` counts in ``CAUSES`` and ``ns`` is what lies in the windows."""
+class Some:
+    """Some gaps in arrays: ``main`` counts in ``CAUSES`` and ``ns`` is what lies in the windows; and by cause the ns
+    and the longest gap."""
 
-    causes: Sequence[Idle]
-    """Most first; together the idle time of ``busy``."""
-    lane: Ints
+    lane: int
     start: Ints
     end: Ints
     ns: Ints
     main: NDArray[np.int8]
     pid: Ints
+    sums: Sequence[int]
+    most: Ints
 
-    def longest(self, number: int, cause: str | None = None) -> list[Gap]:
-        """The longest gaps of one main cause or of all."""
+    def longest(self, number: int, code: int | None) -> list[Gap]:
+        """The longest of one main cause or of all, of equally long ones the first."""
         import numpy as np
 
-        mine = np.arange(len(self.ns)) if cause is None else np.flatnonzero(self.main == CAUSES.index(cause))
-        if len(mine) > number:
-            mine = mine[np.argpartition(-self.ns[mine], number - 1)[:number]]
-        return [self.gap(int(i)) for i in sorted(mine, key=lambda i: (-self.ns[i], self.start[i])) if self.ns[i]]
+        ns = self.ns if code is None else np.where(self.main == code, self.ns, 0)
+        least = np.partition(ns, -number)[-number] if len(ns) > number else 0
+        mine = [*np.flatnonzero(ns > least), *np.flatnonzero(ns == least)[:number]][:number]
+        return [self._gap(int(i)) for i in mine if ns[i]]
 
-    def gap(self, i: int) -> Gap:
-        """One of them."""
+    def _gap(self, i: int) -> Gap:
         pid = int(self.pid[i])
         return Gap(
-            int(self.lane[i]), int(self.start[i]), int(self.end[i]), CAUSES[self.main[i]], None if pid == NONE else pid
+            self.lane,
+            int(self.start[i]),
+            int(self.end[i]),
+            CAUSES[self.main[i]],
+            None if pid == NONE else pid,
+            int(self.ns[i]),
         )
 
 
 @dataclass(frozen=True)
-class _Bare:
-    """Gaps before their causes are known: where, and the call that asked for the next work (``NONE``)."""
+class Gaps:
+    """All gaps within some windows."""
 
-    lane: Ints
+    causes: Sequence[Idle]
+    """Most first; together the idle time of ``busy``."""
+    some: Sequence[Some]
+
+    def longest(self, number: int, cause: str | None = None) -> list[Gap]:
+        """The longest gaps of one main cause or of all."""
+        code = None if cause is None else CAUSES.index(cause)
+        found = (gap for some in self.some if code is None or some.most[code] for gap in some.longest(number, code))
+        return sorted(found, key=lambda gap: (-gap.inside, gap.start))[:number]
+
+    def of(self, lane: int, cause: str) -> tuple[Ints, Ints]:
+        """Starts and ends of a lane's gaps of one main cause, in order."""
+        import numpy as np
+
+        code = CAUSES.index(cause)
+        mine = [(some.start[some.main == code], some.end[some.main == code]) for some in self.some if some.lane == lane]
+        start, end = (np.concatenate(column) for column in zip(*mine, strict=True))
+        order = np.argsort(start, kind="stable")
+        return start[order], end[order]
+
+
+@dataclass(frozen=True)
+class _Bare:
+    """Gaps before their causes are known, of one lane: when, and the call that asked for the next work (``NONE``)."""
+
     g0: Ints
     g1: Ints
     pid: Ints
@@ -110,53 +142,35 @@ def find(trace: Trace, within: Within) -> Gaps:
     # Gaps of a lane are disjoint: their sum fits into 64 bits, that of many lanes need not.
     sums = [0] * len(CAUSES)
     count, most = (np.zeros(len(CAUSES), dtype=np.int64) for _ in range(2))
-    found = []
-    for piece in _pieces(trace, within):
+    found = list(_pieces(trace, within))
+    for piece in found:
         count += np.bincount(piece.main, minlength=len(CAUSES))
         sums = [so_far + ns for so_far, ns in zip(sums, piece.sums, strict=True)]
         most = np.maximum(most, piece.most)
-        found.append((piece.lane, piece.start, piece.end, piece.ns, piece.main, piece.pid))
     causes = [Idle(c, sums[i], int(count[i]), int(most[i])) for i, c in enumerate(CAUSES) if sums[i]]
-    columns = zip(*found, strict=True)
-    return Gaps(sorted(causes, key=lambda c: -c.ns), *(np.concatenate(column) for column in columns))
+    return Gaps(sorted(causes, key=lambda c: -c.ns), found)
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Some gaps with their causes: columns of ``Gaps``, and by cause the ns and the longest gap."""
-
-    lane: Ints
-    start: Ints
-    end: Ints
-    ns: Ints
-    main: NDArray[np.int8]
-    pid: Ints
-    sums: Sequence[int]
-    most: Ints
-
-
-def _pieces(trace: Trace, within: Within) -> Iterator[_Piece]:
+def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
     """All gaps, some at a time, in arrays that stay in the cache; by several threads, as numpy lets others run."""
     from concurrent.futures import ThreadPoolExecutor
 
-    parts = [
-        (lane, first) for lane in trace.lanes for first in (*range(lane.first, lane.last, _AT_ONCE), None)
-    ]  # None: what lies around the lane's work
+    parts = [(lane, own) for lane in trace.lanes for own in (*pieces(lane.first, lane.last), None)]
 
-    def piece(part: tuple[Lane, int | None]) -> _Piece:
-        lane, first = part
-        bare = _edges(trace, lane, within) if first is None else _bare(trace, within, lane, first)
-        return _explained(trace, bare, within)
+    def piece(part: tuple[Lane, slice | None]) -> Some:
+        lane, own = part  # None: what lies around the lane's work
+        bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
+        return _explained(trace, lane, bare, within)
 
     trace.ahead("any", ANY)  # once, before threads ask for it
-    if trace.lanes[-1].last <= _AT_ONCE:
+    if len(parts) <= _FEW:
         yield from map(piece, parts)
         return
     with ThreadPoolExecutor(_THREADS) as pool:
         yield from pool.map(piece, parts)
 
 
-def _explained(trace: Trace, bare: _Bare, within: Within) -> _Piece:
+def _explained(trace: Trace, lane: Lane, bare: _Bare, within: Within) -> Some:
     import numpy as np
 
     ns, main, parts = _shared(trace, bare, within)
@@ -167,19 +181,17 @@ def _explained(trace: Trace, bare: _Bare, within: Within) -> _Piece:
     # A gap is told as far as it lies in the window; several windows leave it whole.
     if len(within.windows) == 1:
         start, end = (np.clip(at, *within.windows[0]) for at in (start, end))
-    return _Piece(bare.lane, start, end, ns, main, bare.pid, [int(n) for n in parts.sum(axis=1)], most)
+    return Some(lane.number, start, end, ns, main, bare.pid, [int(n) for n in parts.sum(axis=1)], most)
 
 
-def _bare(trace: Trace, within: Within, lane: Lane, first: int) -> _Bare:
+def _bare(trace: Trace, within: Within, own: slice) -> _Bare:
     """The gaps before some of a lane's work that touch the windows."""
     import numpy as np
 
     work, ahead = trace.work, trace.ahead("any", ANY)
-    own = slice(first, min(first + _AT_ONCE, lane.last))
-    at = np.flatnonzero((work.s[own] > ahead[own]) & (ahead[own] != NONE)) + first
+    at = np.flatnonzero((work.s[own] > ahead[own]) & (ahead[own] != NONE)) + own.start
     at = at[within.ns(ahead[at], work.s[at]) > 0]
     return _Bare(
-        lane=np.full(len(at), lane.number),
         g0=ahead[at],
         g1=work.s[at],
         pid=work.pid[at],
@@ -201,7 +213,6 @@ def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
     keep = within.ns(g0, g1) > 0
     nothing = np.full(int(keep.sum()), NONE)
     return _Bare(
-        lane=np.full(len(nothing), lane.number),
         g0=g0[keep],
         g1=g1[keep],
         pid=np.full(len(nothing), NONE if lane.pid is None else lane.pid),
@@ -259,11 +270,9 @@ def _before_call(
         drain[own] = np.where(waiting, blocks.cls[np.maximum(k0, 0)], -1)
         waited[own] = np.where(waiting, g0[own] - blocks.s[np.maximum(k0, 0)], 0)
         some = np.flatnonzero((k1 > k0) | waiting)
-        for code in range(len(BLOCKING)):
-            if (blocks.cls == code).any():
-                until = _until(blocks, code)
-                mine = np.arange(len(index))[own][some]
-                covered[code, mine] = until(h[mine], k1[some]) - until(g0[mine], k0[some])
+        mine = np.arange(len(index))[own][some]
+        for code in blocks.classes:
+            covered[code, mine] = blocks.until(code, h[mine], k1[some]) - blocks.until(code, g0[mine], k0[some])
     blocked = covered.sum(axis=0)
     rest = h - g0 - blocked
     brief = rest <= rules().limits.short_pause_ns * (calls + 1)
@@ -282,25 +291,6 @@ def _before_call(
     parts["host"][index] += np.where(brief, 0, left)
     drained = {cause: np.flatnonzero(brief & (drain == BLOCKING.index(cause))) for cause in _DRAINING}
     return [(cause, index[mine], waited[mine]) for cause, mine in drained.items()]
-
-
-class _until:
-    """How much the blocking calls of one class cover until a time, whose last call begun has the index k."""
-
-    def __init__(self, blocks: Blocks, code: int) -> None:
-        import numpy as np
-
-        self.blocks, self.mine = blocks, blocks.cls == code
-        lengths = np.where(self.mine, blocks.e - blocks.s, 0)
-        self.before: Ints = np.concatenate([[0], np.cumsum(lengths)])
-
-    def __call__(self, at: Ints, k: Ints) -> Ints:
-        import numpy as np
-
-        last = np.maximum(k, 0)
-        within = np.where(self.mine[last], np.minimum(self.blocks.e[last], at) - self.blocks.s[last], 0)
-        found: Ints = np.where(k < 0, 0, self.before[last] + within)
-        return found
 
 
 def _by_thread(trace: Trace, pid: Ints, thread: Ints) -> list[tuple[Ints | slice, Blocks]]:

@@ -1,48 +1,28 @@
-"""Reading the timeline of a workload into arrays.
+"""Reading the timeline of a workload into arrays: device work with the call that asked for each, calls that block.
 
-SQL reads and filters; running over millions of intervals in order is done with numpy, five times as fast as with window
-functions. Every pass over ten million events costs some tenths of a second, so there are four: what there is, the work
-of devices, the calls that asked for it, and those that block.
+SQL reads; running over millions of intervals in order is done with numpy, five times as fast as with window functions.
+Every pass of SQL over ten million events costs some tenths of a second, so there are two (``groups``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from ..database import speed_up, sql_literal
+from ..database import speed_up
 from ..problems import BadInput
 from ..workload import Workload
-from .rules import CallClass, rules
-from .trace import (
-    BLOCKING,
-    COMMUNICATION,
-    COMPUTE,
-    COPY,
-    FILL,
-    NONE,
-    PROFILER,
-    SOUND,
-    Blocks,
-    Lane,
-    Trace,
-    Window,
-    Work,
-    events_of,
-    has_timeline,
-    is_same,
-    ranges_of,
-)
+from . import groups
+from .groups import Events, Seen, code, of_groups, same
+from .trace import NONE, PROFILER, Blocks, Trace, Window, Work, events_of, has_timeline, is_same, pieces, ranges_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from .trace import Ints
 
 _MANY = 100_000
-_RANKS = 4096
-_MOST_LANES = 4096
-_DEVICE = "kind IN ('kernel', 'copy', 'fill')"
-_HOST = "kind IN ('api', 'sync', 'alloc')"
 
 
 def prepare(workload: Workload) -> Trace:
@@ -56,20 +36,18 @@ def prepare(workload: Workload) -> Trace:
         )
     if (workload.manifest.events or workload.manifest.dispatches) > _MANY:
         speed_up(workload.cursor)
-    seen = _look(workload)
+    seen = groups.look(workload)
     if not seen.lanes:
         raise BadInput(
             f"The timeline of {workload.name!r} holds no work of a device",
             "nothing was launched, or the profiler did not record it",
             "Trace kernels and copies too (rocprofv3 --sys-trace, ProfilerActivity.CUDA)",
         )
-    events = f"(FROM {events_of(workload)} WHERE {SOUND})"
-    work = _work(workload, events, seen)
-    blocks, profiler = _blocks(workload, events)
-    return Trace(
-        workload, seen.lanes, work, blocks, profiler, _whole(workload, seen.span), seen.communicates, seen.calls,
-        seen.unusable,
-    )  # fmt: skip
+    events = groups.read(workload, seen)
+    work = _work(events, seen)
+    blocks, profiler = _blocks(events, seen)
+    whole = _whole(workload, seen.span)
+    return Trace(workload, seen.lanes, work, blocks, profiler, whole, seen.communicating, seen.calls, seen.unusable)
 
 
 def _has_times(workload: Workload) -> bool:
@@ -82,251 +60,141 @@ def _has_times(workload: Workload) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What there is, from one look at all events."""
-
-    lanes: Sequence[Lane]
-    span: tuple[int, int]
-    calls: int
-    unusable: int
-    communicates: bool
-    only: Mapping[str, int]
-    """``pid``, ``host_pid``, ``thread``: the one that there is among device work, and among host calls that can ask
-    for some; absent where there are several."""
-
-
-def _look(workload: Workload) -> _Seen:
-    """Look at all events once. Leaves tl_names, what host calls do, and tl_communicating, kernels that communicate."""
-    workload.cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE tl_seen AS SELECT kind, coalesce(name, '') AS name, "
-        f"coalesce(category, '') AS category, rank, device_id, stream, coalesce({SOUND}, false) AS sound, "
-        f"pid, thread, count(*) AS n, min(start_ns) AS s, max(end_ns) AS e FROM {events_of(workload)} GROUP BY ALL"
-    )
-    fits = " ".join(f"WHEN {_fits(c)} THEN {_code(c.name)}" for c in rules().calls)
-    workload.cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE tl_names AS SELECT kind, name, category, CASE WHEN kind = 'kernel' THEN NULL "
-        f"{fits} WHEN kind = 'sync' THEN {_code('synchronisation')} "
-        f"WHEN kind = 'alloc' THEN {_code('allocation')} END::TINYINT AS cls "
-        f"FROM (SELECT DISTINCT kind, name, category FROM tl_seen WHERE sound AND ({_HOST} OR kind = 'kernel'))"
-    )
-    workload.cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE tl_communicating AS SELECT DISTINCT name FROM tl_names "
-        f"WHERE kind = 'kernel' AND regexp_matches(name, {sql_literal(rules().communication)})"
-    )
-    calls, unusable, start, end, communicating = workload.rows(
-        f"SELECT coalesce(sum(n) FILTER (sound AND {_HOST}), 0), coalesce(sum(n) FILTER (NOT sound), 0), "
-        "min(s) FILTER (sound AND kind <> 'sample'), max(e) FILTER (sound AND kind <> 'sample'), "
-        "(SELECT count(*) FROM tl_communicating) FROM tl_seen"
-    )[0]
-    known = workload.rows(
-        f"SELECT {_NUMBER} AS lane, any_value(device_id), any_value(rank), any_value(pid), count(DISTINCT stream), "
-        f"sum(n)::BIGINT FROM tl_seen WHERE sound AND {_DEVICE} GROUP BY lane ORDER BY lane LIMIT {_MOST_LANES + 1}"
-    )
-    if len(known) > _MOST_LANES:
-        raise BadInput(f"The timeline of {workload.name!r} names more than {_MOST_LANES} devices", fix="Trace fewer")
-    lanes, first = [], 0
-    for number, device, rank, pid, streams, count in known:
-        lanes.append(Lane(number, device, rank, pid, streams, first, first + count))
-        first += count
-    only = {
-        what: low
-        for what, of, column in (("pid", _DEVICE, "pid"), ("host_pid", _HOST, "pid"), ("thread", _HOST, "thread"))
-        for low, high in workload.rows(
-            f"SELECT min(coalesce({column}, {NONE})), max(coalesce({column}, {NONE})) FROM tl_seen WHERE sound AND {of}"
-        )
-        if low is not None and low == high
-    }
-    return _Seen(lanes, (start, end), int(calls), int(unusable), bool(communicating), only)
-
-
-_NUMBER = f"(coalesce(rank::BIGINT, -1) * {_RANKS} + coalesce(device_id, 0) % {_RANKS})"
-"""SQL: the number of the lane of an event."""
-
-
-def _arrays(workload: Workload, columns: Mapping[str, str], source: str) -> dict[str, Any]:
-    """Columns without NULL as arrays, by name."""
-    import numpy as np
-
-    listed = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
-    found = workload.cursor.execute(f"SELECT {listed} FROM {source}").fetchnumpy()
-    return {name: np.ascontiguousarray(np.ma.getdata(found[name])) for name in columns}
-
-
-def _work(workload: Workload, events: str, seen: _Seen) -> Work:
+def _work(events: Events, seen: Seen) -> Work:
     """All device work, lane by lane, with the call that asked for each."""
     import numpy as np
 
-    kernel = (
-        f"CASE WHEN name IN (FROM tl_communicating) THEN {COMMUNICATION} ELSE {COMPUTE} END"
-        if seen.communicates
-        else str(COMPUTE)
-    )
-    columns = {
-        "s": "start_ns",
-        "e": "end_ns",
-        "cls": f"(CASE kind WHEN 'copy' THEN {COPY} WHEN 'fill' THEN {FILL} ELSE {kernel} END)::TINYINT",
-    }
+    device = seen.groups.device >= 0
+    at = np.flatnonzero(device[events.g])
+    if not _in_order(starts := events.s[at]):
+        at = at[np.argsort(starts, kind="stable")]
     if len(seen.lanes) > 1:
-        columns["lane"] = _NUMBER
-    if "pid" not in seen.only:
-        columns["pid"] = f"coalesce(pid, {NONE})"
-    if seen.calls:
-        columns["correlation"] = f"coalesce(correlation, {NONE})"
-    found = _arrays(workload, columns, f"{events} WHERE {_DEVICE}")
-    order = None if _in_order(found["s"]) else np.argsort(found["s"], kind="stable")
-    if "lane" in found:
-        lane = found.pop("lane")
         numbers = np.array([each.number for each in seen.lanes], dtype=np.int64)
-        code = np.searchsorted(numbers, lane if order is None else lane[order]).astype(np.int16)
-        by_lane = np.argsort(code, kind="stable")
-        order = by_lane if order is None else order[by_lane]
-    if order is not None:
-        found = {name: column[order] for name, column in found.items()}
-    count = len(found["s"])
-    pid = found["pid"] if "pid" in found else _same(seen.only["pid"], count)
-    asked = _asked(workload, events, seen, (pid, found["correlation"])) if seen.calls else None
-    return Work(found["s"], found["e"], found["cls"], pid, *(asked or [_same(NONE, count)] * 3))
-
-
-def _same(value: int, count: int) -> Ints:
-    """A column with one value, which takes no memory and cannot be written to."""
-    import numpy as np
-
-    return np.broadcast_to(np.int64(value), count)
+        lanes = np.searchsorted(numbers, seen.groups.lane).astype(np.int16)
+        at = at[np.argsort(lanes[events.g[at]], kind="stable")]
+    g = events.g[at]
+    pid = of_groups(seen.groups.pid, device, g)
+    asked = _asked(events, seen, at, pid)
+    return Work(events.s[at], events.e[at], seen.groups.device[g], seen.groups.kernel[g], pid, *asked)
 
 
 def _in_order(times: Ints) -> bool:
     return len(times) < 2 or bool((times[1:] >= times[:-1]).all())
 
 
-def _asked(workload: Workload, events: str, seen: _Seen, work: tuple[Ints, Ints]) -> list[Ints]:
-    """Start, end and thread of the call that asked for each piece of work (process, correlation): the earliest of its
-    process with its correlation."""
+def _asked(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints, Ints, Ints]:
+    """Start, end and thread of the call that asked for each piece of work, the events ``at`` of processes ``pid``: the
+    earliest of its process with its correlation."""
     import numpy as np
 
-    columns = {"number": "correlation", "s": "start_ns", "e": "end_ns"}
-    if "host_pid" not in seen.only:
-        columns["pid"] = f"coalesce(pid, {NONE})"
-    if "thread" not in seen.only:
-        columns["thread"] = f"coalesce(thread, {NONE})"
-    calls = _arrays(workload, columns, f"{events} WHERE {_HOST} AND correlation IS NOT NULL")
-    count = len(calls["s"])
-    if not count:
-        return [_same(NONE, len(work[0]))] * 3
-    pid = calls["pid"] if "pid" in calls else _same(seen.only["host_pid"], count)
-    asking, sought = _keys((pid, calls.pop("number")), work)
-    found = _first(asking, calls["s"], sought)
-    del asking, sought
-    hit = (found >= 0) & (work[1] != NONE)
-    everywhere = bool(hit.all())
-    made = []
-    for name in ("s", "e", "thread"):
-        column = calls[name] if name in calls else _same(seen.only[name], count)
-        if everywhere:
-            made.append(column[found] if name in calls else _same(seen.only[name], len(hit)))
+    host = seen.groups.host
+    calls = np.flatnonzero(host[events.g] & (events.correlation != NONE)) if seen.calls else np.arange(0)
+    if not len(calls):
+        nothing = same(NONE, len(at))
+        return nothing, nothing, nothing
+    g = events.g[calls]
+    known = _Calls(of_groups(seen.groups.pid, host, g), events.correlation[calls], events.s[calls])
+    thread = of_groups(seen.groups.thread, host, g)
+    one = is_same(thread)
+    made = [np.empty(len(at), dtype=np.int64) for _ in range(2 if one else 3)]
+    everywhere = True
+    for piece in pieces(0, len(at)):
+        sought = events.correlation[at[piece]]
+        found = known.find(pid[piece], sought)
+        miss = (found < 0) | (sought == NONE)
+        for column, of in zip(made, (events.s, events.e), strict=False):
+            column[piece] = of[calls[found]]
+            column[piece][miss] = NONE
+        if not one:
+            made[2][piece] = np.where(miss, NONE, thread[found])
+        everywhere = everywhere and not miss.any()
+    if one:
+        made.append(same(int(thread[0]), len(at)) if everywhere else np.where(made[0] != NONE, thread[0], NONE))
+    return made[0], made[1], made[2]
+
+
+class _Calls:
+    """Calls by process and correlation, of several the earliest."""
+
+    def __init__(self, pid: Ints, ids: Ints, s: Ints) -> None:
+        import numpy as np
+
+        self.processes = pid[:1] if is_same(pid) else np.unique(pid)
+        self.low, self.high = int(ids.min()), int(ids.max())
+        self.ids = None
+        if (self.high - self.low + 1) * len(self.processes) >= 2**62:
+            self.ids = np.unique(ids)
+            self.low, self.high = 0, len(self.ids) - 1
+        keys = self._keys(pid, ids)
+        order = np.arange(len(s)) if _in_order(s) else np.argsort(s, kind="stable")
+        most = (self.high - self.low + 1) * len(self.processes)
+        self.places: NDArray[np.int32] | None = None
+        if most <= 8 * len(keys) + 1_000_000 and len(keys) < 2**31:
+            # Ids without large holes: a table of their places, written backwards so that the first one stays. Its last
+            # row is for what is not known.
+            places = np.full(most + 1, -1, dtype=np.int32)
+            places[keys[order[::-1]]] = order[::-1]
+            self.places = places
         else:
-            made.append(np.where(hit, column[found], NONE))
-    return made
+            self.order = order[np.argsort(keys[order], kind="stable")]
+            self.known = keys[self.order]
+
+    def _keys(self, pid: Ints, ids: Ints) -> Ints:
+        """One number for each pair of process and correlation; -1 where there is no such call."""
+        import numpy as np
+
+        if self.ids is not None:
+            found = np.minimum(np.searchsorted(self.ids, ids), self.high)
+            number = np.where(self.ids[found] == ids, found, -1)
+        else:
+            number = np.where((ids < self.low) | (ids > self.high), -1, ids - self.low)
+        if len(self.processes) == 1 and is_same(pid) and pid[0] == self.processes[0]:
+            return number
+        process = np.minimum(np.searchsorted(self.processes, pid), len(self.processes) - 1)
+        unknown = (self.processes[process] != pid) | (number < 0)
+        return np.where(unknown, -1, process * (self.high - self.low + 1) + number)
+
+    def find(self, pid: Ints, ids: Ints) -> Ints:
+        """Which call has each pair; -1 where none has."""
+        import numpy as np
+
+        keys = self._keys(pid, ids)
+        if self.places is not None:
+            return self.places[keys].astype(np.int64)
+        at = np.minimum(np.searchsorted(self.known, keys), len(self.known) - 1)
+        return np.where(self.known[at] == keys, self.order[at], -1)
 
 
-def _first(known: Ints, s: Ints, sought: Ints) -> Ints:
-    """Where each of ``sought`` is in ``known``, of several the one with the least s; -1 where it is not."""
-    import numpy as np
-
-    order = None if _in_order(s) else np.argsort(s, kind="stable")
-    if order is not None:
-        known = known[order]
-    most = int(known.max()) + 1
-    found: Ints
-    if most <= 8 * len(known) + 1_000_000:
-        # Ids without large holes: a table of their places, written backwards so that the first one stays.
-        places = np.full(most + 2, -1, dtype=np.int64 if len(known) >= 2**31 else np.int32)
-        places[known[::-1]] = np.arange(len(known) - 1, -1, -1)
-        # What is below 0 or above all finds the -1 at the end.
-        outside = (sought < 0) | (sought > most)
-        found = np.asarray(places[np.where(outside, most + 1, sought) if outside.any() else sought], dtype=np.int64)
-    else:
-        by_id = np.argsort(known, kind="stable")
-        at = by_id[np.minimum(np.searchsorted(known, sought, sorter=by_id), len(known) - 1)]
-        found = np.where(known[at] == sought, at, -1)
-    if order is not None:
-        found = np.where(found >= 0, order[found], -1)
-    return found
-
-
-def _keys(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """One number for each pair of process and correlation, the same on both sides."""
-    import numpy as np
-
-    if len(right[0]) and is_same(left[0]) and is_same(right[0]) and left[0][0] == right[0][0]:
-        low, high = int(left[1].min()), int(left[1].max())
-        if high - low < 2**62:
-            return left[1] - low, np.clip(right[1], low - 1, high + 1) - low
-    processes = left[0][:1] if is_same(left[0]) else np.unique(left[0])
-    ids = np.concatenate([left[1], right[1]])
-    known = ids[ids != NONE]
-    low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
-    if (high - low + 2) * (len(processes) + 1) >= 2**62:
-        _, ids = np.unique(ids, return_inverse=True)
-        low, high = 0, len(ids)
-    span = high - low + 2
-    numbers = np.maximum(ids - low, -1) + 1
-
-    def process(of: Ints) -> Ints:
-        if len(processes) == 1:
-            return np.asarray((of != processes[0]).astype(np.int64), dtype=np.int64)
-        code = np.minimum(np.searchsorted(processes, of), len(processes) - 1)
-        return np.where(processes[code] == of, code, len(processes))
-
-    count = len(left[1])
-    return process(left[0]) * span + numbers[:count], process(right[0]) * span + numbers[count:]
-
-
-def _blocks(workload: Workload, events: str) -> tuple[dict[tuple[int, int], Blocks], list[Window]]:
+def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], list[Window]]:
     """The blocking calls of every thread, and the profiler's own times."""
     import numpy as np
 
-    host = f"(FROM {events} WHERE {_HOST})"
-    known = workload.rows("SELECT count(cls) FROM tl_names")[0][0]
-    if not known:
-        return {}, []
-    columns = {"pid": f"coalesce(pid, {NONE})", "thread": f"coalesce(thread, {NONE})", "s": "start_ns", "e": "end_ns"}
-    pid, thread, s, e, cls = _arrays(
-        workload,
-        columns | {"cls": "cls"},
-        "(SELECT pid, thread, start_ns, end_ns, kind, coalesce(name, '') AS name, coalesce(category, '') AS "
-        f"category FROM {host}) JOIN (FROM tl_names WHERE cls IS NOT NULL) USING (kind, name, category)",
-    ).values()
-    own = cls == _code(PROFILER)
+    call = seen.groups.call
+    mine = np.flatnonzero((call == code(PROFILER))[events.g])
     profiler = sorted(
-        (Window(int(a), int(b)) for a, b in zip(s[own], e[own], strict=True)), key=lambda w: w.start - w.end
+        (Window(int(a), int(b)) for a, b in zip(events.s[mine], events.e[mine], strict=True)),
+        key=lambda w: w.start - w.end,
     )
-    pid, thread, s, e, cls = (column[~own] for column in (pid, thread, s, e, cls))
-    order = np.lexsort((-e, s, thread, pid))
-    pid, thread, s, e, cls = (column[order] for column in (pid, thread, s, e, cls))
-    new = np.flatnonzero((np.diff(pid) != 0) | (np.diff(thread) != 0)) + 1
+    blocking = (call >= 0) & (call != code(PROFILER))
+    at = np.flatnonzero(blocking[events.g])
+    threads, owner = np.unique(np.stack([seen.groups.pid, seen.groups.thread]), axis=1, return_inverse=True)
+    of = owner.ravel()[events.g[at]]
+    order = np.lexsort((-events.e[at], events.s[at], of))
+    at, of = at[order], of[order]
+    s, e, cls = events.s[at], events.e[at], call[events.g[at]]
     blocks = {}
-    for first, last in zip([0, *new], [*new, len(s)], strict=True):
+    for first, last in pairwise([0, *(np.flatnonzero(np.diff(of)) + 1), len(s)]):
         if first == last:
             continue
         ends = np.maximum.accumulate(e[first:last])
         outer = np.concatenate([[True], s[first + 1 : last] >= ends[:-1]])
-        blocks[int(pid[first]), int(thread[first])] = Blocks(*(c[first:last][outer] for c in (s, e, cls)))
+        pid, thread = threads[:, of[first]]
+        own = slice(first, last)
+        blocks[int(pid), int(thread)] = Blocks(s[own][outer], e[own][outer], cls[own][outer])
     return blocks, profiler[:_MANY]
 
 
-def _code(name: str) -> int:
-    """The number of a class of host calls."""
-    return (*BLOCKING, PROFILER).index(name)
-
-
-def _fits(call: CallClass) -> str:
-    fits = f"regexp_matches(name, {sql_literal(call.pattern)})"
-    return fits if call.category is None else f"{fits} AND regexp_matches(category, {sql_literal(call.category)})"
-
-
-def _whole(workload: Workload, span: tuple[int, int]) -> Window:
+def _whole(workload: Workload, span: Window) -> Window:
     """The events' span with that of the ranges."""
     start, end = span
     if ranges := ranges_of(workload):

@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..database import sql_literal
 from .rules import rules
 from .trace import NONE, Trace, Window
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _LEAST = 3
 """Times that something has to repeat."""
@@ -111,26 +115,40 @@ def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int
 def _by_kernels(trace: Trace) -> Steps | None:
     """Steps by a kernel of the busiest lane that comes back after the same number of others each time, once or more
     often a step."""
+    import numpy as np
+
     lane = max(trace.lanes, key=lambda each: each.work)
-    own = f"{_same('rank', lane.rank)} AND {_same('device_id', lane.device)}"
-    mine = f"(SELECT name, start_ns FROM {trace.events} WHERE kind = 'kernel' AND {own})"
-    until = int(trace.work.s[min(lane.first + rules().limits.sequence, lane.last) - 1])
-    rows = trace.rows(
-        f"WITH k AS (SELECT name, row_number() OVER (ORDER BY start_ns) AS n FROM "
-        f"(FROM {mine} WHERE start_ns <= {until})), "
-        "d AS (SELECT name, n, n - lag(n) OVER (PARTITION BY name ORDER BY n) AS d FROM k), "
-        "m AS (SELECT name, count(*) AS times, min(n) AS first, mode(d) AS period, "
-        "(SELECT count(*) FROM k) AS total FROM d GROUP BY name) "
-        "SELECT m.name FROM m JOIN d ON m.name = d.name AND d.d = m.period "
-        "GROUP BY m.name, times, first, period, total "
-        f"HAVING times >= {_LEAST} AND count(*) >= {_ALIKE} * (times - 1) AND times * period >= {_ALIKE} * total "
-        "ORDER BY times, first LIMIT 1"
-    )
-    if not rows:
+    own = slice(lane.first, lane.last)
+    sequence = trace.work.kernel[own][: rules().limits.sequence]
+    again = _again(sequence[sequence >= 0])
+    if again is None:
         return None
-    name = str(rows[0][0])
-    found = trace.rows(f"SELECT start_ns FROM {mine} WHERE name = {sql_literal(name)} ORDER BY start_ns LIMIT {_MOST}")
-    return _made("kernels", name, _grouped([int(s) for (s,) in found]))
+    found = np.flatnonzero(trace.work.kernel[own] == again)[:_MOST]
+    return _made("kernels", trace.kernel_names([again])[again], _grouped([int(s) for s in trace.work.s[own][found]]))
+
+
+def _again(kernels: NDArray[np.int32]) -> int | None:
+    """Of a sequence of kernels the rarest that mostly comes back after as many others; of several the first."""
+    import numpy as np
+
+    order = np.argsort(kernels, kind="stable")
+    of = kernels[order]
+    back = of[1:] == of[:-1]
+    # Distances by kernel: how often there is each, the most frequent one of a kernel first.
+    keys = of[1:][back] * np.int64(len(of)) + np.diff(order)[back]
+    pairs, often = np.unique(keys, return_counts=True)
+    of, period = np.divmod(pairs, max(len(of), 1))
+    most = np.lexsort((period, -often, of))
+    most = most[np.diff(of[most], prepend=-1) != 0]
+    of, period, often = of[most], period[most], often[most]
+    known, first, times = (
+        column.astype(np.int64) for column in np.unique(kernels, return_index=True, return_counts=True)
+    )
+    mine = np.searchsorted(known, of)
+    first, times = first[mine], times[mine]
+    good = (times >= _LEAST) & (often >= _ALIKE * (times - 1)) & (times * period >= _ALIKE * len(kernels))
+    best = np.lexsort((first, times, ~good))[:1]
+    return int(of[best[0]]) if len(best) and good[best[0]] else None
 
 
 def _grouped(starts: list[int]) -> list[int]:

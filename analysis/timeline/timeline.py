@@ -110,7 +110,7 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
     done = hosts.doing(trace, groups)
     gaps = list(zip(longest, done, strict=False))
     causes = [CauseRow(each, did) for each, did in zip(by_cause, done[len(longest) :], strict=True)]
-    kernels, total_kernels, copies = work.ran(trace, windows, asked.top_n)
+    kernels, total_kernels = work.kernels(trace, within, asked.top_n)
     made = Timeline(
         trace=trace,
         windows=windows,
@@ -123,7 +123,7 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
         all_gaps=found_gaps,
         kernels=kernels,
         total_kernels=total_kernels,
-        copies=copies,
+        copies=work.copies(trace, windows),
         figures=work.figures(trace, within, lanes),
         ranges=work.ranges(trace, windows, asked.top_n),
         imbalance=work.imbalance(trace, lanes),

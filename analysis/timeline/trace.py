@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..schema import schema
@@ -29,7 +30,8 @@ BLOCKING = ("synchronisation", "allocation", "copies", "messages", "module_load"
 PROFILER = "profiler"
 NONE = -(2**62)
 """Instead of a time or an id that is not known."""
-_FARTHEST = 4 * 10**18
+_AT_ONCE = 1 << 16
+FARTHEST = 4 * 10**18
 """Times beyond this cannot be subtracted in 64 bits; no clock has them."""
 
 
@@ -61,11 +63,13 @@ class Lane:
 
 @dataclass(frozen=True)
 class Work:
-    """Device work, lane by lane and by start: when it ran, its class, and the call that asked for it (``NONE``)."""
+    """Device work, lane by lane and by start: when it ran, its class, the number of its kernel (-1), its process, and
+    the call that asked for it (``NONE``)."""
 
     s: Ints
     e: Ints
     cls: NDArray[np.int8]
+    kernel: NDArray[np.int32]
     pid: Ints
     a0: Ints
     a1: Ints
@@ -89,6 +93,26 @@ class Blocks:
     e: Ints
     cls: NDArray[np.int8]
 
+    @cached_property
+    def classes(self) -> dict[int, Ints]:
+        """The classes that there are, and how much of each lies before every call."""
+        import numpy as np
+
+        lengths = self.e - self.s
+        return {
+            int(code): np.concatenate([[0], np.cumsum(np.where(self.cls == code, lengths, 0))])
+            for code in np.unique(self.cls)
+        }
+
+    def until(self, code: int, at: Ints, k: Ints) -> Ints:
+        """How much the calls of one class cover until a time, whose last call begun has the index k (-1: none)."""
+        import numpy as np
+
+        last = np.maximum(k, 0)
+        within = np.where(self.cls[last] == code, np.minimum(self.e[last], at) - self.s[last], 0)
+        found: Ints = np.where(k < 0, 0, self.classes[code][last] + within)
+        return found
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -103,12 +127,23 @@ class Trace:
     """When the profiler itself was busy, longest first."""
     whole: Window
     """From the first event or range to the end of the last."""
-    communicates: bool
+    communicating: Sequence[int]
+    """Numbers of the kernels that communicate."""
     calls: int
     """Host calls of any kind."""
     unusable: int
     """Events left out: without a time, or ending before they start."""
     _islands: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def communicates(self) -> bool:
+        """Whether any kernel does."""
+        return bool(self.communicating)
+
+    def kernel_names(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Names of kernels by their number."""
+        listed = ", ".join(map(str, numbers)) or "NULL"
+        return dict(self.rows(f"SELECT kernel, name FROM tl_kernels WHERE kernel IN ({listed})"))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a query of ours."""
@@ -148,6 +183,12 @@ class Trace:
         return found
 
 
+def pieces(first: int, last: int) -> Iterator[slice]:
+    """Some events at a time: what is computed of them stays in the processor's cache, and memory is used again."""
+    for begin in range(first, last, _AT_ONCE):
+        yield slice(begin, min(begin + _AT_ONCE, last))
+
+
 def is_same(column: Ints) -> bool:
     """Whether a column, which must not be empty, has one value."""
     return column.strides == (0,) or bool((column == column[0]).all())
@@ -159,7 +200,7 @@ def has_timeline(workload: Workload) -> bool:
 
 
 SOUND = (
-    f"start_ns BETWEEN -{_FARTHEST} AND {_FARTHEST} AND end_ns BETWEEN -{_FARTHEST} AND {_FARTHEST} "
+    f"start_ns BETWEEN -{FARTHEST} AND {FARTHEST} AND end_ns BETWEEN -{FARTHEST} AND {FARTHEST} "
     "AND end_ns >= start_ns AND kind IS NOT NULL"
 )
 """SQL: whether an event can be computed with."""

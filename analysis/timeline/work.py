@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..database import sql_literal
 from .busy import Busy, Within
 from .rules import rules
-from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, is_same
+from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, is_same, pieces
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,30 +89,42 @@ class Imbalance:
     most: int
 
 
-def ran(trace: Trace, windows: Sequence[Window], limit: int) -> tuple[list[KernelRow], int, list[CopyRow]]:
-    """The kernels with most time in the windows, how many different ones there are, and copies by direction and memory.
+def kernels(trace: Trace, within: Within, limit: int) -> tuple[list[KernelRow], int]:
+    """The kernels with most time in the windows, and how many different ones there are; what reaches out of a window
+    counts with its part."""
+    import numpy as np
 
-    What reaches out of a window counts with its part.
-    """
+    work = trace.work
+    calls, low, high = sums = np.zeros((3, int(work.kernel.max(initial=-1)) + 1), dtype=np.int64)
+    for piece in pieces(0, len(work.s)):
+        kernel = work.kernel[piece]
+        mine = kernel >= 0
+        s, e, of = work.s[piece][mine], work.e[piece][mine], kernel[mine]
+        ns = within.ns(s, e)
+        # In two halves, since sums of times may need more than 64 bits.
+        for total, part in zip(sums, (within.touched(s, e), ns & 0xFFFFFFFF, ns >> 32), strict=True):
+            np.add.at(total, of, part)
+    known = np.flatnonzero(calls)
+    by_time = known[np.lexsort((known, -(low + high * 2.0**32)[known]))]  # numbers are in the order of names
+    whole = int(low.sum()) + (int(high.sum()) << 32)
+    names, talking = trace.kernel_names([int(k) for k in by_time[:limit]]), set(trace.communicating)
+    rows = []
+    for k in map(int, by_time[:limit]):
+        n, spent = int(calls[k]), int(low[k]) + (int(high[k]) << 32)
+        rows.append(KernelRow(names[k], n, spent, spent / n, 100 * spent / whole if whole else 0.0, k in talking))
+    return rows, len(known)
+
+
+def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
+    """Copies in the windows by direction and memory, most time first; what reaches out of a window counts with its
+    part."""
     source, time = _clipped(trace, windows)
-    trace.workload.cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE tl_ran AS SELECT CASE kind WHEN 'kernel' THEN name END AS name, "
-        "CASE kind WHEN 'copy' THEN coalesce(direction, 'other') END AS direction, "
-        f"CASE kind WHEN 'copy' THEN pinned END AS pinned, count(*) AS n, sum({time}) AS ns, "
-        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) AS bytes "
-        f"FROM {source} WHERE kind IN ('kernel', 'copy') GROUP BY ALL"
-    )
     rows = trace.rows(
-        "SELECT coalesce(name, ''), n, ns, 100 * ns / nullif(sum(ns) OVER (), 0), "
-        "coalesce(name, '') IN (FROM tl_communicating), count(*) OVER () FROM tl_ran WHERE direction IS NULL "
-        f"ORDER BY ns DESC, name LIMIT {limit}"
+        f"SELECT coalesce(direction, 'other') AS direction, pinned, count(*), sum({time}) AS ns, "
+        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) FROM {source} WHERE kind = 'copy' GROUP BY ALL "
+        "ORDER BY ns DESC, direction"
     )
-    kernels = [KernelRow(str(name), n, int(ns), ns / n, share or 0.0, talks) for name, n, ns, share, talks, _ in rows]
-    moved = trace.rows(
-        "SELECT direction, pinned, n, ns, bytes FROM tl_ran WHERE direction IS NOT NULL ORDER BY ns DESC, direction"
-    )
-    copies = [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in moved]
-    return kernels, rows[0][5] if rows else 0, copies
+    return [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in rows]
 
 
 def _clipped(trace: Trace, windows: Sequence[Window]) -> tuple[str, str]:

@@ -33,6 +33,7 @@ _TORCH = (b'"deviceProperties"', b'"PyTorch Profiler', b'"cpu_op"', b'"schemaVer
 _V1 = re.compile(rb'"name"\s*:\s*"(?:CPU HIP API|CPU HSA API|Markers and Ranges|COPY|GPU\d+)')
 _OTHERS = b'"rocprofiler-sdk-tool"'
 _MOST_FILES = 1024
+_NAMED = 4
 _RANGES = ("torch", "user", "python", "roctx")
 _DEVICE = ("kernel", "copy", "fill")
 _UNSTATED = "chrome"
@@ -184,10 +185,42 @@ class _Written:
         pids: dict[int, int] = dict(rows)
         self.places = [Place(p.rank, p.host, pids.get(n, p.pid)) for n, p in enumerate(self.places)]
         apart = places_of_pids(self.places)
+        self._check_related()
         self.con.executemany(
             "UPDATE chrome_files SET alone = ?, apart = ? WHERE file = ?",
             [[pids.get(n), number * APART, n] for n, number in enumerate(apart)],
         )
+
+    def _check_related(self) -> None:
+        """Files without ranks are of one program where their processes ran at the same time, or are the same; BadInput
+        where they did not. Clocks of several hosts tell nothing."""
+        if any(place.rank is not None for place in self.places) or len({place.host for place in self.places}) > 1:
+            return
+        rows = self.con.execute(
+            f"SELECT file, min(start_ns + shift), max(end_ns + shift) FROM {self.spooled} JOIN chrome_files USING "
+            "(file) GROUP BY file ORDER BY 2, 3"
+        ).fetchall()
+        runs: list[list[int]] = []
+        until, pids = 0, set[int | None]()
+        for file, start, end in rows:
+            own = self.places[file].pid
+            if not runs or (start >= until and (own is None or own not in pids)):
+                runs.append([])
+                until, pids = end, set()
+            runs[-1].append(file)
+            until = max(until, end)
+            pids.add(own)
+        if len(runs) > 1:
+            names = ", ".join([self.files[run[0]].name for run in runs[:_NAMED]] + ["..."] * (len(runs) > _NAMED))
+            raise BadInput(
+                f"{self.path.name} holds traces of {len(runs)} runs, one after the other, and none states a rank",
+                f"as one workload their times would be mixed; one of each run: {names}",
+                "Import each file by itself; ranks of one program are told by their traces or by names such as rank0",
+            )
+        text = (
+            f"{len(rows)} traces without ranks are taken as one program: import them one by one if they are of several."
+        )
+        self.doubts.append(Note("taken_as_one", text))
 
     def _decided(self) -> str:
         """SQL: all events, with what they are, in words; lane and name decide where the category does not tell."""

@@ -113,6 +113,26 @@ def test_times_since_1970_keep_their_nanoseconds(bench):
     assert bench.rows(done, "events", "start_ns, end_ns") == [(1790857026123456789, 1790857026123456790)]
 
 
+def test_runs_one_after_the_other_in_a_folder_are_refused_and_processes_side_by_side_are_one(bench):
+    def written(folder, *starts):
+        for number, start in enumerate(starts):
+            events = [{**e, "pid": e["pid"] and 7 + number} for e in step(0, start)]
+            write(bench.folder / folder / f"trace_{'abc'[number]}.json", trace(events))
+        return bench.folder / folder
+
+    with pytest.raises(BadInput, match="holds traces of 2 runs, .* trace_a.json, trace_b.json"):
+        bench.load(written("apart", 1000.0, 9_000_000.0, 9_000_050.0))
+    together = bench.load(written("together", 1000.0, 1050.0))
+    assert any("2 traces without ranks are taken as one program" in str(w) for w in together.warnings)
+    assert len(set(bench.column(together, "events", "pid"))) == 2
+
+
+def test_traces_of_one_process_taken_now_and_then_are_one_workload(bench):
+    for number in (0, 1):
+        write(bench.folder / "cycles" / f"part{number}.json", trace(step(0, 1000.0 + 9e6 * number)))
+    assert bench.load(bench.folder / "cycles").events == 2 * bench.load(bench.folder / "cycles" / "part0.json").events
+
+
 def test_ranks_of_a_folder_are_one_workload_on_one_clock(bench):
     for rank, base in ((0, 5_000_000), (1, 5_002_000)):
         more = {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}, "baseTimeNanoseconds": base}
