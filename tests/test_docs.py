@@ -50,7 +50,7 @@ def test_every_tool_is_in_the_readme() -> None:
 
 def test_every_format_that_can_be_named_is_in_its_page() -> None:
     page = (ROOT / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
-    assert [name for name in FORMATS if f"`{name}`" not in page] == []
+    assert [known.name for known in FORMATS if f"`{known.name}`" not in page] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))

@@ -1,4 +1,4 @@
-"""The one list of profilers: their names, their files, and the modules that read those and run them."""
+"""The one list of formats that are read: their names, their files, and the modules that read those."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...analysis.problems import BadArgument, BadInput, Problem, near
 from .tables.files import head
@@ -17,32 +17,26 @@ if TYPE_CHECKING:
     import duckdb
 
     from ...analysis.store import Manifest
-    from ..machine.model import Vendor
     from .tables.merge import Merged
 
 
 @dataclass(frozen=True)
-class Profiler:
-    """One profiler that rooflens reads or runs. Its modules are imported when they are needed.
+class Format:
+    """One format, and its reader, whose module is imported when it is needed.
 
     A reader has ``detect(path)``, or what it is called after a colon, whether a file or folder looks like its format,
-    and ``read(con, path, out)``, which writes the tables of the profile into the folder ``out``. What a runner has is
-    said in drivers.py.
+    and ``read(con, path, out)``, which writes the tables of the profile into the folder ``out``.
     """
 
     name: str
-    """Of the program and of its format, as users write it."""
-    vendor: Vendor
-    files: str = ""
-    """What it writes, in words; empty where another one reads its files."""
-    reader: str = ""
-    runner: str = ""
+    """As users write it: mostly that of the program that writes it."""
+    files: str
+    """What belongs to it, in words."""
+    reader: str
     takes_code: bool = False
     """Whether its reader takes files with the code of sampled kernels."""
     by_rank: bool = False
     """Whether a folder with a profile per rank is read rank by rank; other readers take all of it at once."""
-    program: bool = True
-    """Whether it is a program of its own, which may be installed here (machine/profilers.py)."""
 
     def detect(self, path: Path) -> bool:
         """Whether ``path`` looks like its format."""
@@ -60,70 +54,76 @@ class Profiler:
         manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out, **given)
         return manifest, merged
 
-    @property
-    def run(self) -> Any:
-        """The module, or the object in it (``module:OBJECT``), with its command lines."""
-        module, _, name = self.runner.partition(":")
-        return getattr(self._module(module), name) if name else self._module(module)
-
     def _module(self, name: str) -> ModuleType:
         return import_module(f".{name}", __package__)
 
 
-PROFILERS = (  # in the order in which format="auto" tries them
-    Profiler(
-        "rocprof-compute", "amd",
-        "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)", "rocprof_compute.read",
-        takes_code=True, by_rank=True,
+FORMATS = (  # in the order in which format="auto" tries them
+    Format(
+        "rocprof-compute",
+        "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)",
+        "rocprof_compute.read",
+        takes_code=True,
+        by_rank=True,
     ),
-    Profiler(
-        "torch", "nvidia", "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)",
-        "chrome.read:detect_torch", program=False,
+    Format(
+        "torch",
+        "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)",
+        "chrome.read:detect_torch",
     ),
-    Profiler(
-        "rocprof-trace", "amd", "trace of rocprof v1 --hip-trace or --sys-trace (results.json)",
-        "chrome.read:detect_rocprof", program=False,
+    Format(
+        "rocprof-trace",
+        "trace of rocprof v1 --hip-trace or --sys-trace (results.json)",
+        "chrome.read:detect_rocprof",
     ),
-    Profiler(
-        "rocprof-texts", "amd", "texts of rocprof v1 -d DIR (hip_api_trace.txt, hcc_ops_trace.txt, roctx_trace.txt)",
-        "rocprof.texts", program=False,
+    Format(
+        "rocprof-texts",
+        "texts of rocprof v1 -d DIR (hip_api_trace.txt, hcc_ops_trace.txt, roctx_trace.txt)",
+        "rocprof.texts",
     ),
-    Profiler(
-        "rocprof", "amd", "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)", "rocprof.read",
-        "rocprof.run:V1", by_rank=True,
+    Format(
+        "rocprof",
+        "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)",
+        "rocprof.read",
+        by_rank=True,
     ),
-    Profiler("rocprofv2", "amd", runner="rocprof.run:V2"),
-    Profiler(
-        "rocprofv3", "amd",
+    Format(
+        "rocprofv3",
         "output of rocprofv3: rocpd database, JSON or CSV, PC samples, decoded thread traces (*_results.db, "
         "*_counter_collection.csv, *_pc_sampling_*.csv, ui_output_*/code.json)",
-        "rocprofv3.read", "rocprofv3.run", takes_code=True,
+        "rocprofv3.read",
+        takes_code=True,
     ),
-    Profiler(
-        "rocprof-stats", "amd",
+    Format(
+        "rocprof-stats",
         "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)",
-        "rocprof.stats", program=False,
+        "rocprof.stats",
     ),
-    Profiler(
-        "ncu", "nvidia", "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)", "ncu.read",
-        "ncu.run", by_rank=True,
+    Format(
+        "ncu",
+        "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)",
+        "ncu.read",
+        by_rank=True,
     ),
-    Profiler(
-        "nsys", "nvidia", "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)", "nsys.read",
-        by_rank=True, program=False,
+    Format(
+        "nsys",
+        "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)",
+        "nsys.read",
+        by_rank=True,
     ),
-    Profiler(
-        "cupti", "nvidia", "folder or file of our recorder of kernel times (HOST_PID.record)", "cupti.read",
-        program=False,
+    Format(
+        "cupti",
+        "folder or file of our recorder of kernel times (HOST_PID.record)",
+        "cupti.read",
     ),
-    Profiler(
-        "perfetto", "amd", "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)",
-        "perfetto.read", program=False,
+    Format(
+        "perfetto",
+        "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)",
+        "perfetto.read",
     ),
-    Profiler("chrome", "cpu", "any other trace in Chrome's format (*.json)", "chrome.read", program=False),
-    Profiler("perf", "cpu", "output of perf stat (text, -x, or -j)", "perf.read", "perf.run"),
-)  # fmt: skip
-FORMATS = tuple(p.name for p in PROFILERS if p.reader)
+    Format("chrome", "any other trace in Chrome's format (*.json)", "chrome.read"),
+    Format("perf", "output of perf stat (text, -x, or -j)", "perf.read"),
+)
 _LOOKED_AT = 200
 _SUFFIXES = {  # end of a file's name -> what it is, where it cannot be read yet
     ".nsys-rep": "a report of NVIDIA Nsight Systems: nsys export --type sqlite makes a file that can be read",
@@ -145,17 +145,17 @@ _STARTS = {  # first bytes of a file -> what it is
 }
 
 
-def reader_for(path: Path, format: str) -> Profiler:
-    """The profiler that wrote ``format``, or for "auto" the first that recognises ``path``."""
-    readers = {p.name: p for p in PROFILERS if p.reader}
+def reader_for(path: Path, format: str) -> Format:
+    """The format of that name, or for "auto" the first that recognises ``path``."""
+    readers = {known.name: known for known in FORMATS}
     if format != "auto":
         if format not in readers:
             raise BadArgument(f"Unknown format {format!r}", near(format, readers), f"Known: auto, {', '.join(readers)}")
         return readers[format]
-    for profiler in readers.values():
-        if profiler.detect(path):
-            return profiler
-    readable = "Readable are: " + "; ".join(p.files for p in readers.values())
+    for known in FORMATS:
+        if known.detect(path):
+            return known
+    readable = "Readable are: " + "; ".join(known.files for known in FORMATS)
     if kind := _unreadable(path):
         what = f"{path.name} is {kind}" if path.is_file() else kind
         raise BadInput(what, "this version of rooflens cannot read that format yet", readable)
@@ -166,15 +166,15 @@ def reader_for(path: Path, format: str) -> Profiler:
     )
 
 
-def ranks_of(path: Path, format: str) -> tuple[Profiler, list[Unit]] | None:
-    """The profiles of single ranks in the folder ``path`` and the profiler that wrote them; None where their names do
+def ranks_of(path: Path, format: str) -> tuple[Format, list[Unit]] | None:
+    """The profiles of single ranks in the folder ``path`` and their format; None where their names do
     not tell ranks, or their reader takes all of them at once."""
     units = units_of(path)
-    for profiler in PROFILERS if units else ():
-        if profiler.by_rank and format in ("auto", profiler.name):
-            fitting = [unit for unit in units[:_LOOKED_AT] if profiler.detect(unit.path)]
+    for known in FORMATS if units else ():
+        if known.by_rank and format in ("auto", known.name):
+            fitting = [unit for unit in units[:_LOOKED_AT] if known.detect(unit.path)]
             if len(fitting) > 1:
-                return profiler, units
+                return known, units
     return None
 
 

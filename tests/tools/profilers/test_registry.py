@@ -8,7 +8,7 @@ import pytest
 from rooflens.analysis.problems import BadArgument, BadInput
 from rooflens.tools.machine.profilers import PROGRAMS
 from rooflens.tools.profilers import drivers
-from rooflens.tools.profilers.registry import FORMATS, PROFILERS, reader_for
+from rooflens.tools.profilers.registry import FORMATS, reader_for
 
 V1 = "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,sig,obj"
 STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage"
@@ -89,7 +89,7 @@ def test_what_is_no_profile_gets_the_list_of_formats(tmp_path):
     for path in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(BadInput, match="no profile that rooflens knows") as found:
             reader_for(path, "auto")
-        assert all(profiler.files in found.value.text for profiler in PROFILERS)
+        assert all(profiler.files in found.value.text for profiler in FORMATS)
 
 
 def test_an_unknown_format_suggests_known_ones(tmp_path):
@@ -97,7 +97,7 @@ def test_an_unknown_format_suggests_known_ones(tmp_path):
         reader_for(tmp_path, "rocprof-v1")
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", [known.name for known in FORMATS])
 def test_a_forced_format_that_does_not_fit_is_refused(bench, format):
     (bench.folder / "other").mkdir()
     (bench.folder / "other" / "a.csv").write_text("x,y\n1,2\n")
@@ -107,12 +107,10 @@ def test_a_forced_format_that_does_not_fit_is_refused(bench, format):
     assert bench.is_clean()
 
 
-def test_every_profiler_that_is_run_or_looked_for_is_in_the_list():
-    assert {p.name: p.run for p in PROFILERS if p.runner} == drivers.profilers()
-    assert all(p.name == p.run.NAME and p.vendor == p.run.VENDOR for p in PROFILERS if p.runner)
-    assert {p.name: p.vendor for p in PROFILERS if p.program} == {p.name: p.vendor for p in PROGRAMS}
+def test_every_profiler_that_is_run_is_looked_for_on_the_machine():
+    looked_for = {program.name: program.vendor for program in PROGRAMS}
+    assert {p.NAME: p.VENDOR for p in drivers.profilers().values()}.items() <= looked_for.items()
 
 
 def test_every_format_is_that_of_its_workloads(bench):
-    assert bench.load(bench.workload()).format in FORMATS
-    assert {p.name for p in PROFILERS if p.files} == set(FORMATS)
+    assert bench.load(bench.workload()).format in {known.name for known in FORMATS}
