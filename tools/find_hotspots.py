@@ -32,6 +32,11 @@ _REASONS = 3
 _LEAST_REASON_PCT = 5
 _EXECUTED = "Neither samples nor cycles: the order is by executions, which say nothing of time. Take samples."
 _NOTHING = "Neither samples nor cycles nor executions were counted here: no wave of this kernel was seen."
+_MOST_KNOWN = 99.0
+_UNKNOWN_CODE = (
+    "Of some places only the address is known: import the profile again with code= naming the program or its code "
+    "object, or take it with the instructions in it (JSON, CSV)."
+)
 _TEXT = 100
 """Characters of source text in a summary's row."""
 
@@ -284,7 +289,11 @@ class _Answer:
             if lined < 50:
                 notes.append("Where a place has no line, its instruction stands for it.")
             manifest = self.opened.manifest
-            notes += [note.text for note in advice(manifest, {self.one.kernel: 100 - lined}, manifest.dispatches)]
+            known = [spot for spot in ranking.spots if spot.line.number is None and spot.main.text]
+            lacking = ranking.share_pct(sum(spot.cost for spot in known)) or 0.0
+            notes += [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
+            if lined + lacking < _MOST_KNOWN:
+                notes.append(_UNKNOWN_CODE)
         moved = sum(sum(spot.shows.values()) for spot in ranking.spots)
         if ranking.total and moved / ranking.total >= 0.05:
             notes.append(

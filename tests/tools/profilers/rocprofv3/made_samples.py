@@ -94,6 +94,7 @@ def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES, *, texts: bool = True)
     guid = GUID.format(1)
     suffix = guid.replace("-", "_")
     with sqlite3.connect(file) as con:
+        con.execute(f"UPDATE rocpd_info_kernel_symbol_{suffix} SET kernel_name = 'dots.kd'")
         con.execute(
             f"CREATE TABLE rocpd_gpu_pc_sample_{suffix} (id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, "
             "agent_id INTEGER, dispatch_id INTEGER, timestamp BIGINT, exec_mask TEXT, code_object_id INTEGER, "

@@ -139,6 +139,20 @@ def test_only_the_folder_is_looked_into_whatever_the_profile_names(bench: Any) -
 
 
 @needs_objdump
+def test_a_database_without_instructions_asks_for_the_code_and_not_for_another_build(bench: Any) -> None:
+    """As rocprofv3 writes it by default: addresses alone."""
+    file = as_rocpd(bench.folder / "in" / "1_results.db", texts=False)
+    done = bench.load(file)
+    assert any(note.startswith("100 % of the samples have an address and no instruction") for note in done.notes)
+    said = [*done.notes, *done.warnings, *find_hotspots(bench.store).notes]
+    assert not any("-gline-tables-only" in text for text in said) and any("only the address" in text for text in said)
+    done = bench.load(file, code=str(HSACO))
+    assert not any("an address and no" in note for note in done.notes)
+    reasons = bench.rows(done, "samples", "DISTINCT stall_reason, source_line", f'"offset" = {WAIT}')
+    assert reasons == [("memory", 16)]
+
+
+@needs_objdump
 def test_the_program_that_the_caller_names_holds_the_code(bench: Any) -> None:
     file = as_json(bench.folder / "in" / "4711_results.json")
     done = bench.load(file, code=str(HSACO))
