@@ -289,8 +289,8 @@ class _Answer:
             if lined < 50:
                 notes.append("Where a place has no line, its instruction stands for it.")
             manifest = self.opened.manifest
-            known = [spot for spot in ranking.spots if spot.line.number is None and spot.main.text]
-            lacking = ranking.share_pct(sum(spot.cost for spot in known)) or 0.0
+            bare = [spot.cost for spot in ranking.spots if spot.line.number is None and spot.main.text]
+            lacking = ranking.share_pct(sum(bare)) or 0.0
             notes += [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
             if lined + lacking < _MOST_KNOWN:
                 notes.append(_UNKNOWN_CODE)

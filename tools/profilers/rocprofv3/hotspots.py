@@ -103,7 +103,7 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merge
         "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": '"offset"',
         "instruction": "instruction", "source_file": _file("comment"), "source_line": _line("comment"),
     }  # fmt: skip
-    counts = {"stall_raw": "stall_raw", "issued": "issued", "count": "count"}
+    counts = {"stall_raw": "stall_raw", "issued": "issued", "lanes": "lanes * count", "count": "count"}
     samples = f"SELECT {row_of(SAMPLE, texts | counts)} FROM {rows}"
     code = texts | {"class": class_sql("instruction"), "inlined": _chain("comment")}
     instructions = f"SELECT {row_of(INSTRUCTION, code)} FROM {rows}"

@@ -84,7 +84,7 @@ _SMALL = 1000
 _DISPATCHES = "rocpd_kernel_dispatch"
 _TYPE = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR",
          "kind": "VARCHAR", "unit": "VARCHAR", "instruction": "VARCHAR", "comment": "VARCHAR", "uri": "VARCHAR",
-         "linked": "VARCHAR", "reason_text": "VARCHAR"}  # fmt: skip
+         "linked": "VARCHAR", "reason_text": "VARCHAR", "mask_text": "VARCHAR"}  # fmt: skip
 _PROCESS = (
     "id", "CAST(pid AS INTEGER)", "nid", _cut("command"), 'CAST(coalesce(init, "start") AS INTEGER)',
     'CAST(coalesce(fini, "end") AS INTEGER)',

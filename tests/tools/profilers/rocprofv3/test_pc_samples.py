@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,25 @@ def test_samples_without_launches_are_listed_by_kernel(bench: Any) -> None:
     ]
     assert [call.tool for call in listed.next] == ["find_hotspots"]
     assert list_workloads(bench.store, done.workload, by="launch").table.rows == listed.table.rows
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "rocpd"])
+def test_lanes_are_the_bits_of_the_execution_mask(kind: str, bench: Any) -> None:
+    """Of all samples at the wait every lane was active, of those at the multiplication the upper half."""
+    half = [replace(one, mask=0xFFFFFFFF << 32) if one.offset == FMAC else one for one in SAMPLES]
+    if kind == "csv":
+        as_csv(bench.folder / "in" / "4711_pc_sampling_stochastic.csv", half)
+        Writer(bench.folder / "in").trace("4711", LAUNCHES)
+    else:
+        file = bench.folder / "in" / ("1_results.json" if kind == "json" else "1_results.db")
+        (as_json(file, samples=half) if kind == "json" else as_rocpd(file, half))
+    done = bench.load(bench.folder / "in")
+    assert set(bench.rows(done, "samples", "lanes / count, stall_reason")) == {
+        (64, "memory"), (32, "issued"), (64, "dependency"),
+    }  # fmt: skip
+    found = find_hotspots(bench.store, by="instruction").hotspots
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert [row["lanes"] for row in rows] == [64, 32, 64]
 
 
 @needs_objdump
