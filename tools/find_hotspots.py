@@ -12,10 +12,11 @@ from pydantic import Field
 
 from ..analysis.database import sql_literal
 from ..analysis.hotspots.code import Key, Line, read
-from ..analysis.hotspots.kernels import Sampled, meant, sampled
+from ..analysis.hotspots.kernels import Sampled, launches_of, meant, sampled
 from ..analysis.hotspots.line_info import advice
 from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank
 from ..analysis.hotspots.stalls import reasons
+from ..analysis.problems import NotFound
 from ..analysis.store import Store
 from ..analysis.workload import Workload
 from .parameters import Detail, KernelName, WorkloadName
@@ -25,7 +26,7 @@ from .source_text import source_lines
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
 _LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
 _SourceRow = namedtuple("_SourceRow", "line text")
-_SHOWN_KERNELS = 5
+_SHOWN_KERNELS, _LISTED = 5, 8
 _LEAST_PCT = 0.5
 """Share below which a place is left out of a summary."""
 _REASONS = 3
@@ -74,6 +75,12 @@ def find_hotspots(
         every = sampled(opened)
         chosen = meant(every, kernel, opened.name)
         one = chosen[0]
+        if one.launch is not None and one.launch not in (known := launches_of(opened, one.kernel)):
+            rank_of, told = one.number.partition(".")[0], known[:_LISTED]
+            raise NotFound(
+                f"#{one.number} has no samples and no counts per instruction in {opened.name!r}",
+                f"Of #{rank_of} these have: {', '.join(f'#{rank_of}.{n}' for n in told) or 'none by itself'}",
+            )
         ranking = rank(read(opened, one.kernel, one.launch), by)
         return _Answer(opened, one, ranking, full=detail == "full").result(chosen, top_n, context)
 

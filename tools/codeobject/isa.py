@@ -88,7 +88,7 @@ def _data() -> _Data:
             one.get("stores"),
             tuple(one.get("only_loads_on", ())),
             tuple(one.get("ordered", ())),
-        )  # fmt: skip
+        )
         for one in found["counter"]
     )
     return _Data(tuple(classes), {one.name: one for one in counters})

@@ -143,6 +143,9 @@ def test_code_objects_in_the_folder_tell_the_whole_kernel(bench: Any) -> None:
     found = find_hotspots(bench.store)
     first = dict(zip(found.hotspots.columns, found.hotspots.rows[0], strict=True))
     assert first["line"] == "lines.hip:16" and first["loop"] == "L1" and first["inlined"] is None
+    assert find_hotspots(bench.store, kernel="#1.2").samples == 300
+    with pytest.raises(NotFound, match=r"#1\.1, #1\.2"):
+        find_hotspots(bench.store, kernel="#1.7")
     rows = [dict(zip(found.hotspots.columns, row, strict=True)) for row in found.hotspots.rows]
     assert {row["line"]: row["inlined"] for row in rows}["lines.h:7"] == (
         "outer<3> at lines.hip:17 > inner<3> at lines.h:10"
