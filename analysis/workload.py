@@ -177,7 +177,7 @@ class Workload:
     @staticmethod
     def _dispatches(source: str, lacking: list[str]) -> str:
         """SQL for the launches, with NULL for columns that the profile does without; configurations are numbered."""
-        empty = "".join(f", NULL::BIGINT AS {name}" for name in lacking if name in COLUMNS)
+        empty = "".join(f", NULL::BIGINT AS {name}" for name in lacking if name != _NUMBER)
         filled = f"SELECT *{empty} FROM {source}"
         return f"({filled if _NUMBER not in lacking else numbered(filled)})"
 
@@ -339,7 +339,7 @@ class _Configuration(NamedTuple):
 
 
 _NUMBER = "launch"
-_OPTIONAL = {"dispatches": (*COLUMNS, _NUMBER)}
+_OPTIONAL = {"dispatches": (*COLUMNS, _NUMBER), "samples": ("lanes",)}
 """Columns of whole numbers that not every profile states."""
 _BY_TIME = "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
 _AGAIN = "Import the profile again"

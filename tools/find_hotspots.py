@@ -12,10 +12,11 @@ from pydantic import Field
 
 from ..analysis.database import sql_literal
 from ..analysis.hotspots.code import Key, Line, read
-from ..analysis.hotspots.kernels import Sampled, meant, sampled
+from ..analysis.hotspots.kernels import Sampled, launches_of, meant, sampled
 from ..analysis.hotspots.line_info import advice
 from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank
 from ..analysis.hotspots.stalls import reasons
+from ..analysis.problems import NotFound
 from ..analysis.store import Store
 from ..analysis.workload import Workload
 from .parameters import Detail, KernelName, WorkloadName
@@ -25,13 +26,18 @@ from .source_text import source_lines
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
 _LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
 _SourceRow = namedtuple("_SourceRow", "line text")
-_SHOWN_KERNELS = 5
+_SHOWN_KERNELS, _LISTED = 5, 8
 _LEAST_PCT = 0.5
 """Share below which a place is left out of a summary."""
 _REASONS = 3
 _LEAST_REASON_PCT = 5
 _EXECUTED = "Neither samples nor cycles: the order is by executions, which say nothing of time. Take samples."
 _NOTHING = "Neither samples nor cycles nor executions were counted here: no wave of this kernel was seen."
+_MOST_KNOWN = 99.0
+_UNKNOWN_CODE = (
+    "Of some places only the address is known: import the profile again with code= naming the program or its code "
+    "object, or take it with the instructions in it (JSON, CSV)."
+)
 _TEXT = 100
 """Characters of source text in a summary's row."""
 
@@ -69,6 +75,12 @@ def find_hotspots(
         every = sampled(opened)
         chosen = meant(every, kernel, opened.name)
         one = chosen[0]
+        if one.launch is not None and one.launch not in (known := launches_of(opened, one.kernel)):
+            rank_of, told = one.number.partition(".")[0], known[:_LISTED]
+            raise NotFound(
+                f"#{one.number} has no samples and no counts per instruction in {opened.name!r}",
+                f"Of #{rank_of} these have: {', '.join(f'#{rank_of}.{n}' for n in told) or 'none by itself'}",
+            )
         ranking = rank(read(opened, one.kernel, one.launch), by)
         return _Answer(opened, one, ranking, full=detail == "full").result(chosen, top_n, context)
 
@@ -284,7 +296,11 @@ class _Answer:
             if lined < 50:
                 notes.append("Where a place has no line, its instruction stands for it.")
             manifest = self.opened.manifest
-            notes += [note.text for note in advice(manifest, {self.one.kernel: 100 - lined}, manifest.dispatches)]
+            bare = [spot.cost for spot in ranking.spots if spot.line.number is None and spot.main.text]
+            lacking = ranking.share_pct(sum(bare)) or 0.0
+            notes += [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
+            if lined + lacking < _MOST_KNOWN:
+                notes.append(_UNKNOWN_CODE)
         moved = sum(sum(spot.shows.values()) for spot in ranking.spots)
         if ranking.total and moved / ranking.total >= 0.05:
             notes.append(

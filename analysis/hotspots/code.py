@@ -48,6 +48,8 @@ class Instruction:
     counts: dict[str, int | None]
     samples: dict[str | None, int] = field(default_factory=dict)
     """Reason of stalls.toml -> samples; None where the profiler tells no reason."""
+    masked: tuple[int, int] = (0, 0)
+    """Samples that tell their active work-items, and these added up."""
 
     @property
     def sampled(self) -> int:
@@ -111,16 +113,18 @@ def read(workload: Workload, kernel: str, launch: int | None = None) -> Code:
             )  # fmt: skip
     if not workload.has("samples"):
         return Code(_in_order(found), _counted(workload, chosen))
-    for code_object, offset, text, file, number, reason, count in workload.rows(
+    for code_object, offset, text, file, number, reason, count, *masked in workload.rows(
         'SELECT code_object, "offset", any_value(instruction), any_value(source_file), any_value(source_line), '
-        f"stall_reason, CAST(sum(count) AS BIGINT) FROM {workload.relation('samples')} WHERE {chosen} "
+        "stall_reason, CAST(sum(count) AS BIGINT), CAST(coalesce(sum(count) FILTER (lanes IS NOT NULL), 0) AS BIGINT), "
+        f"CAST(coalesce(sum(lanes), 0) AS BIGINT) FROM {workload.relation('samples')} WHERE {chosen} "
         f'GROUP BY code_object, "offset", {_PLACE}, stall_reason'
     ):
         key, line = _key(code_object, offset, text, file, number), Line(file, number)
         if key not in found:
             found[key] = Instruction(key._replace(text=text or ""), None, line, None, None, (), False, {})
-        samples = found[key].samples
-        samples[reason] = samples.get(reason, 0) + count
+        one = found[key]
+        one.samples[reason] = one.samples.get(reason, 0) + count
+        one.masked = (one.masked[0] + masked[0], one.masked[1] + masked[1])
     ((launches,),) = workload.rows(
         f"SELECT count(DISTINCT dispatch_id) FROM {workload.relation('samples')} WHERE {chosen}"
     )

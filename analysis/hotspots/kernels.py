@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..database import sql_literal
 from ..patterns import matching
 from ..problems import BadInput, NotFound, near
 from ..text import called
@@ -73,6 +74,13 @@ def sampled(workload: Workload) -> list[Sampled]:
         )
         for place, kernel in enumerate(names, 1)
     ]
+
+
+def launches_of(workload: Workload, kernel: str) -> list[int]:
+    """The launch configurations of a kernel that have samples or counts per instruction."""
+    tables = [workload.relation(name) for name in ("samples", "instructions") if workload.has(name)]
+    each = " UNION ".join(f"SELECT launch FROM {table} WHERE kernel = {sql_literal(kernel)}" for table in tables)
+    return [launch for (launch,) in workload.rows(f"SELECT launch FROM ({each}) WHERE launch IS NOT NULL ORDER BY 1")]
 
 
 def meant(found: list[Sampled], kernel: str | None, name: str) -> list[Sampled]:

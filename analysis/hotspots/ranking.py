@@ -101,7 +101,9 @@ class Spot:
 
     @property
     def lanes(self) -> float | None:
-        """Work-items that were active in an execution, on average."""
+        """Work-items that were active in an execution, or in a sample found here, on average."""
+        if samples := sum(one.masked[0] for one in self.instructions):
+            return sum(one.masked[1] for one in self.instructions) / samples
         executed, active = self.count("executed"), self.count("lanes_active")
         active = self.count("lanes") if active is None else active
         return active / executed if executed and active is not None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +41,8 @@ class Counter:
     """Whether only stores count, or only what is no store; None for both."""
     only_loads_on: tuple[str, ...]
     """How targets begin on which stores have a counter of their own."""
+    ordered: tuple[str, ...] = ()
+    """How the names of those begin that end in order among themselves, of a counter that is not in order."""
 
     def counts(self, text: str, gpu: str) -> bool:
         """Whether an instruction raises it."""
@@ -80,7 +82,12 @@ def _data() -> _Data:
     classes = (_Class(one["name"], tuple(one["starts"]), tuple(one.get("holds", ()))) for one in found["class"])
     counters = (
         Counter(
-            one["name"], tuple(one["starts"]), one["in_order"], one.get("stores"), tuple(one.get("only_loads_on", ()))
+            one["name"],
+            tuple(one["starts"]),
+            one["in_order"],
+            one.get("stores"),
+            tuple(one.get("only_loads_on", ())),
+            tuple(one.get("ordered", ())),
         )
         for one in found["counter"]
     )
@@ -143,7 +150,7 @@ def producers(code: Sequence[Instruction], gpu: str) -> dict[int, list[int]]:
 
     ``code`` is a kernel in the order of addresses. Operations of an ordered counter end as they were issued: a wait
     that lets n go on ends with the one before the last n. Of an unordered counter only a wait for all can be told,
-    and the newest stands for them.
+    and the newest stands for them; or any wait, where all under way end in order among themselves.
     """
     flow = _Flow(code)
     found: dict[int, set[int]] = {}
@@ -153,8 +160,10 @@ def producers(code: Sequence[Instruction], gpu: str) -> dict[int, list[int]]:
         counted = {i for i, one in enumerate(code) if counter.counts(one.text, gpu)}
         left = {i: wait[name] for i, wait in waits.items() if name in wait}
         for i, still in left.items():
-            if counter.in_order or not still:
-                places = flow.before(i, still, counted, left)
+            if counter.in_order or not still or counter.ordered:
+                strict = still and not counter.in_order
+                unknown = {n for n in counted if not code[n].text.startswith(counter.ordered)} if strict else set()
+                places = flow.before(i, still, counted, left, unknown)
                 found.setdefault(code[i].offset, set()).update(code[place].offset for place in places)
     return {offset: sorted(places) for offset, places in found.items() if places}
 
@@ -172,16 +181,20 @@ class _Flow:
             if target is not None and (place := places.get(target)) is not None:
                 self._into.setdefault(place, []).append(i)
 
-    def before(self, start: int, still: int, counted: set[int], waits: Mapping[int, int]) -> list[int]:
+    def before(
+        self, start: int, still: int, counted: set[int], waits: Mapping[int, int], unknown: Set[int] = frozenset()
+    ) -> list[int]:
         """On each way back from ``start`` the instruction that counts and has ``still`` others that count behind it.
 
-        A way ends at an earlier wait that already awaited it.
+        A way ends at an earlier wait that already awaited it, and at an ``unknown`` one, whose end nobody can tell.
         """
         waiting, seen, found = deque([(start, still)]), {(start, still)}, []
         while waiting and len(seen) < _STEPS and self._steps > 0:
             at, after = waiting.popleft()
             self._steps -= 1
             for place in self._into.get(at, []) + ([at - 1] if at and at - 1 not in self._ends else []):
+                if place in unknown:
+                    continue
                 if place in counted and not after:
                     found.append(place)
                     continue

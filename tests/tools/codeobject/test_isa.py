@@ -105,6 +105,15 @@ def test_of_an_unordered_counter_only_a_wait_for_all_is_told() -> None:
     assert producers(code, "gfx942") == {12: [4]}
 
 
+def test_loads_from_lds_end_in_order_as_long_as_nothing_else_is_under_way() -> None:
+    code = listing(
+        "s_load_dword s0, s[2:3], 0x0", "s_waitcnt lgkmcnt(0)", "ds_read_b32 v0, v9", "ds_read_b32 v1, v9 offset:4",
+        "s_waitcnt lgkmcnt(1)", "v_mov_b32 v2, v0", "s_waitcnt lgkmcnt(0)",
+    )  # fmt: skip
+    at = [one.offset for one in code]
+    assert producers(code, "gfx942") == {at[1]: [at[0]], at[4]: [at[2]], at[6]: [at[3]]}
+
+
 def test_stores_count_with_loads_only_where_they_have_no_counter_of_their_own() -> None:
     code = listing(
         "global_load_dword v1, v[8:9], off", "global_store_dword v[8:9], v2, off", "s_waitcnt vmcnt(0)",

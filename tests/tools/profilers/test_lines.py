@@ -11,8 +11,8 @@ from rooflens.tools.profilers.tables.lines import lacking, unlined
 from rooflens.tools.profilers.tables.merge import Merged
 
 ROWS = (
-    "(VALUES ('a(int)', 7, 30), ('a(int)', NULL, 10), ('b(int)', 3, 40), ('c(int)', NULL, 20)) "
-    "t(kernel, source_line, count)"
+    "(VALUES ('a(int)', 'FADD', 7, 30), ('a(int)', 'FADD', NULL, 10), ('b(int)', 'FMUL', 3, 25), "
+    "('b(int)', NULL, NULL, 15), ('c(int)', 'EXIT', NULL, 20)) t(kernel, instruction, source_line, count)"
 )
 
 

@@ -293,7 +293,7 @@ def spool(con: duckdb.DuckDBPyConnection, work: Path, found: Iterable[Listing], 
         batch, counted = [], []
         for one, instruction in zip(rows, known[name], strict=True):
             at = (*place, instruction.offset)
-            batch += [(*at, None, None, None, raw, issued, n) for (raw, issued), n in one.stalls.items()]
+            batch += [(*at, None, None, None, raw, issued, n, None) for (raw, issued), n in one.stalls.items()]
             counts = (_about(c, instruction.kind, one.counts) for c in COUNTS)
             waits = ",".join(map(str, instruction.waits_for)) or None
             static = (instruction.kind, None, instruction.target, waits, instruction.spill)

@@ -47,6 +47,10 @@ _NO_KERNEL = (
     "The samples do not tell their kernels, as launches were not traced beside them: profile again with "
     "--kernel-trace, or in JSON."
 )
+_NO_CODE = (
+    "have an address and no instruction: a database of rocprofv3 holds none by itself. Import with code= naming the "
+    "program or its code object, or profile in JSON or CSV."
+)
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merge
         "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": '"offset"',
         "instruction": "instruction", "source_file": _file("comment"), "source_line": _line("comment"),
     }  # fmt: skip
-    counts = {"stall_raw": "stall_raw", "issued": "issued", "count": "count"}
+    counts = {"stall_raw": "stall_raw", "issued": "issued", "lanes": "lanes * count", "count": "count"}
     samples = f"SELECT {row_of(SAMPLE, texts | counts)} FROM {rows}"
     code = texts | {"class": class_sql("instruction"), "inlined": _chain("comment")}
     instructions = f"SELECT {row_of(INSTRUCTION, code)} FROM {rows}"
@@ -110,9 +114,14 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merge
     merged.samples += found.samples
     merged.warnings += found.warnings
     merged.notes += [*found.notes, *(Note("code", text) for text in missing)]
-    (nameless,) = con.execute(
-        f"SELECT count(*) FROM {parquet([out / 'samples.parquet'])} WHERE kernel = '(no name)'"
-    ).fetchone() or (0,)
+    (nameless, bare) = con.execute(
+        "SELECT count(*) FILTER (kernel = '(no name)'), "
+        'coalesce(sum(count) FILTER (instruction IS NULL AND "offset" IS NOT NULL), 0) '
+        f"FROM {parquet([out / 'samples.parquet'])}"
+    ).fetchone() or (0, 0)
+    if bare:
+        share = f"{100 * bare / found.samples:.0f} % of the samples"
+        merged.notes.append(Note("samples_without_code", f"{share} {_NO_CODE}"))
     if nameless:
         merged.notes.append(Note("samples_without_kernel", _NO_KERNEL))
 

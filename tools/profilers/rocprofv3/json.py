@@ -55,7 +55,7 @@ _ACT = [(c, "BIGINT") for c in ("run", "what", "kind", "operation", "thread", "c
 _OPERATION = [("run", "BIGINT"), ("kind", "BIGINT"), ("operation", "BIGINT"), ("domain", "VARCHAR"),
               ("name", "VARCHAR")]  # fmt: skip
 _SAMPLE = [(c, "BIGINT") for c in ("run", "dispatch_id", "code_object", "place", "text", "issued")]
-_SAMPLE += [("stall_raw", "VARCHAR"), ("count", "BIGINT")]
+_SAMPLE += [("stall_raw", "VARCHAR"), ("lanes", "BIGINT"), ("count", "BIGINT")]
 _TEXT = [("run", "BIGINT"), ("text", "BIGINT"), ("instruction", "VARCHAR"), ("comment", "VARCHAR")]
 _OBJECT = [("run", "BIGINT"), ("code_object", "BIGINT"), ("uri", "VARCHAR"), ("delta", "BIGINT")]
 _ENTRY = [("run", "BIGINT"), ("code_object", "BIGINT"), ("linked", "VARCHAR"), ("kernel", "VARCHAR"),

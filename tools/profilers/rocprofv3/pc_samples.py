@@ -48,6 +48,11 @@ def _reason(raw: str, issued: str) -> str:
     return f"CASE WHEN {issued} THEN {sql_literal(ISSUED)} ELSE replace({raw}, {sql_literal(REASON)}, '') END"
 
 
+def _lanes(mask: str) -> str:
+    """SQL: the bits that are set in a mask of 64, which may be written as a signed number."""
+    return f"coalesce(bit_count(TRY_CAST({mask} AS UBIGINT)), bit_count(TRY_CAST({mask} AS BIGINT)))"
+
+
 def counted(select: str) -> str:
     """SQL: samples that are equal in all, as one."""
     keys = ", ".join(f'"{c}"' for c in SAMPLED if c != "count")
@@ -57,7 +62,7 @@ def counted(select: str) -> str:
 # -- CSV ------------------------------------------------------------------------------------------------------------
 
 _NEEDED = ("Dispatch_Id", "Instruction")
-_OPTIONAL = ("Instruction_Comment", "Wave_Issued_Instruction", "Stall_Reason")
+_OPTIONAL = ("Instruction_Comment", "Wave_Issued_Instruction", "Stall_Reason", "Exec_Mask")
 
 
 def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> Sampled | None:
@@ -72,7 +77,7 @@ def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> S
         issued = "TRY_CAST(Wave_Issued_Instruction AS BOOLEAN)"
         known = {
             "dispatch_id": "Dispatch_Id", "instruction": "Instruction", "comment": "Instruction_Comment",
-            "stall_raw": _reason("Stall_Reason", issued), "issued": issued, "count": "1",
+            "stall_raw": _reason("Stall_Reason", issued), "issued": issued, "lanes": _lanes("Exec_Mask"), "count": "1",
         }  # fmt: skip
         (rows, bad) = con.execute(
             "SELECT count(*), count(*) FILTER (TRY_CAST(Dispatch_Id AS BIGINT) IS NULL OR Instruction IS NULL) "
@@ -111,7 +116,7 @@ class Counted:
 
 
 def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Launch, code object, offset, text, whether it issued and why not, of one record of JSON."""
+    """Launch, code object, offset, text, whether it issued and why not, active lanes, of one record of JSON."""
     record = value.get("record")
     record = record if isinstance(record, Mapping) else {}
     place, snapshot = record.get("pc"), record.get("snapshot")
@@ -126,6 +131,7 @@ def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
         _whole(value.get("inst_index")),
         issued,
         ISSUED if issued else reason,
+        mask.bit_count() if isinstance(mask := record.get("exec_mask"), int) and 0 <= mask < 1 << 64 else None,
     )
 
 
@@ -235,6 +241,7 @@ def _by_address(staging: Staging) -> str:
     }  # fmt: skip
     picks["issued"] = "wave_issued" if "wave_issued" in has else "NULL"
     picks["reason"] = "stall_reason" if "stall_reason" in has else "NULL"
+    picks["mask_text"] = "exec_mask" if "exec_mask" in has else "NULL"
     rows = staging.rows(_TABLE, picks)
     texts = "(SELECT -1 AS session, -1 AS code_object, -1 AS place, NULL AS instruction, NULL AS comment)"
     if staging.db.parts(_TEXTS):
@@ -245,7 +252,7 @@ def _by_address(staging: Staging) -> str:
         texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS, told)})"
     names = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(REASONS))
     raw = f"CASE WHEN issued != 0 THEN {sql_literal(ISSUED)} ELSE CASE reason {names} END END"
-    known = {c: c for c in SAMPLED} | {"offset": "place", "stall_raw": raw, "count": "1"}
+    known = {c: c for c in SAMPLED} | {"offset": "place", "stall_raw": raw, "lanes": _lanes("mask_text"), "count": "1"}
     join = f"LEFT JOIN {texts} USING (session, code_object, place)"
     return f"SELECT session, process, {_row(SAMPLED, known)} FROM {rows} {join}"
 

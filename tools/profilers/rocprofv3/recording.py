@@ -47,7 +47,9 @@ SAMPLED = {  # column of samples of the program counter -> SQL type; equal ones 
     "code_object": "BIGINT",  # its number in the process
     "offset": "BIGINT", "instruction": "VARCHAR",
     "comment": "VARCHAR",  # FILE:LINE, of inlined code the innermost first, joined by " -> "
-    "stall_raw": "VARCHAR", "issued": "BOOLEAN", "count": "BIGINT",
+    "stall_raw": "VARCHAR", "issued": "BOOLEAN",
+    "lanes": "BIGINT",  # work-items that were active in one of them
+    "count": "BIGINT",
 }  # fmt: skip
 OBJECT = {"code_object": "BIGINT", "uri": "VARCHAR"}
 ENTRY = {

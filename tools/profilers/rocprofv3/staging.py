@@ -39,7 +39,7 @@ _AS = {  # SQL type -> SQL of a column for it; NULL stays NULL, text among whole
 }
 _TYPE = {"kernel": "VARCHAR", "counter": "VARCHAR", "value": "DOUBLE", "message": "VARCHAR", "text": "VARCHAR",
          "kind": "VARCHAR", "unit": "VARCHAR", "instruction": "VARCHAR", "comment": "VARCHAR", "uri": "VARCHAR",
-         "linked": "VARCHAR", "reason_text": "VARCHAR"}  # fmt: skip
+         "linked": "VARCHAR", "reason_text": "VARCHAR", "mask_text": "VARCHAR"}  # fmt: skip
 """SQL types by column; all others are whole numbers."""
 
 

@@ -35,7 +35,12 @@ _PLACE = {  # of both kinds of rows -> SQL type
     "source_file": "VARCHAR",
     "source_line": "BIGINT",
 }
-SAMPLE = _PLACE | {"stall_raw": "VARCHAR", "issued": "BOOLEAN", "count": "BIGINT"}
+SAMPLE = _PLACE | {
+    "stall_raw": "VARCHAR",
+    "issued": "BOOLEAN",
+    "count": "BIGINT",
+    "lanes": "BIGINT",  # work-items that were active, added up over the samples
+}
 _STATIC = {
     "class": "VARCHAR", "inlined": "VARCHAR", "target": "BIGINT", "waits_for": "VARCHAR", "spill": "BOOLEAN",
 }  # fmt: skip
@@ -109,7 +114,8 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, found: Hotspots) -
     )
     write_table(
         con,
-        f"SELECT {columns} stall_raw, issued, CAST(count AS BIGINT) AS count FROM {parquet([counted])} "
+        f"SELECT {columns} stall_raw, issued, CAST(count AS BIGINT) AS count, CAST(lanes AS BIGINT) AS lanes "
+        f"FROM {parquet([counted])} "
         f"ORDER BY {order}",
         out / "samples.parquet",
     )
@@ -207,7 +213,8 @@ def _counted(samples: str, launches: str, code: str) -> str:
     texts = ", ".join(f"coalesce(s.{c}, c.{c}) AS {c}" for c in ("instruction", "source_file", "source_line"))
     keys = ", ".join(f's."{c}"' for c in _KEY)
     return (
-        f"SELECT {keys}, s.dispatch_id, {texts}, stall_raw, issued, sum(count) AS count "
+        f"SELECT {keys}, s.dispatch_id, {texts}, stall_raw, issued, sum(count) AS count, "
+        f"CASE WHEN count(s.lanes) = count(*) THEN sum(s.lanes) END AS lanes "
         f"FROM ({_placed(f'SELECT * FROM ({samples}) WHERE {_sound()}', launches)}) s "
         f'LEFT JOIN {code} c ON s."offset" IS NOT NULL AND {same} GROUP BY ALL'
     )

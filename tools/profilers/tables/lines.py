@@ -27,9 +27,10 @@ def unlined(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, me
 
 def lacking(con: duckdb.DuckDBPyConnection, samples: str) -> dict[str, float]:
     """Kernel -> its samples without a line as a share of all samples, in per cent; ``samples`` is a FROM item with
-    the columns of the table samples."""
+    the columns of the table samples. Where not even the instruction is known, the program may well have lines."""
     found = con.execute(
-        "SELECT kernel, 100.0 * sum(count) FILTER (source_line IS NULL) / sum(sum(count)) OVER () AS share "
+        "SELECT kernel, 100.0 * sum(count) FILTER (source_line IS NULL AND instruction IS NOT NULL) "
+        "/ sum(sum(count)) OVER () AS share "
         f"FROM {samples} GROUP BY kernel QUALIFY share > 0 ORDER BY share DESC, kernel LIMIT {_MOST_KERNELS}"
     ).fetchall()
     return {kernel: float(share) for kernel, share in found}

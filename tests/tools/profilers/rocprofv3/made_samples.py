@@ -27,6 +27,7 @@ class At:
     comment: str
     reason: str | None
     count: int
+    mask: int = 2**64 - 1
 
     @property
     def issued(self) -> int:
@@ -59,7 +60,7 @@ def as_json(file: Path, made: Run = LAUNCHES, samples: Sequence[At] = SAMPLES, u
         {
             "record": {
                 "pc": {"code_object_id": 1, "code_object_offset": one.offset}, "dispatch_id": one.dispatch,
-                "exec_mask": 2**64 - 1, "timestamp": 1, "wave_issued": one.issued,
+                "exec_mask": one.mask, "timestamp": 1, "wave_issued": one.issued,
                 "inst_type": "ROCPROFILER_PC_SAMPLING_INSTRUCTION_TYPE_NO_INST",
                 "snapshot": {"stall_reason": f"{REASON}{one.reason}"},
             },
@@ -78,7 +79,7 @@ def as_csv(file: Path, samples: Sequence[At] = SAMPLES, *, host_trap: bool = Fal
     more = ["Wave_Issued_Instruction", "Instruction_Type", "Stall_Reason", "Wave_Count"]
     lines = [",".join(f'"{h}"' for h in (head if host_trap else head + more))]
     for one in samples:
-        row = f'1,18446744073709551615,{one.dispatch},"{one.text}","{one.comment}",{one.dispatch}'
+        row = f'1,{one.mask},{one.dispatch},"{one.text}","{one.comment}",{one.dispatch}'
         lines += [row if host_trap else f'{row},{one.issued},"X","{REASON}{one.reason}",4'] * one.count
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines) + "\n")
@@ -94,6 +95,7 @@ def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES, *, texts: bool = True)
     guid = GUID.format(1)
     suffix = guid.replace("-", "_")
     with sqlite3.connect(file) as con:
+        con.execute(f"UPDATE rocpd_info_kernel_symbol_{suffix} SET kernel_name = 'dots.kd'")
         con.execute(
             f"CREATE TABLE rocpd_gpu_pc_sample_{suffix} (id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, "
             "agent_id INTEGER, dispatch_id INTEGER, timestamp BIGINT, exec_mask TEXT, code_object_id INTEGER, "
@@ -101,9 +103,9 @@ def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES, *, texts: bool = True)
         )
         con.executemany(
             f"INSERT INTO rocpd_gpu_pc_sample_{suffix} (guid, pid, dispatch_id, code_object_id, code_object_offset, "
-            "wave_issued, stall_reason) VALUES (?, ?, ?, 1, ?, ?, ?)",
+            "wave_issued, stall_reason, exec_mask) VALUES (?, ?, ?, 1, ?, ?, ?, ?)",
             [(guid, LAUNCHES.pid, one.dispatch, one.offset, None if one.reason is None else one.issued,
-              _REASONS.get(one.reason or "")) for one in samples for _ in range(one.count)],
+              _REASONS.get(one.reason or ""), str(one.mask)) for one in samples for _ in range(one.count)],
         )  # fmt: skip
         if texts:
             con.execute(

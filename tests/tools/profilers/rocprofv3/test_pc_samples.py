@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,25 @@ def test_samples_without_launches_are_listed_by_kernel(bench: Any) -> None:
     assert list_workloads(bench.store, done.workload, by="launch").table.rows == listed.table.rows
 
 
+@pytest.mark.parametrize("kind", ["json", "csv", "rocpd"])
+def test_lanes_are_the_bits_of_the_execution_mask(kind: str, bench: Any) -> None:
+    """Of all samples at the wait every lane was active, of those at the multiplication the upper half."""
+    half = [replace(one, mask=0xFFFFFFFF << 32) if one.offset == FMAC else one for one in SAMPLES]
+    if kind == "csv":
+        as_csv(bench.folder / "in" / "4711_pc_sampling_stochastic.csv", half)
+        Writer(bench.folder / "in").trace("4711", LAUNCHES)
+    else:
+        file = bench.folder / "in" / ("1_results.json" if kind == "json" else "1_results.db")
+        (as_json(file, samples=half) if kind == "json" else as_rocpd(file, half))
+    done = bench.load(bench.folder / "in")
+    assert set(bench.rows(done, "samples", "lanes / count, stall_reason")) == {
+        (64, "memory"), (32, "issued"), (64, "dependency"),
+    }  # fmt: skip
+    found = find_hotspots(bench.store, by="instruction").hotspots
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert [row["lanes"] for row in rows] == [64, 32, 64]
+
+
 @needs_objdump
 def test_a_called_function_belongs_to_the_kernel_that_the_launch_ran(bench: Any) -> None:
     """Launches were not traced, and the profile names no function that is no kernel."""
@@ -124,6 +144,9 @@ def test_code_objects_in_the_folder_tell_the_whole_kernel(bench: Any) -> None:
     found = find_hotspots(bench.store)
     first = dict(zip(found.hotspots.columns, found.hotspots.rows[0], strict=True))
     assert first["line"] == "lines.hip:16" and first["loop"] == "L1" and first["inlined"] is None
+    assert find_hotspots(bench.store, kernel="#1.2").samples == 300
+    with pytest.raises(NotFound, match=r"#1\.1, #1\.2"):
+        find_hotspots(bench.store, kernel="#1.7")
     rows = [dict(zip(found.hotspots.columns, row, strict=True)) for row in found.hotspots.rows]
     assert {row["line"]: row["inlined"] for row in rows}["lines.h:7"] == (
         "outer<3> at lines.hip:17 > inner<3> at lines.h:10"
@@ -137,6 +160,20 @@ def test_only_the_folder_is_looked_into_whatever_the_profile_names(bench: Any) -
     outside = bench.folder / "in" / "link.hsaco"
     outside.symlink_to(HSACO)
     assert len(bench.rows(bench.load(bench.folder / "in"), "instructions")) == 4
+
+
+@needs_objdump
+def test_a_database_without_instructions_asks_for_the_code_and_not_for_another_build(bench: Any) -> None:
+    """As rocprofv3 writes it by default: addresses alone."""
+    file = as_rocpd(bench.folder / "in" / "1_results.db", texts=False)
+    done = bench.load(file)
+    assert any(note.startswith("100 % of the samples have an address and no instruction") for note in done.notes)
+    said = [*done.notes, *done.warnings, *find_hotspots(bench.store).notes]
+    assert not any("-gline-tables-only" in text for text in said) and any("only the address" in text for text in said)
+    done = bench.load(file, code=str(HSACO))
+    assert not any("an address and no" in note for note in done.notes)
+    reasons = bench.rows(done, "samples", "DISTINCT stall_reason, source_line", f'"offset" = {WAIT}')
+    assert reasons == [("memory", 16)]
 
 
 @needs_objdump
