@@ -31,7 +31,7 @@ from .parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, 
 from .results import NextCall, Result
 
 if TYPE_CHECKING:
-    from ..analysis.plot.roofline import RooflinePicture
+    from ..analysis.plot.roofline_sheet import RooflinePicture
     from ..analysis.plot.style import Picture
 
 Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..kernel_names import distinct
 from .labels import around, clusters, spread
+from .roofline_sheet import AXES_HEIGHT, AXES_WIDTH, LEFT, TOP, Frame, Roof, RooflinePicture, Sheet, mark
 from .style import (
     DPI,
     FAINT,
@@ -37,7 +37,6 @@ from .style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEFT, TOP, AXES_WIDTH, AXES_HEIGHT = 74, 84, 500, 400
 _STYLES = {"matrix": (0, (6, 2)), "valu packed": (0, (2, 2))}
 _GUTTER = WIDTH - LEFT - AXES_WIDTH - 30
 _GAP = 14.0
@@ -49,103 +48,11 @@ _LEAST = 5.5
 _RINGS = (1.0, 0.7, 0.42, 0.2)
 
 
-@dataclass(frozen=True)
-class Roof:
-    """One ceiling; ``origin`` says in a few words how it is known."""
-
-    name: str
-    value: float
-    unit: str
-    origin: str
-
-
-@dataclass(frozen=True)
-class Dot:
-    """One kernel at one level; without intensity or performance it has no place, but perhaps a bandwidth."""
-
-    kernel: int
-    level: str
-    datatype: str
-    intensity: float | None
-    performance: float | None
-    bandwidth: float | None
-    doubtful: bool = False
-
-    @property
-    def drawn(self) -> bool:
-        """Whether it has a place on two logarithmic axes."""
-        return all(v is not None and math.isfinite(v) and v > 0 for v in (self.intensity, self.performance))
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A line of the list of kernels below the axes."""
-
-    number: int
-    name: str
-    share_pct: float | None
-    verdict: str
-
-
-@dataclass(frozen=True)
-class RooflinePicture:
-    """All that the picture shows; ``unit`` is that of the compute ceilings and of performance."""
-
-    title: str
-    device: str
-    unit: str
-    intensity_unit: str
-    roofs: Sequence[Roof]
-    dots: Sequence[Dot]
-    kernels: Sequence[Kernel]
-    statements: Sequence[str]
-    sweeps: Sequence[Sequence[tuple[float, float]]] = ()
-    """Measured roofs: the rates reached at rising intensities."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The axes with limits fixed: where a value lies in pixels from the page's upper left corner."""
-
-    x0: float
-    x1: float
-    y0: float
-    y1: float
-
-    def x(self, value: float) -> float:
-        """Pixels from the left."""
-        return LEFT + AXES_WIDTH * math.log(value / self.x0) / math.log(self.x1 / self.x0)
-
-    def y(self, value: float) -> float:
-        """Pixels from the top."""
-        return TOP + AXES_HEIGHT * (1 - math.log(value / self.y0) / math.log(self.y1 / self.y0))
-
-
-def _frame(shown: RooflinePicture, bandwidths: list[Roof], peaks: list[Roof]) -> Frame:
-    """Axes wide enough for all points and for the ridges of all ceilings."""
-    dots = [(d.intensity, d.performance) for d in shown.dots if d.drawn]
-    xs = [x for x, _ in dots if x is not None]
-    ys = [y for _, y in dots if y is not None]
-    xs += [x for line in shown.sweeps for x, _ in line]
-    ys += [y for line in shown.sweeps for _, y in line]
-    xs += [p.value / b.value for p in (peaks[:1] + peaks[-1:]) for b in (bandwidths[:1] + bandwidths[-1:])]
-    x0, x1 = _padded(min(xs, default=0.1) / 5, max(xs, default=100.0) * 3)
-    ys += [p.value for p in peaks] or [b.value * x1 / 10 for b in bandwidths]
-    low = min([*(y / 2 for y in ys), *(b.value * x0 * 2 for b in bandwidths)], default=1.0)
-    y0, y1 = _padded(low, max(ys, default=1000.0) * 2.5)
-    return Frame(x0, x1, y0, y1)
-
-
-def _padded(low: float, high: float) -> tuple[float, float]:
-    """Limits with at least two decades between them."""
-    missing = max(0.0, 2.0 - math.log10(high / low)) / 2
-    return low * 10**-missing, high * 10**missing
-
-
 def draw(shown: RooflinePicture) -> Page:
     """The picture as a page."""
-    origins = list(dict.fromkeys(r.origin for r in shown.roofs))
-    sources = [f"{f'[{_mark(i)}] ' if len(origins) > 1 else ''}{origin}" for i, origin in enumerate(origins)]
+    sheet = Sheet.of(shown)
+    origins = sheet.origins
+    sources = [f"{f'[{mark(i)}] ' if len(origins) > 1 else ''}{origin}" for i, origin in enumerate(origins)]
     below = wrapped([*shown.statements, *(["Ceilings: " + "; ".join(sources)] if sources else [])], WIDTH - 40)
     table = LINE * (len(shown.kernels) + 1) + 18 if shown.kernels else 0
     made = page(TOP + AXES_HEIGHT + 58 + table + LINE * len(below) + 8)
@@ -158,17 +65,14 @@ def draw(shown: RooflinePicture) -> Page:
         kind="title",
     )
     made.text(LEFT, 34, shortened(shown.device, WIDTH - LEFT - 20), color=FAINT, kind="title")
-    bandwidths = sorted((r for r in shown.roofs if r.unit == "GB/s"), key=lambda r: -r.value)
-    peaks = sorted((r for r in shown.roofs if r.unit != "GB/s"), key=lambda r: -r.value)
-    frame = _frame(shown, bandwidths, peaks)
-    axes = _axes(made, frame, shown)
+    axes = _axes(made, sheet)
     kinds = list(dict.fromkeys(d.datatype for d in shown.dots if d.drawn))
     shapes = kinds if len(kinds) > 1 else []
-    _compute(made, axes, frame, bandwidths, peaks, origins, len(shapes))
-    marks = _points(made, axes, frame, shown)
-    _tracks(axes, frame, shown)
-    _sweeps(axes, frame, shown)
-    _memory(made, axes, frame, bandwidths, peaks, marks, origins)
+    _compute(made, axes, sheet, len(shapes))
+    marks = _points(made, axes, sheet)
+    _tracks(axes, sheet)
+    _sweeps(axes, sheet)
+    _memory(made, axes, sheet, marks)
     _legend(axes, shown, shapes)
     y = _kernels(made, shown, TOP + AXES_HEIGHT + 58)
     made.lines(20, y + 10, below, WIDTH, color=FAINT, kind="statement")
@@ -177,35 +81,30 @@ def draw(shown: RooflinePicture) -> Page:
 
 def draw_on(axes: Axes, shown: RooflinePicture) -> None:
     """The same figures on axes of someone else: lines and numbered points, named in a legend."""
-    bandwidths = sorted((r for r in shown.roofs if r.unit == "GB/s"), key=lambda r: -r.value)
-    peaks = sorted((r for r in shown.roofs if r.unit != "GB/s"), key=lambda r: -r.value)
-    frame = _above_the_frame(_frame(shown, bandwidths, peaks), shown)
-    _scaled(axes, frame, shown)
+    sheet = Sheet.of(shown)
+    sheet = replace(sheet, frame=_above_the_frame(sheet.frame, shown))
+    _scaled(axes, sheet)
     axes.set_title(clean(shown.title), parse_math=False)
-    for roof in bandwidths:
+    for roof in sheet.bandwidths:
         level = roof.name.removesuffix(".bw")
-        end = min(frame.x1, peaks[0].value / roof.value if peaks else frame.x1, frame.y1 / roof.value)
-        start = max(frame.x0, frame.y0 / roof.value)
         label = f"{NAMES.get(level, level)} {si(roof.value, roof.unit)}"
-        color = LEVELS.get(level, INK)
-        axes.plot([start, end], [roof.value * start, roof.value * end], color=color, label=label, gid=f"level-{level}")
+        axes.plot(*sheet.roof(roof.value), color=LEVELS.get(level, INK), label=label, gid=f"level-{level}")
     words: dict[float, list[str]] = {}
-    for (pipe, value, _), equal in _alike(peaks).items():
+    for (pipe, value, _), equal in _alike(sheet.peaks).items():
         height = equal[0].value
-        start = max(frame.x0, height / bandwidths[0].value) if bandwidths else frame.x0
         style: Any = _STYLES.get(pipe, "solid")
-        axes.plot([start, frame.x1], [height, height], color=INK, linewidth=1.1, linestyle=style, gid="compute")
+        axes.plot(*sheet.level(height), color=INK, linewidth=1.1, linestyle=style, gid="compute")
         words.setdefault(height, [value]).insert(-1, _types(pipe, equal))
     scale = _Scale(axes)
-    wanted = [scale.of(frame.x1, height)[1] - _GAP / 2 - 2 for height in words]
+    wanted = [scale.of(sheet.frame.x1, height)[1] - _GAP / 2 - 2 for height in words]
     for (height, told), y in zip(words.items(), spread(wanted, _GAP, 0, scale.tall), strict=True):
         label = shortened(f"{'; '.join(told[:-1])}  {told[-1]}", scale.wide - 6)
         axes.annotate(
-            label, (frame.x1, height), xytext=scale.offset(frame.x1, height, None, y),
+            label, (sheet.frame.x1, height), xytext=scale.offset(sheet.frame.x1, height, None, y),
             textcoords="offset points", ha="right", va="center", fontsize=SMALL, parse_math=False,
         )  # fmt: skip
-    _tracks(axes, frame, shown)
-    _sweeps(axes, frame, shown)
+    _tracks(axes, sheet)
+    _sweeps(axes, sheet)
     for dot in (d for d in shown.dots if d.drawn):
         place, color = (dot.intensity or 0, dot.performance or 0), LEVELS[dot.level]
         axes.plot(
@@ -213,7 +112,7 @@ def draw_on(axes: Axes, shown: RooflinePicture) -> None:
             markerfacecolor="white" if dot.doubtful else color, gid=f"point-{dot.kernel}-{dot.level}-{dot.datatype}",
         )  # fmt: skip
     _numbered(axes, scale, shown)
-    if bandwidths:
+    if sheet.bandwidths:
         axes.legend(fontsize=SMALL, frameon=False, loc="best")
 
 
@@ -260,17 +159,18 @@ def _numbered(axes: Axes, scale: _Scale, shown: RooflinePicture) -> None:
         )  # fmt: skip
 
 
-def _axes(made: Page, frame: Frame, shown: RooflinePicture) -> Axes:
+def _axes(made: Page, sheet: Sheet) -> Axes:
     axes = made.axes(LEFT, TOP, AXES_WIDTH, AXES_HEIGHT)
-    _scaled(axes, frame, shown)
+    _scaled(axes, sheet)
     axes.yaxis.set_label_coords(-48 / AXES_WIDTH, 0.5)
     return axes
 
 
-def _scaled(axes: Axes, frame: Frame, shown: RooflinePicture) -> None:
+def _scaled(axes: Axes, sheet: Sheet) -> None:
     """Logarithmic scales with the limits of the frame, grid and labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    frame, shown = sheet.frame, sheet.shown
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(frame.x0, frame.x1)
@@ -326,24 +226,21 @@ def _kernels(made: Page, shown: RooflinePicture, y: float) -> float:
     return y + LINE
 
 
-def _compute(
-    made: Page, axes: Axes, frame: Frame, bandwidths: list[Roof], peaks: list[Roof], origins: list[str], shapes: int
-) -> None:
+def _compute(made: Page, axes: Axes, sheet: Sheet, shapes: int) -> None:
     """Horizontal ceilings, equal ones of one pipe as one; labels in the gutter, each joined to its line."""
-    groups = _alike(peaks)
+    groups = _alike(sheet.peaks)
     edge = LEFT + AXES_WIDTH
     bottom = TOP + AXES_HEIGHT - LINE * (shapes + 1)
-    places = spread([frame.y(equal[0].value) for equal in groups.values()], _GAP, TOP - 4, bottom)
+    places = spread([sheet.frame.y(equal[0].value) for equal in groups.values()], _GAP, TOP - 4, bottom)
     for ((pipe, value, origin), equal), y in zip(groups.items(), places, strict=True):
         height = equal[0].value
-        start = max(frame.x0, height / bandwidths[0].value) if bandwidths else frame.x0
         style: Any = _STYLES.get(pipe, "solid")
-        axes.plot([start, frame.x1], [height, height], color=INK, linewidth=1.1, linestyle=style, gid="compute")
-        words = f"{_types(pipe, equal)}  {value}{_note(origin, origins)}"
+        axes.plot(*sheet.level(height), color=INK, linewidth=1.1, linestyle=style, gid="compute")
+        words = f"{_types(pipe, equal)}  {value}{sheet.footnote(origin)}"
         axes.annotate(
-            "", xy=(edge + 14, y), xytext=(edge, frame.y(height)), xycoords=made.pixels(), textcoords=made.pixels(),
+            "", xy=(edge + 14, y), xytext=(edge, sheet.frame.y(height)), xycoords=made.pixels(),
+            textcoords=made.pixels(), annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
-            annotation_clip=False,
         )  # fmt: skip
         made.text(edge + 18, y, shortened(words, _GUTTER), va="center", kind="ceiling")
 
@@ -364,14 +261,12 @@ def _types(pipe: str, equal: list[Roof]) -> str:
     return f"{pipe} {', '.join(k for k in kinds if k)}".strip()
 
 
-def _memory(
-    made: Page, axes: Axes, frame: Frame, bandwidths: list[Roof], peaks: list[Roof],
-    marks: list[tuple[float, float, float]], origins: list[str],
-) -> None:  # fmt: skip
+def _memory(made: Page, axes: Axes, sheet: Sheet, marks: list[tuple[float, float, float]]) -> None:
     """Diagonal ceilings with labels in them; a label slides along its line until it is free.
 
     Places are (along, across) in the frame turned with the lines, which are parallel on logarithmic axes.
     """
+    frame = sheet.frame
     slope = (AXES_HEIGHT / math.log(frame.y1 / frame.y0)) / (AXES_WIDTH / math.log(frame.x1 / frame.x0))
     angle = math.atan(slope)
     cos, sin = math.cos(angle), math.sin(angle)
@@ -382,23 +277,19 @@ def _memory(
     dots = [(*turned(x, y), r) for x, y, r in marks]
     taken: list[tuple[float, float, float]] = []
     groups: dict[str, list[Roof]] = {}
-    for roof in bandwidths:
+    for roof in sheet.bandwidths:
         groups.setdefault(si(roof.value, roof.unit), []).append(roof)
     for value, equal in groups.items():
-        bandwidth = equal[0].value
-        end = min(frame.x1, peaks[0].value / bandwidth if peaks else frame.x1, frame.y1 / bandwidth)
-        start = max(frame.x0, frame.y0 / bandwidth)
+        xs, ys = sheet.roof(equal[0].value)
         levels = [r.name.removesuffix(".bw") for r in equal]
         for i, level in enumerate(levels):
             style: Any = (0, (4 * i, 4)) if len(levels) > 1 and i else "solid"
-            axes.plot(
-                [start, end], [bandwidth * start, bandwidth * end], color=LEVELS.get(level, INK), linewidth=1.6,
-                linestyle=style, gid=f"level-{level}",
-            )  # fmt: skip
-        words = f"{', '.join(NAMES.get(lv, lv) for lv in levels)} {value}{_note(equal[0].origin, origins)}"
+            color = LEVELS.get(level, INK)
+            axes.plot(xs, ys, color=color, linewidth=1.6, linestyle=style, gid=f"level-{level}")
+        words = f"{', '.join(NAMES.get(lv, lv) for lv in levels)} {value}{sheet.footnote(equal[0].origin)}"
         wide = width_of(words) + 8
-        along, across = turned(frame.x(start), frame.y(bandwidth * start))
-        last = turned(frame.x(end), frame.y(bandwidth * end))[0] - wide
+        along, across = turned(frame.x(xs[0]), frame.y(ys[0]))
+        last = turned(frame.x(xs[1]), frame.y(ys[1]))[0] - wide
         first = along + 14
         along = first
         while along < last and not _free(along, across, wide, taken, dots):
@@ -426,25 +317,27 @@ def _free(
     return not any(along - r < a < along + wide + r and abs(b - across) < _GAP / 2 + r for a, b, r in dots)
 
 
-def _tracks(axes: Axes, frame: Frame, shown: RooflinePicture) -> None:
+def _tracks(axes: Axes, sheet: Sheet) -> None:
     """Where a kernel of known bandwidth but unknown operations must lie: somewhere on a line."""
-    placed = {d.kernel for d in shown.dots if d.drawn}
-    known = [d for d in shown.dots if d.kernel not in placed and d.performance is None and d.bandwidth]
+    dots = sheet.shown.dots
+    placed = {d.kernel for d in dots if d.drawn}
+    known = [d for d in dots if d.kernel not in placed and d.performance is None and d.bandwidth]
     first = min((d.kernel for d in known), default=None)
     for i, dot in enumerate(known):
         if dot.kernel != first or not dot.bandwidth or dot.bandwidth <= 0:
             continue
-        start, end = max(frame.x0, frame.y0 / dot.bandwidth), min(frame.x1, frame.y1 / dot.bandwidth)
-        if start < end:
+        xs, ys = sheet.slope(dot.bandwidth)
+        if xs[0] < xs[1]:
             axes.plot(
-                [start, end], [dot.bandwidth * start, dot.bandwidth * end], color=LEVELS[dot.level], linewidth=1.2,
-                linestyle=(4 * i, (3, 5)), gid=f"track-{dot.kernel}-{dot.level}",
+                xs, ys, color=LEVELS[dot.level], linewidth=1.2, linestyle=(4 * i, (3, 5)),
+                gid=f"track-{dot.kernel}-{dot.level}",
             )  # fmt: skip
 
 
-def _sweeps(axes: Axes, frame: Frame, shown: RooflinePicture) -> None:
+def _sweeps(axes: Axes, sheet: Sheet) -> None:
     """The roofs that were measured: a cross for each intensity, joined; what lies outside of the axes is left out."""
-    for i, line in enumerate(shown.sweeps):
+    frame = sheet.frame
+    for i, line in enumerate(sheet.shown.sweeps):
         inside = [(x, y) for x, y in line if frame.x0 <= x <= frame.x1 and frame.y0 <= y <= frame.y1]
         if inside:
             axes.plot(
@@ -453,22 +346,14 @@ def _sweeps(axes: Axes, frame: Frame, shown: RooflinePicture) -> None:
             )  # fmt: skip
 
 
-def _mark(index: int) -> str:
-    """The letter of a footnote."""
-    return chr(ord("a") + index)
-
-
-def _note(origin: str, origins: list[str]) -> str:
-    return f" [{_mark(origins.index(origin))}]" if len(origins) > 1 else ""
-
-
-def _points(made: Page, axes: Axes, frame: Frame, shown: RooflinePicture) -> list[tuple[float, float, float]]:
+def _points(made: Page, axes: Axes, sheet: Sheet) -> list[tuple[float, float, float]]:
     """Marks sized by share of time, a thin line through those of one kernel, and numbers beside them.
 
     Marks of several levels in one place become rings, the level farthest from the core outermost.
     """
     from matplotlib.patheffects import withStroke
 
+    frame, shown = sheet.frame, sheet.shown
     shares = {k.number: k.share_pct for k in shown.kernels}
     drawn = [d for d in shown.dots if d.drawn and d.intensity and d.performance]
     places = [
@@ -499,7 +384,7 @@ def _points(made: Page, axes: Axes, frame: Frame, shown: RooflinePicture) -> lis
         axes.plot([x for x, _ in row], [y for _, y in row], color=FAINT, linewidth=0.6, linestyle=":", zorder=2)
     labels = [(x, y, r, ranges([drawn[i].kernel for i in members]).replace(" ", "")) for x, y, r, members in groups]
     box = (LEFT, TOP - 8, LEFT + AXES_WIDTH, TOP + AXES_HEIGHT)
-    lines = [frame.y(r.value) for r in shown.roofs if r.unit != "GB/s"]
+    lines = [frame.y(peak.value) for peak in sheet.peaks]
     spots = around(labels, places, lines, box)
     halo = [withStroke(linewidth=2.5, foreground="white")]
     for (x, y, _, words), (cx, cy, far) in zip(labels, spots, strict=True):

@@ -12,7 +12,7 @@ from ..rooflines.ceilings import Ceiling, Ceilings
 from ..rooflines.flop import Point
 from ..rooflines.instruction import InstructionPoint, InstructionRoofline
 from ..rooflines.notes import Roofline, notes, without_ceiling
-from .roofline import Dot, Kernel, Roof, RooflinePicture
+from .roofline_sheet import Dot, Kernel, Roof, RooflinePicture
 from .style import NAMES, number, ranges
 
 _DOUBTFUL = ("suspect", "impossible")

@@ -13,7 +13,7 @@ from rooflens.analysis.plot import bars, roofline
 from rooflens.analysis.plot import occupancy as residency
 from rooflens.analysis.plot.bars import BarPicture, Row, Time, Value
 from rooflens.analysis.plot.labels import spread
-from rooflens.analysis.plot.roofline import Dot, Kernel, Roof, RooflinePicture
+from rooflens.analysis.plot.roofline_sheet import Dot, Kernel, Roof, RooflinePicture
 from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shortened, width_of
 from rooflens.tests.pictures import collisions, difference, outside, texts
 

@@ -1,4 +1,4 @@
-"""Counters that cannot be beside one another are found, and what is made of them is suspect; recordings keep to them."""
+"""Counters that cannot be beside one another are found, what is made of them is suspect; recordings keep to them."""
 
 from __future__ import annotations
 
