@@ -33,17 +33,17 @@ def test_an_address_that_cannot_be_bound_is_a_problem() -> None:
         access.listen(access.parse("192.0.2.1:8321"))
 
 
-def test_a_unix_socket_is_its_owners_alone_and_replaces_one_that_nobody_serves(tmp_path: Path) -> None:
-    address = access.parse(f"unix:{tmp_path}/socket")
+def test_a_unix_socket_is_its_owners_alone_and_replaces_one_that_nobody_serves(short_place: Path) -> None:
+    address = access.parse(f"unix:{short_place}/socket")
     access.listen(address).close()
     with access.listen(address):
-        assert (tmp_path / "socket").stat().st_mode & 0o777 == 0o600
+        assert (short_place / "socket").stat().st_mode & 0o777 == 0o600
         with pytest.raises(MissingTool, match="cannot be listened on"):
             access.listen(address)
-    (tmp_path / "file").write_text("kept")
+    (short_place / "file").write_text("kept")
     with pytest.raises(MissingTool):
-        access.listen(access.parse(f"unix:{tmp_path}/file"))
-    assert (tmp_path / "file").read_text() == "kept"
+        access.listen(access.parse(f"unix:{short_place}/file"))
+    assert (short_place / "file").read_text() == "kept"
     assert access.hosts(address, []).allow("localhost", None) and not access.hosts(address, []).allow("evil", None)
 
 

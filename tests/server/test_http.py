@@ -303,8 +303,8 @@ def test_insecure_local_asks_for_no_token_but_still_for_a_host(samples: Store, t
         assert place.post(INITIALIZE, Authorization=None, Host="evil.example").status == 421
 
 
-def test_a_unix_socket_is_served_and_removed_at_the_end(samples: Store, tmp_path: Path) -> None:
-    path = tmp_path / "socket"
+def test_a_unix_socket_is_served_and_removed_at_the_end(samples: Store, tmp_path: Path, short_place: Path) -> None:
+    path = short_place / "socket"
     with _process(samples, tmp_path / "log", "--http", f"unix:{path}", ROOFLENS_TOKEN=TOKEN) as (process, place):
         with socket.socket(socket.AF_UNIX) as peer:
             peer.connect(str(path))

@@ -11,7 +11,7 @@ import tomllib
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -47,6 +47,7 @@ _MOST_LINES = 5_000_000
 _KNOWN = 100_000
 """Instructions that are remembered for the next launch of the same code."""
 _LARGEST = 1 << 52
+_SHORT = 24
 
 
 @dataclass
@@ -222,6 +223,12 @@ def _address(cell: str) -> int | None:
 
 
 def _whole(cell: str) -> int | None:
+    # Most cells are one of a few short numbers or empty; long text is not kept.
+    return _number(cell) if len(cell) <= _SHORT else _number.__wrapped__(cell)
+
+
+@lru_cache(maxsize=1 << 14)
+def _number(cell: str) -> int | None:
     if cell.isascii() and cell.isdigit() and len(cell) < 16:
         return int(cell)
     value = grouped(cell[:40])
@@ -294,9 +301,10 @@ def spool(con: duckdb.DuckDBPyConnection, work: Path, found: Iterable[Listing], 
         for one, instruction in zip(rows, known[name], strict=True):
             at = (*place, instruction.offset)
             batch += [(*at, None, None, None, raw, issued, n, None) for (raw, issued), n in one.stalls.items()]
-            counts = (_about(c, instruction.kind, one.counts) for c in COUNTS)
+            kind = instruction.kind
+            counts = [one.counts.get(c) if told else None for c, told in zip(COUNTS, _told_of(kind), strict=True)]
             waits = ",".join(map(str, instruction.waits_for)) or None
-            static = (instruction.kind, None, instruction.target, waits, instruction.spill)
+            static = (kind, None, instruction.target, waits, instruction.spill)
             counted.append((*at, instruction.text, one.file, one.line, *static, *counts))
         samples.add(batch)
         code.add(counted)
@@ -325,9 +333,11 @@ def source_lines(con: duckdb.DuckDBPyConnection, work: Path, text: Path) -> str:
     return f"SELECT * FROM {parquet(spooled.close())}"
 
 
-def _about(column: str, kind: str, counts: dict[str, int]) -> int | None:
-    about = _data()["classes"].get(column)
-    return counts.get(column) if about is None or kind in about else None
+@cache
+def _told_of(kind: str) -> list[bool]:
+    """Which of COUNTS mean something for a class of instructions."""
+    classes = _data()["classes"]
+    return [column not in classes or kind in classes[column] for column in COUNTS]
 
 
 def _named(rows: list[Row]) -> str:
