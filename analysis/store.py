@@ -23,7 +23,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -432,6 +432,11 @@ def sha256_of(path: Path) -> str:
     """The checksum of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_store(names: Iterable[str]) -> bool:
+    """Whether a folder with entries of these names is, or was, a store."""
+    return any(name == _FORMAT or name.startswith(PREFIX) for name in names)
 
 
 def same_workload(there: Manifest, ours: Manifest, place: str) -> None:

@@ -39,8 +39,6 @@ Kind = Literal["kernel", "group", "program", "metric"]
 PROGRAM = "whole program"
 LEVEL = 0.05
 """Of all kernels together: how often at most one is called slower where nothing changed."""
-_LONGEST = 30
-"""Kernels of each side, longest first, that the time of the whole program is taken from."""
 _CLOCK = 0.02
 """Relative difference of clocks from which on they may be the cause of a difference of times."""
 _UNMATCHED = 0.1
@@ -118,7 +116,7 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
         _refuse_other_runs(side)
     before, after = Version.of(baselines[0], baselines[1:]), Version.of(candidates[0], candidates[1:])
     matching = match(list(before.kernels.values()), list(after.kernels.values()))
-    asked = [_Asked("program", Pair(PROGRAM, _longest(before), _longest(after), "group"), limits.total)]
+    asked = [_Asked("program", Pair(PROGRAM, tuple(before.kernels), tuple(after.kernels), "group"), limits.total)]
     asked += _groups(before, after, limits)
     kernels, left_out = _kernels(before, after, matching.pairs, limits)
     asked += kernels
@@ -140,7 +138,7 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     items += _one_sided(after, new, "new", limits)
     shown = replace(comparison, pairs=comparison.pairs[1:])
     told = [note for note in notes(shown) if note.code not in _UNTOLD] + _sizes(of_kernels)
-    return Gate(verdict, items + left_out, [*_coverage(before, after), *told], comparison)
+    return Gate(verdict, items + left_out, told, comparison)
 
 
 def _sizes(pairs: Sequence[Compared]) -> list[Note]:
@@ -205,19 +203,6 @@ def _kernels(before: Version, after: Version, pairs: Sequence[Pair], limits: Lim
 def _share(pair: Pair, before: Version, after: Version) -> float:
     sides = ((before, pair.before), (after, pair.after))
     return max(sum(v.kernels[n].total_ns for n in names) / v.total_ns if v.total_ns else 0.0 for v, names in sides)
-
-
-def _longest(version: Version) -> tuple[str, ...]:
-    return tuple(list(version.kernels)[:_LONGEST])
-
-
-def _coverage(before: Version, after: Version) -> list[Note]:
-    """How much of the time stands behind the item of the whole program, where it is not all."""
-    shares = [sum(v.kernels[name].total_ns for name in _longest(v)) / v.total_ns for v in (before, after) if v.total_ns]
-    if not shares or min(shares) >= 1 - 1e-9:
-        return []
-    text = f"The {PROGRAM} is its {_LONGEST} longest kernels: {min(shares):.1%} of the time of all."
-    return [Note("all_kernels", text)]
 
 
 def certain(effects: Sequence[Effect | None]) -> list[bool]:

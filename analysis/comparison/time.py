@@ -172,6 +172,8 @@ LAUNCHES_DIFFER = 0.15
 JITTER_NS = 1000.0
 """Start and end of a launch: what makes kernels of a few microseconds differ by tens of percent."""
 _RESAMPLES = 2000
+_RESAMPLED = 30_000
+"""Times of all parts of both sides together that are resampled; of more, each part gives fewer, and intervals widen."""
 _DRAWN = 20_000_000
 """Times that are drawn at once: more would take gigabytes."""
 _LEVEL = 0.95
@@ -286,7 +288,8 @@ def _interval(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, 
         spent = [w * np.median(p, axis=axis) for w, p in zip(weights, parts, strict=True)]
         return np.log(sum(spent[: len(before)])) - np.log(sum(spent[len(before) :]))
 
-    data = tuple(np.asarray(part.times) for part in (*before, *after))
+    most = max(ENOUGH, _RESAMPLED // (len(before) + len(after)))
+    data = tuple(np.asarray(_thinned(part.times, most)) for part in (*before, *after))
     at_once = max(1, min(_RESAMPLES, _DRAWN // sum(map(len, data))))
     # A seed of its own: the same samples give the same interval.
     interval = bootstrap(
@@ -294,6 +297,13 @@ def _interval(before: Sequence[Part], after: Sequence[Part], rounds: tuple[int, 
         batch=at_once,
     ).confidence_interval  # fmt: skip
     return math.exp(interval.low), math.exp(interval.high)
+
+
+def _thinned(times: tuple[float, ...], most: int) -> Sequence[float]:
+    """At most so many of these times, evenly spread over them."""
+    if len(times) <= most:
+        return times
+    return [times[i * len(times) // most] for i in range(most)]
 
 
 def _ranks(before: Sequence[Part], after: Sequence[Part]) -> float:

@@ -30,5 +30,8 @@ def moving(options: Namespace, source: Store, target: Store) -> Outcome:
             "to": target.address,
             "workloads": [{"workload": one.manifest.id, "name": one.manifest.name, "copied": one.new} for one in moved],
         },
-        [f"{one.manifest.id}  {one.manifest.name}: {'copied' if one.new else 'was there'}" for one in moved],
+        [
+            *(f"{one.manifest.id}  {one.manifest.name}: {'copied' if one.new else 'was there'}" for one in moved),
+            f"{sum(one.new for one in moved)} of {len(moved)} copied to {target.address}",
+        ],
     )

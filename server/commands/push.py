@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.store import Store
+from ...analysis.problems import BadArgument
+from ...analysis.store import Store, is_store
 from ..outcome import Outcome
 from .moving import moving, selection
 
@@ -19,4 +20,22 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace, store: Store) -> Outcome:
     """Copy, and say of each workload whether it was there."""
-    return moving(options, store, Store.locate(options.to))
+    target = Store.locate(options.to)
+    _meant(options.to, store, target)
+    return moving(options, store, target)
+
+
+def _meant(word: str, source: Store, target: Store) -> None:
+    """BadArgument where TO is probably another workload to copy, or a folder of something else."""
+    if target.address != str(target.root):
+        return
+    try:
+        there = sorted(entry.name for entry in target.root.iterdir())
+    except OSError:
+        there = []
+    if not there and any(m.name == word or m.id == word for m in source.scan()[0]):
+        why = "it is the name of a workload here"
+        raise BadArgument(f"{word!r} is no store", why, f"Name the store last; ./{word} if you mean a new folder")
+    if there and not is_store(there):
+        why = f"it holds other things ({', '.join(there[:2])})"
+        raise BadArgument(f"{target.root} is no store", why, "Name a store, or a folder that is new or empty")

@@ -28,6 +28,14 @@ def chosen(store: Store, references: Sequence[str], tags: Sequence[str] = (), ev
     fitting = [m for m in known if labels(m).issuperset(tags)]
     if not fitting:
         every_label = sorted({label for m in known for label in labels(m)})
-        what = f"No workload of {store.address} has {' and '.join(tags)}" if tags else f"{store.address} is empty"
-        raise NotFound(what, near(tags[0], every_label) if tags else "")
+        if not known:
+            raise NotFound(_nothing(store), fix="Name another store, or import a profile into it")
+        raise NotFound(f"No workload of {store.address} has {' and '.join(tags)}", near(tags[0], every_label))
     return fitting
+
+
+def _nothing(store: Store) -> str:
+    """Why a store has no workload."""
+    if store.address == str(store.root) and not store.root.exists():
+        return f"There is no store at {store.address}"
+    return f"The store {store.address} is empty"

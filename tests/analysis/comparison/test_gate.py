@@ -224,6 +224,18 @@ def test_many_noisy_kernels_are_judged_together(store: Store) -> None:
     assert item(decided(store, before, made(store, changed)), "k3").status == "fail", "twice as slow is no noise"
 
 
+def test_the_whole_program_is_all_of_its_kernels_however_short_each_is(store: Store) -> None:
+    # Every tenth is a fifth slower and one in seven a tenth faster: the longest of each side would be others.
+    spent = {f"k{i}": 1e6 + 100 * i for i in range(140)}
+    factor = {name: 1.2 if i % 10 == 0 else 0.9 if i % 7 == 0 else 1.0 for i, name in enumerate(spent)}
+    before = made(store, {name: times(ns, n=6, seed=i) for i, (name, ns) in enumerate(spent.items())})
+    after = {name: times(ns * factor[name], n=6, seed=500 + i) for i, (name, ns) in enumerate(spent.items())}
+    found = decided(store, before, made(store, after))
+    truth = sum(ns * factor[name] for name, ns in spent.items()) / sum(spent.values()) - 1
+    program = item(found, PROGRAM)
+    assert 0 < truth < 0.015 and program.change == pytest.approx(truth, abs=0.003) and program.status == "pass"
+
+
 def test_a_workload_on_both_sides_is_refused(store: Store) -> None:
     one = made(store, {"a": times(1e6)})
     with pytest.raises(BadArgument, match="on both sides"):

@@ -218,3 +218,24 @@ def test_tags_are_given_and_taken_and_the_figures_stay(tmp_path: Path, capsys: p
     ):
         assert cli.main([*command, *wrong]) == status
     assert store.resolve("one").tags == ["kept", "release"]
+
+
+def test_a_push_goes_to_a_store_and_not_into_whatever_has_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "here")
+    for name in ("a", "b"):
+        profile(store, [1e6], name=name)
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "main.c").write_text("")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    push = ["push", "--store", str(store.root)]
+    for target, told in (("b", "name of a workload here"), ("sources", "holds other things (main.c)")):
+        assert cli.main([*push, "a", target]) == exits.REFUSED and told in capsys.readouterr().err
+    assert not (tmp_path / "b").exists() and [p.name for p in (tmp_path / "sources").iterdir()] == ["main.c"]
+    for target in ("./b", "empty", "empty"):
+        assert cli.main([*push, "a", target]) == exits.OK
+    assert capsys.readouterr().out.splitlines()[-1] == f"0 of 1 copied to {tmp_path / 'empty'}"
+    assert cli.main(["pull", "--store", str(store.root), "--all", "nowhere"]) == exits.REFUSED
+    assert f"There is no store at {tmp_path / 'nowhere'}" in capsys.readouterr().err
