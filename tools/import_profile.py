@@ -20,6 +20,7 @@ from .profilers.registry import ranks_of, reader_for
 from .profilers.tables.checks import faults, of_readers
 from .profilers.tables.files import WORK, database, readable
 from .profilers.tables.gather import gather
+from .profilers.tables.hotspots import sampled_kernels
 from .profilers.tables.lines import unlined
 from .profilers.tables.merge import Merged
 from .profilers.tables.names import plain_text
@@ -39,15 +40,17 @@ class ImportResult(Result):
     format: str
     arch: str | None
     device: str | None
-    kernels: int
-    dispatches: int
+    kernels: int | None
+    """None where samples are all there is, and they do not name their kernels."""
+    dispatches: int | None
+    """Launches; None where samples are all there is."""
     counters: int
     passes: int
     passes_matched: int
     passes_unmatched: int
     events: int
-    samples: int
     """Of the timeline, where the profile is one."""
+    samples: int
     warnings: list[str]
 
 
@@ -79,8 +82,8 @@ def import_profile(
         format=done.format,
         arch=done.arch,
         device=done.device,
-        kernels=done.kernels,
-        dispatches=done.dispatches,
+        kernels=done.kernels_told,
+        dispatches=done.dispatches_told,
         counters=len(done.counters),
         passes=len(merged.passes),
         passes_matched=len(merged.passes) - incomplete,
@@ -118,6 +121,8 @@ def imported(
             else:
                 manifest, merged = reader.read(con, source, folder, code)
             manifest.sampled = merged.sampled
+            if merged.samples and not merged.dispatches:
+                merged.kernels = sampled_kernels(con, folder)
             write_ranks(con, folder, manifest, merged)
             amend(manifest, merged)
             found = faults(con, folder, manifest, merged)

@@ -20,6 +20,7 @@ from ..tables.contract import parquet, row_of
 from ..tables.files import WORK, is_inside
 from ..tables.hotspots import INSTRUCTION, SAMPLE, Hotspots, write_hotspots
 from ..tables.merge import Merged
+from ..tables.names import NO_NAME
 from ..tables.spool import Spool
 from .launching import launches
 from .recording import OBJECT, SAMPLED, Recording
@@ -105,7 +106,7 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merge
     merged.warnings += found.warnings
     merged.notes += [*found.notes, *(Note("code", text) for text in missing)]
     (nameless,) = con.execute(
-        f"SELECT count(*) FROM {parquet([out / 'samples.parquet'])} WHERE kernel = '(no name)'"
+        f"SELECT count(*) FROM {parquet([out / 'samples.parquet'])} WHERE kernel = '{NO_NAME}'"
     ).fetchone() or (0,)
     if nameless:
         merged.notes.append(Note("samples_without_kernel", _NO_KERNEL))

@@ -20,7 +20,7 @@ from ... import progress
 from .contract import parquet, row_of
 from .demangled import with_readable
 from .files import WORK
-from .names import bounded_name, plain_kernel_name, visible_name
+from .names import NO_NAME, bounded_name, plain_kernel_name, visible_name
 
 if TYPE_CHECKING:
     import duckdb
@@ -234,6 +234,12 @@ def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None
         "GROUP BY ALL ORDER BY ALL",
         out / "source_lines.parquet",
     )
+
+
+def sampled_kernels(con: duckdb.DuckDBPyConnection, out: Path) -> int:
+    """How many kernels the samples name."""
+    named = f"SELECT DISTINCT kernel FROM {parquet([out / 'samples.parquet'])} WHERE kernel != ?"
+    return len(con.execute(named, [NO_NAME]).fetchall())
 
 
 def _told(samples: int, lined: int, instructions: int) -> Note:
