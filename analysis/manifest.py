@@ -98,6 +98,20 @@ class Manifest(pydantic.BaseModel):
     sha256: dict[str, str] = {}
     """Checksum of every file, of a workload that is or was in a shared store."""
 
+    @property
+    def kernels_told(self) -> int | None:
+        """The number of kernels; None where samples are all there is, and they do not name theirs."""
+        return None if self._samples_alone and not self.kernels else self.kernels
+
+    @property
+    def dispatches_told(self) -> int | None:
+        """The number of launches; None where samples are all there is: they tell none."""
+        return None if self._samples_alone else self.dispatches
+
+    @property
+    def _samples_alone(self) -> bool:
+        return bool(self.samples) and not (self.dispatches or self.events)
+
 
 def read_manifest(folder: str, *, linked: bool) -> Manifest:
     """The manifest of a workload whose files all have their size; StoreProblem for any other folder.

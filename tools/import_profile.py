@@ -42,15 +42,17 @@ class ImportResult(Result):
     format: str
     arch: str | None
     device: str | None
-    kernels: int
-    dispatches: int
+    kernels: int | None
+    """None where samples are all there is, and they do not name their kernels."""
+    dispatches: int | None
+    """Launches; None where samples are all there is."""
     counters: int
     passes: int
     passes_matched: int
     passes_unmatched: int
     events: int
-    samples: int
     """Of the timeline, where the profile is one."""
+    samples: int
     warnings: list[str]
 
 
@@ -83,8 +85,8 @@ def import_profile(
         format=done.format,
         arch=done.arch,
         device=done.device,
-        kernels=done.kernels,
-        dispatches=done.dispatches,
+        kernels=done.kernels_told,
+        dispatches=done.dispatches_told,
         counters=len(done.counters),
         passes=len(merged.passes),
         passes_matched=len(merged.passes) - incomplete,

@@ -150,6 +150,8 @@ def _row(manifest: Manifest) -> list[Any]:
     shown = {
         "workload": manifest.id,
         "created": _time(manifest),
+        "kernels": manifest.kernels_told,
+        "dispatches": manifest.dispatches_told,
         "counters": len(manifest.counters),
         "tags": ", ".join(manifest.tags) or None,
     }

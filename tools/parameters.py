@@ -80,6 +80,8 @@ Patterns = Annotated[list[Pattern], Field(max_length=PATTERNS)]
 Registers = Annotated[int, Field(ge=0, le=MOST_REGISTERS)]
 Bytes = Annotated[int, Field(ge=0, le=MOST_BYTES)]
 
+CountedKernels = Annotated[Pattern | None, Field(description="RE2: count only these kernels")]
+MostPasses = Annotated[MaxPasses | None, Field(description="most passes")]
 WorkloadName = Annotated[Reference, Field(description='id, id prefix, name or "latest"')]
 KernelName = Annotated[Pattern | None, Field(description="name (RE2) or rank: #1,#3; #1.2")]
 """What a rank means is told once, where kernels are asked for most."""

@@ -16,10 +16,10 @@ from ..analysis.store import Store
 from .parameters import (
     MOST_ITEMS,
     CommandWords,
+    CountedKernels,
     Detail,
     Launches,
-    MaxPasses,
-    Pattern,
+    MostPasses,
     ProfilerName,
     Reference,
     Replay,
@@ -111,24 +111,31 @@ class PlanResult(Result):
     """A line for many ranks, by launcher; RANKS stands for their number."""
 
 
+_Gpu = Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')]
+_Metrics = Annotated[
+    SomeMetrics | None,
+    Field(description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview, diagnosis"),
+]
+_Version = Annotated[Reference | None, Field(description='its version there: "1.0.0"')]
+_Command = Annotated[CommandWords | None, Field(description='argument list: ["./app"]')]
+_Launches = Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")]
+_Range = Annotated[Reference | None, Field(description="count only in this range (NVTX): name or path")]
+_Pid = Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")]
+
+
 def plan_profile(
     store: Store,
-    gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
-    metrics: Annotated[
-        SomeMetrics | None,
-        Field(
-            description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview, diagnosis"
-        ),
-    ] = None,
+    gpu: _Gpu,
+    metrics: _Metrics = None,
     profiler: ProfilerName = "auto",
-    profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
-    command: Annotated[CommandWords | None, Field(description='argument list: ["./app"]')] = None,
+    profiler_version: _Version = None,
+    command: _Command = None,
     replay: Replay = "auto",
-    kernel: Annotated[Pattern | None, Field(description="RE2: count only these kernels")] = None,
-    launches: Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
-    max_passes: Annotated[MaxPasses | None, Field(description="most passes")] = None,
-    range: Annotated[Reference | None, Field(description="count only in this range (NVTX): name or path")] = None,
-    pid: Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")] = None,
+    kernel: CountedKernels = None,
+    launches: _Launches = None,
+    max_passes: MostPasses = None,
+    range: _Range = None,
+    pid: _Pid = None,
     detail: Detail = "summary",
 ) -> PlanResult:
     """Passes of counters that metrics need, how often the program runs, and profiler commands to run on another

@@ -26,14 +26,14 @@ from .parameters import (
     VARIABLES,
     ChangeText,
     CommandWords,
+    CountedKernels,
     DeviceName,
     FilePath,
     HypothesisText,
     LaunchCount,
     Launches,
-    MaxPasses,
     MetricNames,
-    Pattern,
+    MostPasses,
     ProfilerName,
     Reference,
     Replay,
@@ -65,42 +65,51 @@ _ATTACHED_S = 10.0
 _LONGEST_S = 7 * 86_400.0
 
 
+_Command = Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')]
+_Metrics = Annotated[
+    MetricNames | None,
+    Field(description="as for compute_metrics; timeline, hotspots too; [] only times; default: overview, diagnosis"),
+]
+_Cwd = Annotated[FilePath | None, Field(description="absolute folder to run it in")]
+_Env = Annotated[
+    dict[Reference, Word] | None,
+    Field(max_length=VARIABLES, description="further environment variables; never stored"),
+]
+_Gpu = Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')]
+_Timeout = Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")]
+_Launches = Annotated[
+    LaunchCount | Launches | None,
+    Field(description="of each launch configuration (default 5), or first and last: [2, 5]"),
+]
+_Budget = Annotated[
+    float | None, Field(gt=0, le=LONGEST_RUN_S, description="seconds for all, by counting less; default: up to 90")
+]
+_Range = Annotated[Reference | None, Field(description="count only in this range (NVTX, ROCTX): name or path")]
+_Pid = Annotated[
+    int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to for budget_s (rocprofv3)")
+]
+_Repeats = Annotated[int, Field(ge=1, le=1000, description="runs for times, beside those for counters")]
+_Name = Annotated[Reference | None, Field(description="of the workload; default: the program's")]
+
+
 def profile_command(
     store: Store,
-    command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
-    metrics: Annotated[
-        MetricNames | None,
-        Field(
-            description="as for compute_metrics; timeline, hotspots too; [] only times; default: overview, diagnosis"
-        ),
-    ] = None,
-    kernel: Annotated[Pattern | None, Field(description="RE2: count only these kernels")] = None,
-    cwd: Annotated[FilePath | None, Field(description="absolute folder to run it in")] = None,
-    env: Annotated[
-        dict[Reference, Word] | None,
-        Field(max_length=VARIABLES, description="further environment variables; never stored"),
-    ] = None,
-    gpu: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
+    command: _Command = None,
+    metrics: _Metrics = None,
+    kernel: CountedKernels = None,
+    cwd: _Cwd = None,
+    env: _Env = None,
+    gpu: _Gpu = None,
     profiler: ProfilerName = "auto",
-    timeout_s: Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")] = 1800,
-    max_passes: Annotated[MaxPasses | None, Field(description="most passes")] = None,
-    launches: Annotated[
-        LaunchCount | Launches | None,
-        Field(description="of each launch configuration (default 5), or first and last: [2, 5]"),
-    ] = None,
-    budget_s: Annotated[
-        float | None,
-        Field(gt=0, le=LONGEST_RUN_S, description="seconds for all, by counting less; default: up to 90"),
-    ] = None,
-    range: Annotated[
-        Reference | None, Field(description="count only in this range (NVTX, ROCTX): name or path")
-    ] = None,
-    pid: Annotated[
-        int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to for budget_s (rocprofv3)")
-    ] = None,
+    timeout_s: _Timeout = 1800,
+    max_passes: MostPasses = None,
+    launches: _Launches = None,
+    budget_s: _Budget = None,
+    range: _Range = None,
+    pid: _Pid = None,
     replay: Replay = "auto",
-    repeats: Annotated[int, Field(ge=1, le=1000, description="runs for times, beside those for counters")] = 1,
-    name: Annotated[Reference | None, Field(description="of the workload; default: the program's")] = None,
+    repeats: _Repeats = 1,
+    name: _Name = None,
     tags: Tags | None = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,

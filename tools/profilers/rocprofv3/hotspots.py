@@ -20,6 +20,7 @@ from ..tables.contract import parquet, row_of
 from ..tables.files import WORK, is_inside
 from ..tables.hotspots import INSTRUCTION, SAMPLE, Hotspots, write_hotspots
 from ..tables.merge import Merged
+from ..tables.names import NO_NAME
 from ..tables.spool import Spool
 from .launching import launches
 from .recording import OBJECT, SAMPLED, Recording
@@ -115,7 +116,7 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merge
     merged.warnings += found.warnings
     merged.notes += [*found.notes, *(Note("code", text) for text in missing)]
     (nameless, bare) = con.execute(
-        "SELECT count(*) FILTER (kernel = '(no name)'), "
+        f"SELECT count(*) FILTER (kernel = '{NO_NAME}'), "
         'coalesce(sum(count) FILTER (instruction IS NULL AND "offset" IS NOT NULL), 0) '
         f"FROM {parquet([out / 'samples.parquet'])}"
     ).fetchone() or (0, 0)

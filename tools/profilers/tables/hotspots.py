@@ -20,7 +20,7 @@ from ... import progress
 from .contract import parquet, row_of
 from .demangled import with_readable
 from .files import WORK
-from .names import bounded_name, plain_kernel_name, visible_name
+from .names import NO_NAME, bounded_name, plain_kernel_name, visible_name
 
 if TYPE_CHECKING:
     import duckdb
@@ -128,11 +128,10 @@ def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, found: Hotspots) -
 
 
 def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
-    """The kernels with samples or instructions in the tables below ``out``; 0 where it has neither."""
+    """How many kernels the samples and instructions in the tables below ``out`` name; 0 where it has neither."""
     stored = [file for name in ("samples", "instructions") if (file := out / f"{name}.parquet").exists()]
-    each = " UNION ".join(f"SELECT kernel FROM {parquet([file])}" for file in stored)
-    (count,) = con.execute(f"SELECT count(*) FROM ({each})").fetchone() or (0,) if each else (0,)
-    return int(count)
+    each = " UNION ".join(f"SELECT kernel FROM {parquet([file])} WHERE kernel != '{NO_NAME}'" for file in stored)
+    return len(con.execute(each).fetchall()) if each else 0
 
 
 def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
@@ -177,7 +176,7 @@ def _launches(con: duckdb.DuckDBPyConnection, out: Path) -> str:
 def _placed(rows: str, launches: str) -> str:
     """SQL for rows with their kernel, launch and dispatch_id as in the workload, and texts that can be shown."""
     texts = ", ".join(
-        f"left(nullif({visible_name(c)}, '(no name)'), {MOST_TEXT}) AS {c}" for c in ("instruction", "source_file")
+        f"left(nullif({visible_name(c)}, '{NO_NAME}'), {MOST_TEXT}) AS {c}" for c in ("instruction", "source_file")
     )
     line = f"CASE WHEN source_line BETWEEN 1 AND {_LAST_LINE} THEN CAST(source_line AS INT) END AS source_line"
     place = 'CASE WHEN "offset" >= 0 THEN "offset" END AS "offset"'
@@ -186,7 +185,7 @@ def _placed(rows: str, launches: str) -> str:
         f"SELECT r.* REPLACE ({texts}, {line}, {place}, "
         f"CASE WHEN code_object IS NULL THEN '' ELSE {object_} END AS code_object, "
         "coalesce(a.id, b.id, r.dispatch_id) AS dispatch_id, "
-        "coalesce(a.of, b.of, n.shown, '(no name)') AS kernel), coalesce(a.launch, b.launch) AS launch "
+        f"coalesce(a.of, b.of, n.shown, '{NO_NAME}') AS kernel), coalesce(a.launch, b.launch) AS launch "
         f"FROM ({rows}) r LEFT JOIN hotspot_names n ON n.name = r.kernel "
         f"LEFT JOIN {launches} a ON a.at = r.row LEFT JOIN {launches} b ON r.row IS NULL AND b.id = r.dispatch_id"
     )
@@ -239,7 +238,7 @@ def _complete(code: str, samples: str) -> str:
 
 
 def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None:
-    file = f"left(nullif({visible_name('source_file')}, '(no name)'), {MOST_TEXT})"
+    file = f"left(nullif({visible_name('source_file')}, '{NO_NAME}'), {MOST_TEXT})"
     without_tabs = "replace(\"text\", chr(9), '    ')"
     text = f"left(rtrim({visible_sql(without_tabs)}), {MOST_LINE})"
     write_table(

@@ -8,6 +8,8 @@ KERNEL_LIMIT = 4000
 _NOTE_LIMIT = 1000
 _KEPT = KERNEL_LIMIT - 20
 _SUFFIX = r"( \[clone \.kd\]| \(\.kd\)|\.kd)$"
+NO_NAME = "(no name)"
+"""Stands for a name that nobody told."""
 
 
 def plain_text(text: str, limit: int = 200) -> str:
@@ -29,7 +31,7 @@ def bounded_name(expression: str) -> str:
 
 def visible_name(expression: str) -> str:
     """SQL that does for a kernel name what plain_text does, without cutting it."""
-    return f"coalesce(nullif(trim({visible_sql(expression)}), ''), '(no name)')"
+    return f"coalesce(nullif(trim({visible_sql(expression)}), ''), '{NO_NAME}')"
 
 
 def plain_kernel_name(expression: str) -> str:
