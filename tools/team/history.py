@@ -76,6 +76,7 @@ def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int
                 times = _times(con, kernel)
                 order = sorted(times, key=lambda id: (by_id[id].created_ns, id))[-most:]
                 seen = [_Timed(by_id[id], kernel, times[id]) for id in order]
+                store.prepare([one.manifest for one in seen if one.manifest.counters and len(seen) > 1])
                 entries += _followed(seen, _medians(con, kernel), done)
     return sorted(entries, key=lambda e: (e.manifest.created_ns, e.manifest.id, e.kernel))
 
