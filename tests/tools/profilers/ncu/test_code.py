@@ -48,7 +48,7 @@ def rows(store: Store, table: str, columns: str) -> list[tuple[Any, ...]]:
 def test_a_source_page_alone_is_a_workload_of_samples(tmp_path: Path, packed: bool) -> None:
     text = page(("k(int)", block())).encode()
     store, found = imported(tmp_path, gzip.compress(text) if packed else text, "page.csv" + ".gz" * packed)
-    assert (found.format, found.samples, found.dispatches) == ("ncu", 50, 0)
+    assert (found.format, found.samples, found.dispatches) == ("ncu", 50, None)
     assert [call.tool for call in found.next] == ["find_hotspots"]
     assert rows(store, "samples", '"offset", stall_reason, issued, count') == [
         (16, "dependency", True, 8),

@@ -16,7 +16,7 @@ COPY = Launch('copy<double, 2>(double*, "x", int)', grid=(64, 32, 2), group=(16,
 LDS = Launch("reduce(float*)", grid=(4096, 1, 1), group=(512, 1, 1), static_lds=1024, dynamic_lds=512, queue=2)
 RUN = run(
     *repeated(2, COPY, SQ_INSTS_VALU=[64.0, 65.0], GRBM_GUI_ACTIVE=[8000.0, 8008.0]),
-    replace(LDS, counters={"SQ_INSTS_VALU": [8.0, 24.0, 32.0], "GRBM_GUI_ACTIVE": [100.0] * 8}),
+    replace(LDS, counters={"SQ_INSTS_VALU": [8.0, 24.0, 32.0], "GRBM_GUI_ACTIVE": [1000.0] * 8}),
 )  # fmt: skip
 COLUMNS = (
     "dispatch_id, kernel, device_id, pid, queue_id, grid, workgroup_size, vgpr, agpr, sgpr, scratch_bytes, start_ns, "
@@ -49,7 +49,7 @@ def test_every_format_gives_the_same_launches_and_counters(bench, written):
     assert bench.rows(done, "counters", "dispatch_id, SQ_INSTS_VALU, GRBM_GUI_ACTIVE") == [
         (1, 64.0, 8000.0),
         (2, 65.0, 8008.0),
-        (3, 64.0, 800.0),
+        (3, 64.0, 8000.0),
     ]
     assert not done.warnings
     assert bench.manifest(done).name == "out"
