@@ -48,7 +48,12 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collec
         description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source",
     )
     def gpu_facts(gpu: str) -> str:
-        return _or_error(lambda: json.dumps(targets.gpu(products.resolved(gpu)[0]).model_dump(), indent=1))
+        try:
+            return json.dumps(targets.gpu(products.resolved(gpu)[0]).model_dump(), indent=1)
+        except NotFound as problem:
+            raise ResourceNotFoundError(render.refusal(problem)) from problem
+        except Problem as problem:
+            raise ResourceError(render.refusal(problem)) from problem
 
     @mcp.resource(
         "rooflens://workload/{id}/summary",
@@ -91,12 +96,3 @@ def metric_index() -> str:
             ids = "/".join(dict.fromkeys(m.id for m in variants.values()))
             lines.append(f"{name} | {ids} | {metric.unit} | {metric.title} | {' '.join(variants)}")
     return "name | id | unit | title | gpus\n" + "\n".join(lines)
-
-
-def _or_error(make: Any) -> str:
-    try:
-        return str(make())
-    except NotFound as problem:
-        raise ResourceNotFoundError(render.refusal(problem)) from problem
-    except Problem as problem:
-        raise ResourceError(render.refusal(problem)) from problem

@@ -84,30 +84,16 @@ _SIGNS = {
 }
 
 
-def _columns(node: Any) -> Iterator[list[str]]:
-    if isinstance(node, dict):
-        if node.get("class") == "COLUMN_REF":
-            yield node["column_names"]
-            return
-        for value in node.values():
-            yield from _columns(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _columns(value)
+def _columns(tree: Any) -> Iterator[list[str]]:
+    return (node["column_names"] for node in _nodes(tree) if node.get("class") == "COLUMN_REF")
 
 
-def _comparisons(node: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(node, dict):
+def _comparisons(tree: Any) -> Iterator[tuple[str, str]]:
+    for node in _nodes(tree):
         if node.get("class") == "COMPARISON" and node["left"].get("class") == "COLUMN_REF":
             number = _number(node["right"])
             if number is not None and node["type"] in _SIGNS:
                 yield ".".join(node["left"]["column_names"]), f"{_SIGNS[node['type']]} {number}"
-            return
-        for value in node.values():
-            yield from _comparisons(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _comparisons(value)
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -112,16 +112,16 @@ def known() -> list[str]:
 
 def checked(rule: Rule, launch: Launch) -> Launch:
     """The launch with plain integers; BadArgument says which number the target cannot have and what is allowed."""
-    vgprs = _within(rule, "vgprs", launch.vgprs, 0, rule.max_vgprs, "registers per work-item")
-    agprs = _within(
-        rule, "agprs", launch.agprs, 0, 0 if rule.agprs == "none" else rule.max_vgprs, "accumulation registers"
-    )
-    most = rule.sgpr_waves[-1][0] if rule.sgpr_waves else 0
-    sgprs = _within(rule, "sgprs", launch.sgprs, 0, most, "scalar registers per wave")
-    static = _within(rule, "lds_bytes", launch.lds_bytes, 0, rule.lds_per_group, "bytes per work-group")
-    left = rule.lds_per_group - static
-    dynamic = _within(rule, "dynamic_lds_bytes", launch.dynamic_lds_bytes, 0, left, "bytes beside the static ones")
-    size = _within(rule, "workgroup_size", launch.workgroup_size, 1, rule.workgroup_size, "work-items")
+    target, most = rule.target, rule.sgpr_waves[-1][0] if rule.sgpr_waves else 0
+    every, accumulation = range(rule.max_vgprs + 1), range(1 if rule.agprs == "none" else rule.max_vgprs + 1)
+    vgprs = _within(target, "vgprs", launch.vgprs, every, "registers per work-item")
+    agprs = _within(target, "agprs", launch.agprs, accumulation, "accumulation registers")
+    sgprs = _within(target, "sgprs", launch.sgprs, range(most + 1), "scalar registers per wave")
+    static = _within(target, "lds_bytes", launch.lds_bytes, range(rule.lds_per_group + 1), "bytes per work-group")
+    left = range(rule.lds_per_group - static + 1)
+    dynamic = _within(target, "dynamic_lds_bytes", launch.dynamic_lds_bytes, left, "bytes beside the static ones")
+    sizes = range(1, rule.workgroup_size + 1)
+    size = _within(target, "workgroup_size", launch.workgroup_size, sizes, "work-items")
     done = Launch(vgprs, agprs, sgprs, static, dynamic, size)
     if registers(rule, done) > rule.max_vgprs:
         raise BadArgument(
@@ -198,12 +198,13 @@ def _up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
-def _within(rule: Rule, name: str, value: int, low: int, high: int, meaning: str) -> int:
+def _within(target: str, name: str, value: int, possible: range, meaning: str) -> int:
+    low, high = possible[0], possible[-1]
     try:
         whole = index(value)
     except TypeError:
         raise BadArgument(f"{name}={value!r} is no whole number", fix=f"Give {low} to {high} ({meaning})") from None
-    if not low <= whole <= high:
+    if whole not in possible:
         allowed = f"{low} to {high} are allowed" if high else "it has none, so only 0 is allowed"
-        raise BadArgument(f"{name}={whole} is not possible on {rule.target}", f"{allowed} ({meaning})")
+        raise BadArgument(f"{name}={whole} is not possible on {target}", f"{allowed} ({meaning})")
     return whole

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _SHOWN = ("doubted", "measured", "achieved_unknown", "no_agprs")
 """Codes of the notes that the picture repeats."""
+_KIB = 1024.0
 _LEFT, _TOP, _WIDE, _TALL, _BETWEEN = 62, 92, 222, 250, 24
 
 
@@ -108,31 +109,47 @@ def sweeps(resident: Occupancy) -> list[Sweep]:
     extra = f" (+ {launch.agprs} AGPRs)" if launch.agprs else ""
     static = range(0, rule.lds_per_group - launch.dynamic_lds_bytes + 1, max(rule.lds_block, 512))
     sizes = [1, *range(rule.wave_size, rule.workgroup_size + 1, rule.wave_size)]
-    kib, dynamic = 1024.0, launch.dynamic_lds_bytes
-    single = [(w.changes[0], w.waves_per_cu) for w in resident.what_if if len(w.changes) == 1]
-
-    def sweep(
-        argument: str, title: str, label: str, words: str, values: Sequence[int], unit: float = 1.0, added: int = 0
-    ) -> Sweep:
-        now = getattr(launch, argument)
-        waves = {v: n for v in sorted({*values, now}) if (n := _waves(resident, argument, v)) is not None}
-        return Sweep(
-            title=title[0].upper() + title[1:],
-            label=label[0].upper() + label[1:],
-            xs=[(v + added) / unit for v in waves],
-            waves=list(waves.values()),
-            now=(now + added) / unit,
-            words=words,
-            options=[((c.to + added) / unit, n) for c, n in single if c.argument == argument],
-        )
-
     per_lane, per_group, size = f"{register} per {lane}", f"{memory} per {group}", f"{group} size"
     registers = range(1, rule.max_vgprs + 1)
-    return [
-        sweep("vgprs", per_lane + extra, per_lane, f"{launch.vgprs} {register}", registers),
-        sweep("lds_bytes", per_group, f"{per_group} (KiB)", f"{number(launch.lds / kib)} KiB", static, kib, dynamic),
-        sweep("workgroup_size", size, f"{size} ({lane}s)", f"{launch.workgroup_size} {lane}s", sizes),
-    ]
+    kib, dynamic = f"{number(launch.lds / _KIB)} KiB", launch.dynamic_lds_bytes
+    axes = (
+        _Along("vgprs", per_lane + extra, per_lane, f"{launch.vgprs} {register}", registers),
+        _Along("lds_bytes", per_group, f"{per_group} (KiB)", kib, static, _KIB, dynamic),
+        _Along("workgroup_size", size, f"{size} ({lane}s)", f"{launch.workgroup_size} {lane}s", sizes),
+    )
+    return [_sweep(resident, along) for along in axes]
+
+
+@dataclass(frozen=True)
+class _Along:
+    """An argument of a launch that varies, and how it is shown: in units of ``unit``, with ``added`` to it."""
+
+    argument: str
+    title: str
+    label: str
+    words: str
+    values: Sequence[int]
+    unit: float = 1.0
+    added: int = 0
+
+    def shown(self, value: int) -> float:
+        """A value of the argument as the axis has it."""
+        return (value + self.added) / self.unit
+
+
+def _sweep(resident: Occupancy, along: _Along) -> Sweep:
+    now = getattr(resident.launch, along.argument)
+    waves = {v: n for v in sorted({*along.values, now}) if (n := _waves(resident, along.argument, v)) is not None}
+    single = [(what_if.changes[0], what_if.waves_per_cu) for what_if in resident.what_if if len(what_if.changes) == 1]
+    return Sweep(
+        title=along.title[0].upper() + along.title[1:],
+        label=along.label[0].upper() + along.label[1:],
+        xs=[along.shown(value) for value in waves],
+        waves=list(waves.values()),
+        now=along.shown(now),
+        words=along.words,
+        options=[(along.shown(change.to), n) for change, n in single if change.argument == along.argument],
+    )
 
 
 def _waves(resident: Occupancy, argument: str, value: int) -> int | None:

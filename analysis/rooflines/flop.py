@@ -29,8 +29,10 @@ NEGATIVE_BYTES = Reason("negative", "negative bytes: counters of different repla
 
 @dataclass(frozen=True)
 class Tally:
-    """What a point adds up to, over ``n`` dispatches: operations, bytes, run time and the least times they need."""
+    """What a point adds up to, over ``n`` dispatches: operations, bytes at ``level``, run time and the least times that
+    they need."""
 
+    level: Level
     operations: list[Operation]
     counted: list[Operation]
     missing: dict[str, Reason]
@@ -44,8 +46,9 @@ class Tally:
     """The least time of the bytes."""
 
 
-def judge(work: KernelWork, level: Level, tally: Tally, inputs: RooflineInputs) -> tuple[PointStatus, Reason | None]:
+def judge(work: KernelWork, tally: Tally, inputs: RooflineInputs) -> tuple[PointStatus, Reason | None]:
     """The status of a point and, where it is not plainly ok, the reason."""
+    level = tally.level
     if not tally.operations:
         text = f"{inputs.target} has no counters of floating-point operations; bandwidth only"
         return "not_supported", Reason("no_counter", text)
@@ -208,8 +211,8 @@ def flop(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = N
                 if level.name in levels:
                     tally = _tally(work, level, operations, inputs)
                     doubt = inputs.doubt(work.kernel, [level.name, *(o.name for o in tally.counted)])
-                    judged = with_doubt(*judge(work, level, tally, inputs), doubt)
-                    roofline.points.append(_point(rank, label, level, tally, limit, judged))
+                    judged = with_doubt(*judge(work, tally, inputs), doubt)
+                    roofline.points.append(_point(rank, label, tally, limit, judged))
     return roofline
 
 
@@ -268,16 +271,11 @@ def _tally(work: KernelWork, level: Level, operations: list[Operation], inputs: 
     wait = traffic / bandwidth if traffic is not None and bandwidth else None
     roof = limits.roof_ns(counted, sums, inputs.ceilings) if n else 0.0
     n = work.contributed(behind)
-    return Tally(operations, counted, missing, n, amount, traffic, sums.get(TIME), roof, wait)
+    return Tally(level, operations, counted, missing, n, amount, traffic, sums.get(TIME), roof, wait)
 
 
 def _point(
-    rank: int,
-    label: str,
-    level: Level,
-    tally: Tally,
-    limit: KernelLimits,
-    judged: tuple[PointStatus, Reason | None],
+    rank: int, label: str, tally: Tally, limit: KernelLimits, judged: tuple[PointStatus, Reason | None]
 ) -> Point:
     amount, traffic, time_ns, wait, roof = tally.amount, tally.traffic, tally.time_ns, tally.wait_ns, tally.roof_ns
     least = max(roof, wait) if wait is not None and amount is not None and not isinstance(roof, Reason) else None
@@ -287,7 +285,7 @@ def _point(
         rank=rank,
         kernel=limit.kernel,
         dispatch=limit.dispatch,
-        level=level.name,
+        level=tally.level.name,
         datatype=label,
         intensity=amount / traffic if amount is not None and traffic and passed else None,
         performance=amount / time_ns if amount is not None and time_ns else None,
