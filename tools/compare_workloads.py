@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ from ..analysis.comparison.same_work import Answer
 from ..analysis.comparison.time import TimeVerdict
 from ..analysis.comparison.words import causes, notes, series_notes, series_summary, summary
 from ..analysis.experiments import Entry, Outcome
-from ..analysis.problems import BadArgument
+from ..analysis.hotspots.change import changes
+from ..analysis.hotspots.kernels import has_code, meant, sampled
+from ..analysis.kernel_names import short
+from ..analysis.problems import BadArgument, BadInput
 from ..analysis.store import Store
 from ..analysis.timeline.change import notes as wall_time
 from ..analysis.workload import Workload
@@ -23,8 +27,9 @@ from . import comparison_tables as tables
 from .comparison_tables import Extent
 from .parameters import GROUPS, By, ChangeText, Detail, HypothesisText, KernelName, Patterns, Reference, Versions
 from .profilers.tables.names import noted
-from .results import NextCall, Result, Table
+from .results import NextCall, Result, Table, table_of
 
+_SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_samples")
 _EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL}
 _SERIES = 20
 
@@ -109,6 +114,8 @@ def compared(store: Store, asked: Asked, extent: Extent) -> CompareResult:
     kernel, words = asked.kernel, (asked.baseline, *asked.candidates)
     with ExitStack() as opened:
         before, *after = (opened.enter_context(Workload.open(store, word, kernel, asked.by)) for word in words)
+        if len(after) == 1 and _untimed(before, after[0]):
+            return _lines_alone(before, after[0], asked, extent)
         limit = extent.pairs if len(after) == 1 else 1
         steps = [
             compare(before, w, kernel=kernel, groups=asked.group, limit=limit, checked=asked.checked) for w in after
@@ -118,6 +125,43 @@ def compared(store: Store, asked: Asked, extent: Extent) -> CompareResult:
         about = Entry(kind="comparison", workload="", hypothesis=asked.hypothesis, change=asked.change)
         _log(store, steps, about, result)
     return result
+
+
+def _untimed(before: Workload, after: Workload) -> bool:
+    """Whether there is nothing to compare but samples."""
+    return has_code(before) and has_code(after) and not (before.has("dispatches") and after.has("dispatches"))
+
+
+def _lines_alone(before: Workload, after: Workload, asked: Asked, extent: Extent) -> CompareResult:
+    """Where the samples of a kernel went, of profiles without its launches: shares, and nothing of times."""
+    one = meant(sampled(before), asked.kernel, before.name)[0]
+    changed = changes(before, one.kernel, after, one.kernel)
+    if changed is None:
+        raise BadInput(
+            f"Kernel #{one.number} has no samples in both workloads",
+            "without launches there is nothing else to compare",
+            "Take samples, or profile with --kernel-trace or counters",
+        )
+    lost, gained = (sum(row.verdict == verdict for row in changed.lines) for verdict in ("lost", "gained"))
+    found = [_SampledRow(one.kernel, *changed.samples)]
+    notes = [note.text for note in tables.about_lines(changed)]
+    if asked.hypothesis or asked.change:
+        notes.append("Not noted in the experiment log: nothing tells whether it is faster.")
+    return CompareResult(
+        baseline=before.id,
+        candidates=[after.id],
+        verdict="inconclusive",
+        same_work="unknown",
+        summary=f"{short(one.kernel)}: {lost} places lost samples and {gained} gained some. A profile lacks the times "
+        "of launches, so that nothing tells whether it is faster.",
+        kernels=table_of(_SampledRow, found, {"baseline_samples": "samples", "candidate_samples": "samples"}),
+        lines=tables.of_lines(changed, extent),
+        notes=notes,
+        next=[
+            NextCall(tool="find_hotspots", arguments={"workload": w.id}, why=f"the lines of the {which}")
+            for which, w in (("baseline", before), ("candidate", after))
+        ],
+    )
 
 
 def _one(comparison: Comparison, extent: Extent) -> CompareResult:

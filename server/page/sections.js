@@ -55,7 +55,8 @@ function summarySection(report, workload) {
     const top = times.slice(0, PALETTE).map((row, at) => [shortName(row.kernel), row.pct, at]);
     const rest = 100 - top.reduce((sum, part) => sum + part[1], 0);
     if (rest >= 0.05) top.push([`${figure((kernels.table.total_rows ?? times.length) - top.length)} more`, rest, PALETTE]);
-    made.append(el("h3", {}, "Kernels by time"), stacked(top, "Time of kernels"));
+    const by = isTimed(kernels.table) ? "time" : "samples or cycles in them";
+    made.append(el("h3", {}, `Kernels by ${by}`), stacked(top, `Kernels by ${by}`));
   }
   const diagnosis = answerOf(workload, "diagnosis");
   const first = diagnosis?.kernels[0];
@@ -165,8 +166,13 @@ function rooflineSection(report, workload, focus) {
   return made;
 }
 
+// A profile of samples or thread traces alone lists its kernels without times.
+function isTimed(table) {
+  return table.columns.includes("total_ns");
+}
+
 function kernelsSection(report, workload) {
-  return either(workload, "kernels", (answer) => tableView(answer.table, { caption: "Kernels by total time", filter: true, first: KERNEL_COLUMNS }));
+  return either(workload, "kernels", (answer) => tableView(answer.table, { caption: isTimed(answer.table) ? "Kernels by total time" : "Kernels by samples or cycles", filter: true, first: KERNEL_COLUMNS }));
 }
 
 function launchesSection(report, workload) {
@@ -235,7 +241,7 @@ function hotspotsSection(report, workload) {
     const answer = one.answer;
     const made = el("div", { class: "box" }, el("h3", {}, `#${answer.number} `, nameOf(answer.kernel)));
     const lined = answer.with_line_pct === null ? "" : `, ${percent(answer.with_line_pct)} at code with a source line`;
-    made.append(el("p", { class: "soft" }, `${figure(answer.samples)} samples${lined}`), tableView(answer.hotspots, { filter: true, first: HOT_COLUMNS }));
+    made.append(el("p", { class: "soft" }, `${answer.samples ? `${figure(answer.samples)} samples` : "No samples"}${lined}`), tableView(answer.hotspots, { filter: true, first: HOT_COLUMNS }));
     if (answer.loops.rows.length) made.append(el("h4", {}, "Loops"), tableView(answer.loops));
     if (answer.source.rows.length) {
       const lines = records(answer.source).map((row) => `${String(row.line).padStart(6)}  ${row.text}`);

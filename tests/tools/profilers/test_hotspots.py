@@ -81,3 +81,11 @@ def test_hidden_characters_of_a_profile_do_not_reach_the_store(con, out):
     assert instruction == "LDGR1"
     assert file == text_file == "a .cu"
     assert line == "  xy"
+
+
+def test_two_spellings_of_a_path_are_one_file(con, out):
+    found = [sample(n, 1, source_file=f"'{path}'", source_line="3") for n, path in enumerate(("/s/./a.h", "/s/a.h"))]
+    text = "'/s/././a.h' AS source_file, 3 AS source_line, 'x' AS text"
+    write_hotspots(con, out, Hotspots("rocprofv3", rows(SAMPLE, *found), source_lines=f"SELECT {text}"))
+    assert read(con, out, "samples", "DISTINCT source_file") == [("/s/a.h",)]
+    assert read(con, out, "source_lines", "source_file") == [("/s/a.h",)]

@@ -173,16 +173,18 @@ def _launches(con: duckdb.DuckDBPyConnection, out: Path) -> str:
     )
 
 
+_FILE = f"regexp_replace(left(nullif({visible_name('source_file')}, '{NO_NAME}'), {MOST_TEXT}), '/(\\./)+', '/', 'g')"
+"""SQL of a path that can be shown: line tables and profilers write one file as /src/./a.h and as /src/a.h."""
+
+
 def _placed(rows: str, launches: str) -> str:
     """SQL for rows with their kernel, launch and dispatch_id as in the workload, and texts that can be shown."""
-    texts = ", ".join(
-        f"left(nullif({visible_name(c)}, '{NO_NAME}'), {MOST_TEXT}) AS {c}" for c in ("instruction", "source_file")
-    )
+    text = f"left(nullif({visible_name('instruction')}, '{NO_NAME}'), {MOST_TEXT}) AS instruction"
     line = f"CASE WHEN source_line BETWEEN 1 AND {_LAST_LINE} THEN CAST(source_line AS INT) END AS source_line"
     place = 'CASE WHEN "offset" >= 0 THEN "offset" END AS "offset"'
     object_ = f"left({visible_name('code_object')}, {MOST_TEXT})"
     return (
-        f"SELECT r.* REPLACE ({texts}, {line}, {place}, "
+        f"SELECT r.* REPLACE ({text}, {_FILE} AS source_file, {line}, {place}, "
         f"CASE WHEN code_object IS NULL THEN '' ELSE {object_} END AS code_object, "
         "coalesce(a.id, b.id, r.dispatch_id) AS dispatch_id, "
         f"coalesce(a.of, b.of, n.shown, '{NO_NAME}') AS kernel), coalesce(a.launch, b.launch) AS launch "
@@ -238,12 +240,11 @@ def _complete(code: str, samples: str) -> str:
 
 
 def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None:
-    file = f"left(nullif({visible_name('source_file')}, '{NO_NAME}'), {MOST_TEXT})"
     without_tabs = "replace(\"text\", chr(9), '    ')"
     text = f"left(rtrim({visible_sql(without_tabs)}), {MOST_LINE})"
     write_table(
         con,
-        f'SELECT {file} AS source_file, CAST(source_line AS INT) AS source_line, any_value({text}) AS "text" '
+        f'SELECT {_FILE} AS source_file, CAST(source_line AS INT) AS source_line, any_value({text}) AS "text" '
         f"FROM ({lines}) WHERE source_line BETWEEN 1 AND {_LAST_LINE} AND source_file IS NOT NULL "
         "GROUP BY ALL ORDER BY ALL",
         out / "source_lines.parquet",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from rooflens.tests.tools.profilers.rocprofv3.made_samples import (
     as_rocpd,
 )
 from rooflens.tools.codeobject.disassembly import disassemblers
+from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.profilers.rocprofv3 import json as json_records
@@ -97,6 +99,22 @@ def test_samples_without_launches_are_listed_by_kernel(bench: Any) -> None:
     ]
     assert [call.tool for call in listed.next] == ["find_hotspots"]
     assert list_workloads(bench.store, done.workload, by="launch").table.rows == listed.table.rows
+
+
+def test_samples_without_launches_are_compared_line_by_line(bench: Any) -> None:
+    def taken(name: str, samples: Sequence[At]) -> str:
+        file = as_json(bench.folder / f"{name}_results.json", samples=samples)
+        document = json.loads(file.read_text())
+        document["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"] = []
+        file.write_text(json.dumps(document))
+        return str(bench.load(file).workload)
+
+    after = [replace(one, count=100) if one.offset == WAIT else one for one in SAMPLES]
+    found = compare_workloads(bench.store, taken("a", SAMPLES), taken("b", after))
+    assert (found.verdict, found.same_work) == ("inconclusive", "unknown") and "faster" in found.summary
+    assert found.kernels.rows == [["dots", 1000, 300]] and found.lines is not None
+    verdicts = {row[0].partition(" ")[0]: row[-1] for row in found.lines.rows}
+    assert verdicts == {"lines.hip:16": "lost", "lines.h:7": "gained"}
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "rocpd"])
