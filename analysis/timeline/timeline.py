@@ -13,6 +13,7 @@ from ..workload import Workload
 from . import hosts, idle, steps, verdict, work
 from .balance import Balance, balance
 from .busy import Busy, Within, busy
+from .doubts import Doubt, doubts
 from .idle import Gap, Idle
 from .reading import prepare
 from .rules import rules
@@ -73,6 +74,7 @@ class Timeline:
     """The rank that computes longest, where one stands out, and why."""
     verdict: Verdict
     findings: list[Finding] = field(default_factory=list)
+    doubts: Sequence[Doubt] = ()
 
     @property
     def total(self) -> Busy:
@@ -131,7 +133,9 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
         slow=slow_rank(workload),
         verdict=Verdict("unknown", 0.0, None, None),
     )
-    made.verdict, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
+    made.doubts = doubts(trace)
+    judged, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
+    made.verdict = verdict.doubted(judged, {doubt.of for doubt in made.doubts})
     made.findings = _with_ranks(made)
     return made
 
