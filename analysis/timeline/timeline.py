@@ -236,7 +236,8 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     link = made.trace.workload.manifest.link
     found["copies"] += [_copied(row, wall, link) for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
     found["gpu"] += [
-        f"{_cut(k.name)}: {k.share_pct:.0f} % of the kernels' time, {k.calls} launches" for k in made.kernels[:2]
+        f"{_cut(k.name)}: {k.share_pct:.0f} % of the kernels' time, {k.calls} launches"
+        for k in [k for k in made.kernels if not k.communication][:2]
     ]
     total = made.total
     if total.communication:

@@ -343,3 +343,9 @@ def test_operators_that_a_step_has_several_times_are_no_steps_where_its_kernels_
             t += 100 * US
     found = told(tmp_path, made)
     assert found.steps and (found.steps.by, found.steps.name, len(found.steps.durations)) == ("kernels", "gemm_0", 9)
+
+
+def test_kernels_that_communicate_are_no_evidence_of_computing(tmp_path: Path) -> None:
+    found = told(tmp_path, exposed_all_reduce())
+    gpu = next(f for f in found.findings if f.height == "gpu")
+    assert any("gemm" in text for text in gpu.evidence) and not any("rccl" in text for text in gpu.evidence)
