@@ -317,6 +317,8 @@ def notes(found: Timeline) -> list[Note]:
         )
         told.append(Note("stretched", text))
     told += _unknown(found)
+    told += [Note(doubt.code, doubt.text) for doubt in found.doubts]
+    told += _one_gap(found)
     if found.selected == "whole" and not found.steps:
         told.append(Note("no_steps", "No steps were found: start-up and warm-up are in the figures."))
     ends = sum(row.idle.ns for row in found.causes if row.idle.cause in ("start_up", "shut_down"))
@@ -335,6 +337,20 @@ def notes(found: Timeline) -> list[Note]:
         text = f"{found.trace.unusable} events without a usable time were left out."
         told.append(Note("unusable_events", text))
     return told
+
+
+def _one_gap(found: Timeline) -> list[Note]:
+    """A single gap that takes most of the window."""
+    gap = max((gap for gap, _ in found.gaps), key=lambda gap: gap.inside, default=None)
+    share = 100 * gap.inside / max(found.wall_ns, 1) if gap else 0.0
+    if gap is None or share < rules().limits.one_gap_pct or gap.cause in ("start_up", "shut_down"):
+        return []
+    at = (gap.start - found.trace.whole.start) / 1e6
+    text = (
+        f"A single gap of {gap.ns / 1e6:.4g} ms, {at:.4g} ms from the start, is {share:.0f} % of the window: a pause "
+        "or a clock that jumped. Ask for a range beside it."
+    )
+    return [Note("one_gap", text)]
 
 
 def _unknown(found: Timeline) -> list[Note]:

@@ -21,6 +21,11 @@ class Limits:
     kernels_weigh: float
     recorded_launch: float
     launches_alone: float
+    doubted: float
+    early_pct: float
+    unasked_pct: float
+    instant_pct: float
+    one_gap_pct: float
     told_pct: float
     idle_first_pct: float
     start_up_pct: float

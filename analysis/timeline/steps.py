@@ -61,19 +61,20 @@ class Steps:
 
 
 def steps(trace: Trace) -> Steps | None:
-    """The steps of a program; None where nothing repeats."""
-    return _by_range(trace) or _by_kernels(trace)
+    """The steps of a program, by ranges of the user, else by its kernels, else by operators of a framework, of which a
+    step may have many; None where nothing repeats."""
+    return _by_range(trace, plainly=False) or _by_kernels(trace) or _by_range(trace, plainly=True)
 
 
-def _by_range(trace: Trace) -> Steps | None:
-    """Steps by the outermost range that repeats evenly; user's ranges before those of a framework's operators."""
+def _by_range(trace: Trace, plainly: bool) -> Steps | None:
+    """Steps by the outermost range that repeats evenly, of those that a framework sets plainly or of others."""
     if not trace.ranges or not trace.calls:
         return None
     rows = trace.rows(
-        "SELECT regexp_replace(name, '[0-9]+', '#', 'g') AS plain, pid, thread, count(*) AS n, "
-        "min(source = 'torch' OR source IS NULL) AS plainly, min(depth) AS depth "
+        "SELECT regexp_replace(name, '[0-9]+', '#', 'g') AS plain, pid, thread, count(*) AS n, min(depth) AS depth "
         f"FROM {trace.ranges} GROUP BY plain, pid, thread HAVING n BETWEEN {_LEAST} AND {_MOST} "
-        f"ORDER BY plainly, depth NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
+        f"AND min(source = 'torch' OR source IS NULL) = {plainly} "
+        f"ORDER BY depth NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
     )
     for plain, pid, thread, *_ in rows:
         own = f"{_same('pid', pid)} AND {_same('thread', thread)}"

@@ -13,6 +13,7 @@ from ..workload import Workload
 from . import hosts, idle, steps, verdict, work
 from .balance import Balance, balance
 from .busy import Busy, Within, busy
+from .doubts import Doubt, doubts
 from .idle import Gap, Idle
 from .reading import prepare
 from .rules import rules
@@ -73,6 +74,7 @@ class Timeline:
     """The rank that computes longest, where one stands out, and why."""
     verdict: Verdict
     findings: list[Finding] = field(default_factory=list)
+    doubts: Sequence[Doubt] = ()
 
     @property
     def total(self) -> Busy:
@@ -131,7 +133,9 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
         slow=slow_rank(workload),
         verdict=Verdict("unknown", 0.0, None, None),
     )
-    made.verdict, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
+    made.doubts = doubts(trace)
+    judged, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
+    made.verdict = verdict.doubted(judged, {doubt.of for doubt in made.doubts})
     made.findings = _with_ranks(made)
     return made
 
@@ -232,7 +236,8 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     link = made.trace.workload.manifest.link
     found["copies"] += [_copied(row, wall, link) for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
     found["gpu"] += [
-        f"{_cut(k.name)}: {k.share_pct:.3g} % of the kernels' time, {k.calls} launches" for k in made.kernels[:2]
+        f"{_cut(k.name)}: {k.share_pct:.3g} % of the kernels' time, {k.calls} launches"
+        for k in [k for k in made.kernels if not k.communication][:2]
     ]
     total = made.total
     if total.communication:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .busy import Busy
@@ -41,7 +41,7 @@ class Finding:
 @dataclass(frozen=True)
 class Verdict:
     """The height that takes most; ``confidence`` falls where another comes close, where host calls are missing,
-    and with the share of start and end, which say little of a longer run."""
+    with the share of start and end, which say little of a longer run, and where times are in doubt."""
 
     height: HeightName
     confidence: float
@@ -97,6 +97,13 @@ def judge(
     if not has_timeline(trace.workload):
         confidence = min(confidence, limits.launches_alone)
     return Verdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
+
+
+def doubted(judged: Verdict, of: Set[str]) -> Verdict:
+    """The verdict with no more confidence than what speaks against its times leaves: of work itself, against any; of
+    causes of idle time, against one that rests on them."""
+    counts = "busy" in of or ("causes" in of and judged.height not in ("gpu", "copies"))
+    return replace(judged, confidence=min(judged.confidence, rules().limits.doubted)) if counts else judged
 
 
 def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) -> float:

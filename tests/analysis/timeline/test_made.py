@@ -332,3 +332,20 @@ def test_a_workload_without_a_timeline_or_without_device_work_says_what_to_colle
 def _device(event: dict[str, object]) -> object:
     """The device of device work; None on the host."""
     return (event["device_id"] or 0) if "device_id" in event else None
+
+
+def test_operators_that_a_step_has_several_times_are_no_steps_where_its_kernels_tell(tmp_path: Path) -> None:
+    made, t = Made(), 0
+    for _ in range(10):
+        for layer in range(6):
+            made.range("aten::linear", t, t + 90 * US, source="torch")
+            made.launch(f"gemm_{layer}", (t, t + 5 * US), (t + 10 * US, t + 80 * US))
+            t += 100 * US
+    found = told(tmp_path, made)
+    assert found.steps and (found.steps.by, found.steps.name, len(found.steps.durations)) == ("kernels", "gemm_0", 9)
+
+
+def test_kernels_that_communicate_are_no_evidence_of_computing(tmp_path: Path) -> None:
+    found = told(tmp_path, exposed_all_reduce())
+    gpu = next(f for f in found.findings if f.height == "gpu")
+    assert any("gemm" in text for text in gpu.evidence) and not any("rccl" in text for text in gpu.evidence)

@@ -256,9 +256,10 @@ class _Written:
         calls = f"{self.decided} WHERE what = 'call'"
         alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM {calls})"
         (pid,) = self.con.execute(f"FROM {alone}").fetchone() or (None,)
+        process = f"coalesce(pid, alone, {'NULL' if pid is None else pid})"
         own = {
             "row": "row", "dispatch_id": "row", "process": "file", "kernel": bounded_name("text"), "queue_id": "stream",
-            "duration_ns": span, "pid": f"coalesce(pid, alone, {'NULL' if pid is None else pid})",
+            "duration_ns": span, "pid": f"CASE WHEN {process} >= 0 THEN {process} END",  # those below stand for words
             **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
         }  # fmt: skip
         picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())

@@ -90,6 +90,8 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
     alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM ({timeline.events}))"
     (pid,) = con.execute(f"FROM {alone}").fetchone() or (None,)
     pid_of = "pid" if pid is None else f"coalesce(pid, {pid})"
+    if pid is None:
+        events = _with_callers(events)
     picks = {
         "kind": "n.kind", "name": "n.shown", "device_id": "TRY_CAST(device_id AS INTEGER)", "pid": pid_of,
         "rank": "TRY_CAST(rank AS INTEGER)", "category": f"CASE WHEN n.kind IN {_HOST} THEN coalesce(e.category, "
@@ -129,6 +131,20 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
     for file in work.glob("timeline_*.parquet"):
         file.unlink()
     return Written(count, held, inside, warnings + more, notes)
+
+
+def _with_callers(events: str) -> str:
+    """SQL: the events of several processes, of which device work that states none takes that of the one call with its
+    correlation."""
+    callers = (
+        "SELECT correlation, rank, host, any_value(pid) AS caller FROM {} WHERE NOT device AND correlation IS NOT NULL "
+        "GROUP BY ALL HAVING count(DISTINCT pid) = 1"
+    ).format(f"({events})")
+    return (
+        f"SELECT e.* REPLACE (coalesce(e.pid, CASE WHEN e.device THEN c.caller END) AS pid) FROM ({events}) e "
+        f"LEFT JOIN ({callers}) c ON c.correlation = e.correlation AND c.rank IS NOT DISTINCT FROM e.rank "
+        "AND c.host IS NOT DISTINCT FROM e.host"
+    )
 
 
 def _faulty() -> str:

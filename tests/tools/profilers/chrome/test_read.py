@@ -127,6 +127,24 @@ def test_runs_one_after_the_other_in_a_folder_are_refused_and_processes_side_by_
     assert len(set(bench.column(together, "events", "pid"))) == 2
 
 
+def test_device_work_of_several_processes_in_one_trace_belongs_to_the_process_that_called(bench):
+    events = []
+    for number in range(30):
+        kernel = {"device": number % 3, "stream": 7, "correlation": number}
+        call = complete("cuda_runtime", "cudaLaunchKernel", 100.0 * number, 5.0, args={"correlation": number})
+        events += [{**call, "pid": 70 + number % 3}, complete("kernel", "k", 100.0 * number + 9, 60.0, args=kernel)]
+    done = bench.load(write(bench.folder / "three.json", trace(events)))
+    found = bench.rows(done, "events", "device_id, pid", "kind = 'kernel'")
+    assert set(found) == {(0, 70), (1, 71), (2, 72)}
+
+
+def test_processes_that_are_named_in_words_are_kept_apart_without_a_warning(bench):
+    events = [{**e, "pid": e["pid"] and "python train.py", "tid": "MainThread"} for e in step(0, 1000.0)]
+    done = bench.load(write(bench.folder / "words.json", trace(events)))
+    assert done.warnings == [] and bench.column(done, "dispatches", "pid") == [None]
+    assert bench.rows(done, "events", "count(DISTINCT pid)") == [(1,)]
+
+
 def test_traces_of_one_process_taken_now_and_then_are_one_workload(bench):
     for number in (0, 1):
         write(bench.folder / "cycles" / f"part{number}.json", trace(step(0, 1000.0 + 9e6 * number)))
