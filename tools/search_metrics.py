@@ -9,6 +9,7 @@ from pydantic import Field
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import products
 from ..analysis.catalogue.metrics import Metric
+from ..analysis.catalogue.search import counters_read, fitting_best
 from ..analysis.checking import confirmed
 from ..analysis.problems import near
 from ..analysis.store import Store
@@ -20,13 +21,6 @@ _COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": N
 
 
 _SHOWN = 4
-_ALL_WORDS, _NAMED, _BY_ANOTHER_NAME = 20.0, 100.0, 0.5
-_ALSO = {
-    "dram": ("hbm", "memory"), "hbm": ("dram", "fabric"), "memory": ("hbm", "fabric"), "bandwidth": ("_bw_",),
-    "shared": ("lds",), "warp": ("wave",), "warps": ("waves",), "l1": ("vl1d",), "tensor": ("matrix", "mfma"),
-    "mfma": ("matrix",), "coalesced": ("coalescing",), "flops": ("flop",), "registers": ("vgpr",),
-}  # fmt: skip
-"""What the vendors and the field call the same thing."""
 
 
 class SearchResult(Result):
@@ -51,8 +45,7 @@ def search_metrics(
     # One row for each family: what bears one name there is computed from other counters here.
     found = [every] if target else [catalog.variants(family=family) for family in catalog.families()]
     entries = [on for name in every for named in found if (on := named.get(name))]
-    scored = sorted(((_score(query, on), on) for on in entries), key=lambda s: (-s[0], *_plainness(every, s[1])))
-    fitting = _plain_ones([(score, on) for score, on in scored if score])
+    fitting = fitting_best(query, entries, every)
     shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
     told = _confirmed(store, fitting[offset : offset + limit])
@@ -79,63 +72,12 @@ def _confirmed(store: Store, shown: list[dict[str, Metric]]) -> list[str]:
     return notes
 
 
-def _plain_ones(scored: list[tuple[float, dict[str, Metric]]]) -> list[dict[str, Metric]]:
-    """The metrics without those that repeat another found one as well in a further table (sol_, summary_, chart_).
-
-    A name or an id that was asked for is none of those.
-    """
-    found = {(next(iter(on.values())).name) for _, on in scored}
-    return [
-        on
-        for score, on in scored
-        if score >= _NAMED or not all(m.of is not None and m.of in found and m.of != m.name for m in on.values())
-    ]
-
-
-def _score(query: str, on: dict[str, Metric]) -> float:
-    """0 for no match; names and ids weigh more than titles, titles more than descriptions."""
-    if not query.strip():
-        return 1.0
-    metric = next(iter(on.values()))
-    word = query.strip().casefold()
-    ids = {i for m in on.values() for i in (m.id, m.newer_id, m.table, str(m.panel))}
-    if word in (metric.name, metric.subsystem) or word in ids:
-        return _NAMED
-    counters = " ".join(c for target, m in on.items() for c in _counters(target, m)) if "_" in word else ""
-    fields = (
-        (metric.name, 8.0),
-        (metric.title, 6.0),
-        (counters, 4.0),
-        (metric.table_title, 3.0),
-        (metric.subsystem, 3.0),
-        (metric.description, 2.0),
-    )
-    hits = [max(w * _found(t, text) for text, w in fields) for t in word.replace("-", " ").split()]
-    # All words found come before most of them, whatever each of them weighs.
-    return _ALL_WORDS * sum(map(bool, hits)) / len(hits) + sum(hits) / len(hits) if any(hits) else 0.0
-
-
-def _found(token: str, text: str) -> float:
-    """1 where a word is in a text, less where only what it is called elsewhere is, else 0."""
-    folded = text.casefold()
-    if token in folded:
-        return 1.0
-    return _BY_ANOTHER_NAME if any(one in folded for one in _ALSO.get(token, ())) else 0.0
-
-
-def _plainness(every: dict[str, dict[str, Metric]], on: dict[str, Metric]) -> tuple[bool, int]:
-    """Of what fits equally well, the figure in its own table comes first, and what says least beside the words."""
-    metric = next(iter(on.values()))
-    same_name = next(iter(every[metric.name].values()))
-    return metric.of is not None, len(same_name.name) + len(same_name.title)
-
-
 def _row(on: dict[str, Metric]) -> list[object]:
     target, metric = next(reversed(on.items()))
     where = _per_target({t: m.id for t, m in on.items()})
     newer = _per_target({t: m.newer_id for t, m in on.items() if m.newer_id})
     unit = metric.unit + ("/<normalization>" if metric.norm else "")
-    counters = ", ".join(_counters(target, metric))
+    counters = ", ".join(counters_read(target, metric))
     words = metric.description
     return [metric.name, where, unit, metric.better, _formula(metric), counters, ", ".join(on), words, newer or None]
 
@@ -145,11 +87,6 @@ def _per_target(ids: dict[str, str]) -> str:
     if len(set(ids.values())) == 1:
         return next(iter(ids.values()))
     return ", ".join(f"{id} ({target})" for target, id in ids.items())
-
-
-def _counters(target: str, metric: Metric) -> list[str]:
-    """What it reads, asked for or not."""
-    return catalog.counters_of(target, [metric.num, metric.den or "1"])
 
 
 def _formula(metric: Metric) -> str:

@@ -227,9 +227,11 @@ def known_words(target: str, wanted: Iterable[str]) -> tuple[list[str], dict[str
     everything, named = metrics(target), by_name(target)
     words = list(wanted)
     unknown = {word: _unknown(word, target, named) for word in words if not _meant(word, everything, named)}
+    told = {word: f"{p.what}. {p.why}".removesuffix(". ") for word, p in unknown.items()}
     if unknown and len(unknown) == len(set(words)):
-        raise next(iter(unknown.values()))
-    return [word for word in words if word not in unknown], {word: p.text for word, p in unknown.items()}
+        first, *others = unknown.values()
+        raise BadArgument(first.what, ". ".join([first.why, *list(told.values())[1:]]), first.fix) if others else first
+    return [word for word in words if word not in unknown], told
 
 
 def variants(target: str | None = None, family: str | None = None) -> dict[str, dict[str, Metric]]:
@@ -301,10 +303,26 @@ def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
         )
     return BadArgument(
         f"Unknown metric {word!r}",
-        near(word, [*named, *presets(), *SUBSYSTEMS]),
+        _fitting(word, target) or near(word, [*named, *presets(), *SUBSYSTEMS]),
         "Give a name, an id (17.3.7), a table (17.3), a panel (17), a subsystem, a preset "
         f"({', '.join(presets())}) or *; search_metrics finds names",
     )
+
+
+_LONGEST, _FITTING = 200, 4
+"""Characters of a phrase that are looked at, and metrics that are named for it."""
+
+
+def _fitting(phrase: str, target: str) -> str:
+    """The names that fit several words, such as a title of the field; nothing for one word."""
+    from .search import fitting_best  # reads metrics in its turn
+
+    if len(phrase.split()) < 2:
+        return ""
+    every = variants(target)
+    best = fitting_best(phrase[:_LONGEST], every.values(), every)[:_FITTING]
+    found = [next(iter(on.values())).name for on in best]
+    return f"Metrics that fit: {', '.join(found)}" if found else ""
 
 
 def _instead(lacking: Metric, named: dict[str, Metric]) -> str:

@@ -383,7 +383,7 @@ def _without_unseen(figure: Figure, aggregate: Aggregate | None) -> Figure:
 def _with_caveat(figure: Figure, last_resort: frozenset[str]) -> Figure:
     """The figure with what is to be known beside its value, unless there is a reason to doubt it anyway."""
     metric = figure.metric
-    if figure.value is None or figure.reason or not (metric.caveat or metric.caveat_last):
+    if not figure.value or figure.reason or not (metric.caveat or metric.caveat_last):
         return figure
     said = [metric.caveat, *(text for term, text in metric.caveat_last.items() if term in last_resort)]
     text = "; ".join(filter(None, said))

@@ -186,6 +186,15 @@ def test_one_unknown_name_loses_only_itself(samples: Store) -> None:
         compute_metrics(samples, "yax_before", metrics=["l2.hitrate_pct"])
 
 
+def test_words_of_the_field_are_answered_with_the_metrics_that_fit(samples: Store) -> None:
+    told = compute_metrics(samples, "yax_before", ["l2.hit_rate_pct", "HBM read bandwidth", "nothing.at_all"]).notes[:2]
+    assert told[0].startswith("Unknown metric 'HBM read bandwidth'. Metrics that fit: hbm.read_bw_gbs, ")
+    assert sum(map(len, told)) < 400, "how names are given need not be said for each"
+    with pytest.raises(BadArgument) as refused:
+        compute_metrics(samples, "yax_before", ["achieved occupancy", "hbm.bw_pct"])
+    assert "'achieved occupancy'" in refused.value.text and "hbm.bw_gbs" in refused.value.text
+
+
 def test_a_preset_lists_zeros_and_gaps_by_name_and_full_has_them_as_rows(samples: Store) -> None:
     short, full = (compute_metrics(samples, "yax_before", detail=detail) for detail in ("summary", "full"))
     names = {r["name"] for r in records(short.table)}

@@ -108,6 +108,14 @@ def test_sql_over_counters_tells_what_is_doubted_of_the_columns_it_names(store: 
     )
 
 
+def test_packed_arithmetic_that_counts_once_is_told_beside_the_rate(store: Store) -> None:
+    """The kernel on pairs of floats does twice the work of that on floats in about the same time, counted alike."""
+    names, packed = ["valu.roofline_flops_f32", "valu.roofline_flops_f16"], "float, 2u>, 256, 8u, 512u"
+    singles, halves = rows(compute_metrics(store, "mixbench", names, kernel=packed).table)
+    assert singles["avg"] > 19_000 and "(half2, float2) counts once" in singles["reason"]
+    assert halves["avg"] == 0 and halves["reason"] is None
+
+
 def test_busy_cycles_of_the_roofline_are_suspect_and_its_points_by_time_are_not(store: Store) -> None:
     answer = compute_roofline(store, "cycles")
     (pipes,) = rows(answer.pipes)
