@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -18,6 +18,7 @@ from ..analysis.engine.by_time import by_time, share_pct
 from ..analysis.engine.compile import scattered
 from ..analysis.engine.evaluation import View
 from ..analysis.problems import BadArgument
+from ..analysis.rooflines.ceilings import contradicted
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .brief_metrics import Brief, asked_for_presets, brief, rounded
@@ -107,6 +108,7 @@ def compute_metrics(
         selection = opened.select(kernel, dispatches)
         told = about(opened, "compute_metrics", selection, selection.kernels if apart or kernel else [])
         numbers = {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by == "launch" else None
+        mixed += _of_another_peak(opened, figures)
         mixed += _within(launched_by.left_out(opened, selection, part), part) if part else []
     manifest = opened.manifest
     checked = confirmed.known_of(store, manifest)
@@ -278,6 +280,17 @@ def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
         return []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
     return [f"{len(names)} figures combine counters of passes whose runs can differ: {shown}."]
+
+
+def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
+    """Where peaks follow facts of the profile that the data sheet contradicts; loads and rooflines follow that."""
+    if not (differing := contradicted(workload)):
+        return []
+    shown = [f.metric for f in figures if f.value is not None]
+    formulas = [formula for m in shown for formula in (m.peak, m.num) if formula]
+    read = {name for names in references(formulas).values() for name in names}
+    told = [said for name, said in differing.items() if name in read]
+    return [f"{said}: peaks of metrics follow the profile, loads and rooflines the data sheet." for said in told]
 
 
 def _by_time(found: list[tuple[engine.Figure, float]]) -> list[str]:
