@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -19,6 +19,7 @@ from ..analysis.engine.by_time import by_time, share_pct
 from ..analysis.engine.compile import scattered
 from ..analysis.engine.evaluation import View
 from ..analysis.problems import BadArgument
+from ..analysis.rooflines.ceilings import contradicted
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .brief_metrics import Brief, asked_for_presets, brief
@@ -122,6 +123,7 @@ def compute_metrics(
             *_notes(manifest, found.figures, short),
             *_check(found.figures, checked),
             *found.scattered,
+            *found.of_another_peak,
             *([_OF_TIME_NOTE] if short.folded and found.of_time else _by_time(found.of_time)),
             *(_within(found.left_out, part) if part else []),
             *found.about.notes,
@@ -143,6 +145,7 @@ class _Computed:
     numbers: dict[str, str] | None
     """What each launch configuration can be asked for by, where they are apart."""
     scattered: list[str]
+    of_another_peak: list[str]
     left_out: int
     """Ranges without a row."""
     about: About
@@ -158,6 +161,7 @@ def _computed(opened: Workload, metrics: list[str], view: View) -> _Computed:
         by_time(opened, figures, view) if cycles else [],
         {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch else None,
         _scattered(opened, figures),
+        _of_another_peak(opened, figures),
         launched_by.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
         about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
     )
@@ -300,6 +304,17 @@ def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
         return []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
     return [f"{len(names)} figures combine counters of passes whose runs can differ: {shown}."]
+
+
+def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
+    """Where peaks follow facts of the profile that the data sheet contradicts; loads and rooflines follow that."""
+    if not (differing := contradicted(workload)):
+        return []
+    shown = [f.metric for f in figures if f.value is not None]
+    formulas = [formula for m in shown for formula in (m.peak, m.num) if formula]
+    read = {name for names in references(formulas).values() for name in names}
+    told = [said for name, said in differing.items() if name in read]
+    return [f"{said}: peaks of metrics follow the profile, loads and rooflines the data sheet." for said in told]
 
 
 def _by_time(found: list[tuple[engine.Figure, float]]) -> list[str]:

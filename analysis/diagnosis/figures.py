@@ -10,6 +10,7 @@ from ..catalogue import rules
 from ..engine.by_time import restated
 from ..engine.evaluation import Figure, View, figures, of_share
 from ..engine.expressions import Values, evaluate, inputs_of
+from ..notes import Reason
 from ..problems import BadInput
 from ..rooflines import limits
 from ..rooflines import loads as loads_of
@@ -38,6 +39,12 @@ class Subject:
     in_sql: str | None
 
     @property
+    def doubted(self) -> dict[str, Reason]:
+        """The figures that are built on doubted counters or times, and why; shares restated by time count as sound."""
+        every = ((n, f.reason) for n, f in self.figures.items() if f.status == "suspect" and not f.of_time)
+        return {n: reason for n, reason in every if reason is not None and reason.code == "doubted"}
+
+    @property
     def undefined(self) -> frozenset[str]:
         """The inputs that are 0/0: what they are a share of was counted and did not happen."""
         names = {n for n, f in self.figures.items() if f.status == "undefined"}
@@ -49,7 +56,8 @@ class Case:
     """One kernel with all that its rules are decided by: the value of every expression, and the mixed-pipe view.
 
     ``void`` are the expressions without a value only because something in them is 0/0: no evidence of anything.
-    ``above`` are the signals that are more than the whole of which they are a share, in percent.
+    ``above`` are the signals that are more than the whole of which they are a share, in percent. ``hinging`` are the
+    expressions that nothing but doubted figures decides.
     """
 
     workload: str
@@ -59,6 +67,7 @@ class Case:
     void: frozenset[str]
     view: limits.KernelLimits | None
     above: Mapping[str, float]
+    hinging: frozenset[str] = frozenset()
 
     @property
     def loads(self) -> dict[str, loads_of.Load]:
@@ -134,6 +143,28 @@ def above_their_whole(target: str, subjects: Sequence[Subject]) -> list[dict[str
     found = evaluate(target, [s.inputs for s in subjects], shares.values())
     known = [{name: one.get(sql) for name, sql in shares.items()} for one in found]
     return [{n: pct for n, pct in one.items() if pct is not None and of_share(pct)[0] != "ok"} for one in known]
+
+
+def hinging(
+    target: str, subjects: Sequence[Subject], values: Sequence[Values], given: Sequence[Values], wanted: Sequence[str]
+) -> list[frozenset[str]]:
+    """For each kernel those of the ``wanted`` expressions that have no value without the figures that are doubted."""
+    doubted = [s.doubted.keys() for s in subjects]
+    if not any(doubted):
+        return [frozenset()] * len(subjects)
+    sound = [
+        {n: None if n.removeprefix(rules.PEAK) in wrong else v for n, v in s.inputs.items()}
+        for s, wrong in zip(subjects, doubted, strict=True)
+    ]
+    loads = [
+        {n: v if wrong.isdisjoint(rules.metrics_of(target, n)) else None for n, v in one.items()}
+        for one, wrong in zip(given, doubted, strict=True)
+    ]
+    without = evaluate(target, sound, wanted, loads)
+    return [
+        frozenset(e for e in wanted if one[e] is not None and other[e] is None)
+        for one, other in zip(values, without, strict=True)
+    ]
 
 
 def void(

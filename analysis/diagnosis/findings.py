@@ -22,7 +22,7 @@ from ..rooflines.loads import Load, label_of, line, of_signals
 from ..workload import Workload
 from . import score
 from .evidence import Evidence, gather
-from .figures import Case, Subject, above_their_whole, subjects, void
+from .figures import Case, Subject, above_their_whole, hinging, subjects, void
 from .score import Weighed
 
 _MOST = 8
@@ -120,9 +120,10 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     values = evaluate(target, inputs, [*expressions, *(n for rule in stated for n in rule.claimed)], loads)
     voids = void(target, kernels, values, loads)
     above = above_their_whole(target, kernels)
+    hinges = hinging(target, kernels, values, loads, [rule.when for rule in stated if rule.kind == "limit"])
     cases = [
-        Case(workload.id, target, subject, of_kernel, empty, views.get(subject.kernel), too_much)
-        for subject, of_kernel, empty, too_much in zip(kernels, values, voids, above, strict=True)
+        Case(workload.id, target, subject, of_kernel, empty, views.get(subject.kernel), too_much, open_without)
+        for subject, of_kernel, empty, too_much, open_without in zip(kernels, values, voids, above, hinges, strict=True)
     ]
     return [_diagnosis(case, stated) for case in cases], total
 
@@ -137,7 +138,7 @@ def _views(workload: Workload, subjects: list[Subject]) -> dict[str, limits.Kern
 def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
     weighed = score.behind_the_gate([score.weigh(rule, case.values, case.void, case.reached) for rule in stated])
     chosen = score.best(weighed)
-    doubt = _doubt(case, chosen.rule) if chosen else None
+    doubt = (_doubt(case, chosen.rule) or _ruled_out(case, weighed, chosen)) if chosen else None
     by_subsystem: dict[str, list[Weighed]] = {}
     for one in sorted((w for w in weighed if w.state == "holds"), key=lambda w: w.order):
         by_subsystem.setdefault(one.rule.subsystem, []).append(one)
@@ -184,6 +185,17 @@ def _doubt(case: Case, rule: Rule) -> Reason | None:
     read = dict.fromkeys(m for e in (rule.when, rule.severity) for m in rules.metrics_of(case.target, e))
     reasons = (f.reason for name in read if (f := case.subject.figures.get(name)) is not None)
     return next((reason for reason in reasons if reason and reason.code == "doubted"), None)
+
+
+def _ruled_out(case: Case, weighed: list[Weighed], chosen: Weighed) -> Reason | None:
+    """Why a limit that would go before the chosen rule is not to be taken for ruled out."""
+    before = [w.rule for w in weighed if w.state == "fails" and w.tier <= chosen.tier and w.rule.kind == "limit"]
+    for rule in (rule for rule in before if rule.when in case.hinging):
+        read = rules.metrics_of(case.target, rule.when)
+        reason = next((r for name, r in case.subject.doubted.items() if name in read), None)
+        if reason:
+            return Reason("doubted", f"{rule.subsystem} is ruled out by figures that are doubted: {reason}")
+    return None
 
 
 def _finding(case: Case, holding: list[Weighed]) -> Finding:

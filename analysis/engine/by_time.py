@@ -25,11 +25,16 @@ def by_time(workload: Workload, figures: Iterable[Figure], view: View) -> list[t
     its maximum clock, so what a figure is of the time is at least that. Only where the cycles exceed the time, and
     nothing doubts the times.
     """
+    return [(f, value) for f, value in _found(workload, figures, view) if value]
+
+
+def _found(workload: Workload, figures: Iterable[Figure], view: View) -> list[tuple[Figure, float]]:
+    """The same with those that are zero by either."""
     clock = workload.facts.get("max_sclk")
     if not clock or view.launched_by or _CYCLES not in catalog.terms(workload.arch):
         return []
     busy = set(catalog.counters_of(workload.arch, [_CYCLES]))
-    percentages = [f for f in figures if share_pct(f) and _divides_by(workload.arch, f, busy)]
+    percentages = [f for f in figures if share_pct(f) is not None and _divides_by(workload.arch, f, busy)]
     if not percentages:
         return []
     selection = workload.select(view.kernel, view.dispatches)
@@ -50,12 +55,12 @@ def by_time(workload: Workload, figures: Iterable[Figure], view: View) -> list[t
 def restated(workload: Workload, figures: Sequence[Figure], view: View) -> list[Figure]:
     """The figures with those by time in the place of shares of busy cycles that are doubted as too low."""
     doubted = [f for f in figures if f.status == "suspect" and f.reason is not None and f.reason.code == "doubted"]
-    found = {(f.kernel, f.name): (f, pct) for f, pct in by_time(workload, doubted, view)} if doubted else {}
+    found = {(f.kernel, f.name): (f, pct) for f, pct in _found(workload, doubted, view)} if doubted else {}
     return [_of_time(*found[key]) if (key := (f.kernel, f.name)) in found else f for f in figures]
 
 
 def _of_time(figure: Figure, pct: float) -> Figure:
-    factor = pct / (share_pct(figure) or pct)
+    factor = pct / (share_pct(figure) or 1.0)
     reason = Reason("doubted", f"{figure.reason}; this is its share of the time at the maximum clock, at least")
     return replace(
         figure,

@@ -126,18 +126,25 @@ def device_facts(workload: Workload) -> tuple[dict[str, float], list[Note]]:
     if product is not None:
         sheet = {name: fact.value for name, fact in product.facts.items()}
         taken = sorted(n for n in sheet.keys() - manifest.facts.keys() if n not in _MEMORY or "max_mclk" not in facts)
-        contradicted = sorted(n for n in _MEMORY if n in sheet and manifest.facts.get(n, sheet[n]) != sheet[n])
         facts |= {n: sheet[n] for n in taken} | {n: sheet[n] for n in _MEMORY if n in sheet}
         if taken:
             text = f"Not stated in the profile and taken from the data sheet of {product.title}: {', '.join(taken)}."
             notes.append(Note("data_sheet", text))
-        for name in contradicted:
-            text = (
-                f"The profile states {name} = {manifest.facts[name]:g}, the data sheet of {product.title} "
-                f"{sheet[name]:g}; the data sheet counts here."
-            )
-            notes.append(Note("data_sheet_differs", text))
+        for said in contradicted(workload).values():
+            notes.append(Note("data_sheet_differs", f"{said}; the data sheet counts here."))
     return facts, notes
+
+
+def contradicted(workload: Workload) -> dict[str, str]:
+    """The facts of the memory that a profile states otherwise than the data sheet, each with a clause that says so."""
+    stated = workload.manifest.facts
+    product = identify(workload.manifest.device, workload.manifest.arch, stated)
+    sheet = {name: product.facts[name].value for name in _MEMORY if name in product.facts} if product else {}
+    return {
+        name: f"The profile states {name} = {stated[name]:g}, the data sheet of {product.title} {value:g}"
+        for name, value in sorted(sheet.items())
+        if product and stated.get(name, value) != value
+    }
 
 
 def from_facts(con: duckdb.DuckDBPyConnection, formulas: Family, facts: Mapping[str, float], device: str) -> Ceilings:

@@ -194,11 +194,11 @@ def test_a_workload_of_unknown_gpu_needs_one(store: Store) -> None:
 
 
 def test_recorded_profiles_have_occupancy(store: Store, shared: Path) -> None:
-    for name, possible, achieved in (("MI100", 100, 46.3), ("MI200", 100, 53.9), ("MI300X_A1_rocpd", 100, 20.1)):
+    for name, possible, achieved in (("MI100", 100, 67.0), ("MI200", 100, 68.2), ("MI300X_A1_rocpd", 100, 40.1)):
         done = stored(store, shared / "workloads" / "vcopy" / name)
         found = compute_occupancy(store, workload=done.id)
         assert found.occupancy_pct == possible
-        assert found.achieved_pct == pytest.approx(achieved, abs=0.1)
+        assert found.achieved_pct == pytest.approx(achieved, abs=0.1), "by the time: collecting added cycles"
 
 
 # -- code objects ---------------------------------------------------------------------------------------------------

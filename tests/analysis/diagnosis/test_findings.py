@@ -17,6 +17,8 @@ from rooflens.analysis.problems import BadInput
 from rooflens.analysis.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -102,6 +104,10 @@ def test_memory_is_held_against_the_data_sheet_where_the_profile_contradicts_it(
     assert memory.work_pct == pytest.approx(46.4, abs=0.1)
     assert memory.pct == pytest.approx(46.368 / 0.9, abs=0.1) and not memory.reached
     assert (one.verdict.subsystem, one.verdict.bound) == ("hbm", "latency")
+    (note,) = [n for n in compute_metrics(recorded, "join_type_grid_MI300A_A1", ["hbm.bw_gbs"]).notes if "sheet" in n]
+    assert "num_hbm_channels = 96, the data sheet of AMD Instinct MI300A 128" in note
+    (roofline,) = [n for n in compute_roofline(recorded, "join_type_grid_MI300A_A1").notes if "sheet" in n]
+    assert roofline.endswith("AMD Instinct MI300A 128; the data sheet counts here.")
 
 
 @pytest.mark.parametrize(

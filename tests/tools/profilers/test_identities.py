@@ -1,4 +1,4 @@
-"""Counters that cannot be beside one another are found, what is made of them is suspect; recordings keep to them."""
+"""Counters that cannot be beside one another make figures suspect and verdicts unsure; recordings keep to them."""
 
 from __future__ import annotations
 
@@ -57,6 +57,22 @@ def test_a_counter_that_contradicts_another_makes_no_sure_verdict(
     (told,) = [w.text for w in manifest.warnings if w.code == "identity"]
     assert counter in told
     assert one.verdict.confidence < SURE
+
+
+def test_a_limit_that_only_a_doubted_figure_rules_out_leaves_a_wait_unsure(shared: Path, tmp_path: Path) -> None:
+    """No read of a streaming kernel was counted: the verdict would wait in the vector L1 with 0.82."""
+    folder = tmp_path / "w"
+    folder.mkdir()
+    shutil.copy(shared / "workloads" / "mixbench" / "MI200" / "sysinfo.csv", folder)
+    with (shared / "workloads" / "mixbench" / "MI200" / "pmc_perf.csv").open(newline="") as text:
+        launch = next(row for row in csv.DictReader(text) if "func<int, 256, 8u, 0u>" in row["Kernel_Name"])
+    with (folder / "pmc_perf.csv").open("w", newline="") as text:
+        out = csv.DictWriter(text, [name for name in launch if "[" not in name], extrasaction="ignore")
+        out.writeheader()
+        out.writerow(launch | {"TCC_EA_RDREQ_sum": "0"})
+    _, one = imported(Store(tmp_path / "store"), folder)
+    assert one.verdict.subsystem != "hbm" and one.verdict.confidence < SURE
+    assert "hbm is ruled out by figures that are doubted" in str(one.verdict.doubt)
 
 
 def test_a_time_that_means_a_clock_of_a_few_megahertz_is_doubted(shared: Path, tmp_path: Path) -> None:
