@@ -82,6 +82,7 @@ def check_counters(
     order = Order(
         profiled, choice, request, planned, Steering("auto", list(_EVERY), None, wanted(names)),
         name=f"check of {choice.profiler.name} on {choice.target}", tags=["check"], timeout_s=_TIMEOUT_S,
+        must_end_well=True,
     )  # fmt: skip
     begin(store, order, run_id, CallStep.of("comparing", judging.judge, run_id=run_id))
     return run_result(store, folder, wait_s)

@@ -303,7 +303,8 @@ def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
     if not names:
         return []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
-    return [f"{len(names)} figures combine counters of passes whose runs can differ: {shown}."]
+    combine = "figure combines" if len(names) == 1 else "figures combine"
+    return [f"{len(names)} {combine} counters of passes whose runs can differ: {shown}."]
 
 
 def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:

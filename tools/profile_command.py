@@ -164,6 +164,8 @@ class Order:
     timeout_s: float
     hypothesis: str = ""
     change: str = ""
+    must_end_well: bool = False
+    """Whether what a program launched before it failed is of no use."""
 
 
 def begin(store: Store, order: Order, run_id: str, finish: CallStep) -> None:
@@ -225,7 +227,7 @@ def _job(run: ProfileRun, order: Order, arranged: _Arranged, finish: CallStep) -
     profiled, choice = order.profiled, order.choice
     return Job(
         run=run,
-        steps=list(arranged.steps),
+        steps=[replace(step, lasting=step.lasting and not order.must_end_well) for step in arranged.steps],
         plan=arranged.planning,
         program=list(profiled.command),
         finish=finish,

@@ -40,7 +40,8 @@ def run(options: Namespace, store: Store) -> Outcome:
     words = [*found.notes, *found.warnings]
     facts: dict[str, Any] = {"file": None, "off": [], "notes": list(words), "problem": found.problem}
     if found.problem or not found.result.get("report"):
-        return Outcome(facts, words, REFUSED, found.problem or found.progress)
+        said = [f"It printed: {found.output}"] if found.output else []
+        return Outcome(facts, [*words, *said], REFUSED, found.problem or found.progress)
     written = Path(found.result["report"]).with_suffix(target.suffix)
     target.write_bytes(written.read_bytes())
     table = found.brief({}).check

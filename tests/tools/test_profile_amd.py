@@ -28,6 +28,7 @@ from rooflens.tests.standins.install import install, machine
 from rooflens.tests.standins.options import VERSIONS
 from rooflens.tests.standins.setting import VARIABLE
 from rooflens.tests.waiting import ended
+from rooflens.tools import check_counters as checking
 from rooflens.tools import profile_command as profiling
 from rooflens.tools.cancel_run import cancel_run
 from rooflens.tools.compute_metrics import compute_metrics
@@ -547,6 +548,17 @@ def test_a_counter_that_the_profiler_leaves_out_is_named(node: Node) -> None:
     assert run.state == "done", run.problem
     (lost,) = set(THREE[:2]) - set(node.manifest(run.workload).counters)
     assert any(lost in warning for warning in run.warnings), run.warnings
+
+
+def test_a_check_whose_program_fails_judges_no_metric_and_shows_its_words(node: Node) -> None:
+    """Nothing can be launched here; a metric that was not counted is no wrong one."""
+    node.has("1.3.2", "gfx942")
+    roots = profiling.Roots()
+    node.patch.setattr(checking, "Roots", lambda: roots)
+    node.patch.setenv("HIP_VISIBLE_DEVICES", "-1")
+    run = checking.check_counters(node.store, metrics=["dispatch.waves"])
+    assert (run.state, run.steps_done, run.check, run.workload) == ("failed", 0, None, None)
+    assert run.output is not None and ("GPU" in run.output or "HIP" in run.output)
 
 
 def test_no_gpu_is_said_and_the_plan_offered(node: Node) -> None:

@@ -235,7 +235,7 @@ def open_device(device: str | int | None = None) -> Runtime:
             seen.append(runtime.device.uuid)
         answers.append(f"{vendor}: {number} GPUs")
     if seen or word:
-        known = f"UUIDs: {', '.join(seen)}" if seen else ""
+        known = f"UUIDs: {', '.join(seen)}" if seen else "rooflens doctor says what this machine has"
         raise NotFound(f"There is no GPU {word!r} to measure", "; ".join(answers), known)
     raise MissingTool("There is no GPU to measure", "; ".join(answers), "rooflens doctor says what this machine has")
 

@@ -34,6 +34,9 @@ def judge(store: Store, progress: Progress, run_id: str) -> dict[str, Any]:
     What holds and what does not is kept in the store.
     """
     summary = save(store, progress, run_id)
+    if not (store.run_folder(run_id) / FOLDER / RESULTS).exists():
+        # The program failed before it had launched everything: what is missing says nothing of a metric.
+        return summary
     progress(0.5, "comparing")
     return {**summary, **concluded(store, store.run_folder(run_id), summary["workload"])}
 

@@ -18,6 +18,7 @@ from ...analysis.planning.sampling import ENOUGH_PCT, USUAL, Chosen, Configurati
 from ...analysis.problems import NotFound, Problem, near
 from ...analysis.scratch import scratch
 from ...analysis.store import Store
+from ...analysis.text import cut
 from ..runner.job import Step
 from ..runner.state import ProfileRun, read_record, read_state
 from ..runner.worker import Progress
@@ -36,6 +37,8 @@ _AROUND_S = 2.5
 """What a call takes beside its steps: finding the device, planning and saving, or the diagnosis that follows."""
 _MOST_EXPECTED = 50_000
 """Launches of a range that are named one by one; more are matched by their order among all."""
+_SHOWN, _SHOWN_CHARACTERS = 5, 80
+"""Kernels named where none fits, and how much of each name."""
 _LEAST_S, _TIMES, _MOST_S = 18.0, 3.0, 90.0
 """Without a budget: so many times a call for times alone, at least and at most so many seconds for everything."""
 
@@ -68,6 +71,10 @@ class Launches:
     """Kernel and dispatch ids of the launches of one configuration, process and device, in their order."""
     within: Within | None = None
     """The range that they are of, as the program names it."""
+
+    def time_of(self, readable: str) -> float:
+        """Nanoseconds of all launches of the kernels that a person reads as ``readable``."""
+        return sum(c.total_ns for c in self.configurations if self.readable[c.kernel] == readable)
 
     def only(self, kernels: Iterable[str]) -> Launches:
         """Those of some kernels."""
@@ -178,10 +185,12 @@ def _countable(launches: Launches, wanted: Asked) -> tuple[Launches, list[str]]:
         kernels = [name for name, text in launches.readable.items() if name in hits or text in hits]
         if not kernels:
             known = list(launches.readable.values())
+            longest = sorted(known, key=lambda text: -launches.time_of(text))[:_SHOWN]
+            shown = ", ".join(cut(text, _SHOWN_CHARACTERS) for text in longest)
             raise NotFound(
                 f"No kernel of the program matches {pattern!r}",
-                near(pattern, known),
-                "The run for times shows them all",
+                near(pattern, known) or f"the longest are {shown}",
+                "The run for times, which is kept, shows them all",
             )
     if wanted.request.replay != "kernel":
         return launches.only(kernels), []

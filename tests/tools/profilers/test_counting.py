@@ -144,6 +144,14 @@ def test_without_times_some_launches_of_everything_are_counted(run: Run) -> None
     assert "told no launches" in answer["remarks"][0]
 
 
+def test_a_pattern_that_fits_no_kernel_is_answered_with_the_longest_ones(run: Run) -> None:
+    with pytest.raises(NotFound) as told:
+        run.planned(kernel="qqqqqqqqqqqqqqqqq")
+    launches = timed_launches(run.timing.parent)
+    longest = max(launches.readable.values(), key=launches.time_of)
+    assert told.value.why.startswith("the longest are ") and longest[:60] in told.value.why
+
+
 def test_runs_of_the_whole_program_share_a_budget_that_was_given(run: Run) -> None:
     given = run.planned(replay="application", budget_s=100)
     assert given["within_s"] is not None and given["within_s"] < 100 - TOOK_S
