@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import plot
+from rooflens.tools.profilers import matched
 from rooflens.tools.profilers.matched import matches, together
 from rooflens.tools.query_counters import query_counters
 
@@ -257,3 +259,19 @@ def test_what_cannot_be_linked_is_copied_and_pipes_are_left_out(
         with pytest.raises(LimitExceeded, match="no room"), together(matches(tmp_path / "rank_*")):
             pass
     assert not folder.exists()
+
+
+def test_a_pattern_around_the_temporary_folder_ends_and_one_that_names_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    with together(matches(tmp_path / "*")) as folder:
+        assert sorted(p.name for p in folder.iterdir()) == ["a", "b"]
+    monkeypatch.setattr(matched, "_MOST", 2)
+    (tmp_path / "tmp" / "c").write_text("c")
+    names = [tmp_path / name for name in ("a", "b", "tmp")]
+    with pytest.raises(LimitExceeded, match="more than 2 files"), together(names):
+        pass

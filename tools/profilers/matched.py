@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
-from ...analysis.problems import LimitExceeded
+from ...analysis.problems import BadInput, LimitExceeded
 from ...analysis.scratch import scratch
 
 _MOST = 100_000
+_UNLINKED = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+"""Another file system, one without links, or files of others that may be read and not linked."""
 _SIGNS = frozenset("*?[")
 
 
@@ -36,29 +40,58 @@ def matches(path: Path) -> list[Path]:
 @contextmanager
 def together(found: list[Path]) -> Iterator[Path]:
     """A folder, called as theirs, that holds these files and folders and nothing else: hard links where that is
-    possible, else copies. It is gone afterwards. LimitExceeded where the copies do not fit."""
+    possible, else copies. It is gone afterwards.
+
+    LimitExceeded where they are too many files, or copies do not fit; BadInput where one cannot be read.
+    """
     if len(found) == 1:
         yield found[0]
         return
+    parent = found[0].parent.resolve()
+    files = list(islice((file for one in found for file in _files(one)), _MOST + 1))
+    if len(files) > _MOST:
+        what = f"What the pattern names holds more than {_MOST} files"
+        raise LimitExceeded(what, fix="Name the profiles, not what is around them")
     with scratch() as room:
-        folder = room / (found[0].parent.resolve().name or "profile")
+        folder = room / (parent.name or "profile")
         folder.mkdir()
-        for one in found:
-            if one.is_dir():
-                shutil.copytree(one, folder / one.name, symlinks=True, copy_function=_placed)
-            else:
-                _placed(one, folder / one.name)
+        for file in files:
+            target = folder / file.relative_to(found[0].parent)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _placed(file, target)
+            except OSError as error:
+                raise BadInput(f"{file.name} cannot be read", error.strerror or str(error)) from error
         yield folder
 
 
-def _placed(source: str | Path, target: str | Path) -> None:
-    source = Path(source)
-    if not source.is_file():  # a pipe or device would block
+def _files(one: Path) -> Iterator[Path]:
+    """The regular files of a match: itself, or those below it. Links, pipes and devices are left out."""
+    if not one.is_dir():
+        if one.is_file():
+            yield one
         return
+    for folder, _, names in os.walk(one):
+        for name in sorted(names):
+            file = Path(folder) / name
+            if _regular(file):
+                yield file
+
+
+def _regular(file: Path) -> bool:
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError:  # it was removed meanwhile
+        return False
+
+
+def _placed(source: Path, target: Path) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:  # another file system, or one without links
-        if shutil.disk_usage(Path(target).parent).free < 2 * source.stat().st_size:
+    except OSError as error:
+        if error.errno not in _UNLINKED:
+            raise
+        if shutil.disk_usage(target.parent).free < 2 * source.stat().st_size:
             raise LimitExceeded(
                 f"There is no room for a copy of {source.name}",
                 "profiles that a pattern names are put into one folder for reading",
