@@ -76,6 +76,7 @@ async def test_the_whole_evaluation_reaches_its_floors(found: dict[str, Any]) ->
     assert evaluate.missed(found) == [], evaluate.report(found)
     assert found["questions"]["most_calls"] <= 3
     assert found["diagnosis"]["all"]["tokens_per_answer"] < 2_000
+    assert all(half["median_bound_over_gain"] < 2 for half in found["interventions"]["halves"].values())
 
 
 def test_the_verdict_unknown_counts_as_right_where_nothing_can_be_known_but_not_for_calibration() -> None:

@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, which is a thing of Linux"),
 ]
-SLOW_SQL = {"sql": "SELECT sum(a.range + b.range) FROM range(1000000) a, range(1000000) b", "timeout_s": 60}
+SLOW_SQL = {"sql": "SELECT sum(a.range + b.range) FROM range(1000000000) a, range(1000000000) b", "timeout_s": 60}
 KIND = Kind(Limits(500_000_000, cpu_s=20), wall_s=END_S, places=2, each=1)
 
 

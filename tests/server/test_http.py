@@ -319,7 +319,7 @@ def test_a_unix_socket_is_served_and_removed_at_the_end(samples: Store, tmp_path
 def test_a_signal_ends_the_server_in_time_with_streams_and_calls_open(
     samples: Store, tmp_path: Path, number: int
 ) -> None:
-    slow = "SELECT count(*) FROM range(1000000) a, range(1000000) b"
+    slow = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
     call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call",
             "params": {"name": "query_counters", "arguments": {"sql": slow, "timeout_s": 60}}}  # fmt: skip
     with _process(samples, tmp_path / "log", ROOFLENS_TOKEN=TOKEN) as (process, place):
@@ -409,7 +409,7 @@ def test_when_connections_run_out_the_idlest_gives_way(samples: Store, monkeypat
 
 
 def _slow(ident: int) -> bytes:
-    slow = "SELECT count(*) FROM range(1000000) a, range(1000000) b"
+    slow = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
     return json.dumps({"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {
         "name": "query_counters", "arguments": {"sql": slow, "timeout_s": 60}}}).encode()  # fmt: skip
 
