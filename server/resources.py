@@ -48,12 +48,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collec
         description="Facts of one GPU target (gfx90a, gfx942, ...), each with unit and source",
     )
     def gpu_facts(gpu: str) -> str:
-        try:
-            return json.dumps(targets.gpu(products.resolved(gpu)[0]).model_dump(), indent=1)
-        except NotFound as problem:
-            raise ResourceNotFoundError(render.refusal(problem)) from problem
-        except Problem as problem:
-            raise ResourceError(render.refusal(problem)) from problem
+        return _facts(gpu)
 
     @mcp.resource(
         "rooflens://workload/{id}/summary",
@@ -96,3 +91,13 @@ def metric_index() -> str:
             ids = "/".join(dict.fromkeys(m.id for m in variants.values()))
             lines.append(f"{name} | {ids} | {metric.unit} | {metric.title} | {' '.join(variants)}")
     return "name | id | unit | title | gpus\n" + "\n".join(lines)
+
+
+def _facts(gpu: str) -> str:
+    """The facts of a target, as JSON."""
+    try:
+        return json.dumps(targets.gpu(products.resolved(gpu)[0]).model_dump(), indent=1)
+    except NotFound as problem:
+        raise ResourceNotFoundError(render.refusal(problem)) from problem
+    except Problem as problem:
+        raise ResourceError(render.refusal(problem)) from problem
