@@ -44,8 +44,8 @@ _ROUNDING = 1e-3
 """ncu computes some metrics as a difference, which may fall short of zero by a little of the greatest value."""
 _CLOCK_TOLERANCE = 1.05
 _ABSURD_CLOCK = 3
-_STANDSTILL = 0.1
-"""No GPU runs a kernel at so small a part of its maximum clock: 0.27 is the lowest in recorded profiles."""
+_STANDSTILL = 0.02
+"""No GPU runs a kernel at so small a part of its maximum clock."""
 _PLAUSIBLE_MHZ = 10_000
 _WAVE, _WARP = 64, 32
 _RUNNING = ":running_pct"
