@@ -81,7 +81,8 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
     ended_ns = state.ended_ns if final and state.ended_ns else time.time_ns()
     result = dict(state.result)
     workload = result.pop("workload", None)
-    warnings = [*state.warnings, *result.pop("warnings", [])]
+    # What was planned stays with the workload among its warnings; here it stands among the notes.
+    warnings = [text for text in [*state.warnings, *result.pop("warnings", [])] if text not in state.remarks]
     kernels, lost = _kernels(store, workload)
     hidden = secrets(os.environ, {})
     answer = RunResult(
@@ -96,7 +97,7 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         kernels=kernels,
         sources=_sources(run, kernels),
         warnings=[*warnings, *lost],
-        notes=[*run.notes, *(remark for remark in state.remarks if remark not in warnings)],
+        notes=[*run.notes, *state.remarks],
         next=_next(run, state, workload, result),
     )
     if rows := result.pop("check", None):
