@@ -103,7 +103,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
         con,
         f"SELECT {columns} FROM ({events}) e JOIN event_names n "
         "ON n.name = coalesce(e.name, '') AND n.given IS NOT DISTINCT FROM e.kind "
-        f"WHERE NOT ({_faulty()}) ORDER BY start_ns, end_ns DESC, kind, e.name, row",
+        f"WHERE NOT ({_faulty()}) ORDER BY start_ns, end_ns DESC, kind, e.name, row, thread, correlation",
         work / "timeline_events.parquet",
     )
     progress.report(f"sorted {count:,} events")
@@ -191,7 +191,7 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
     count = write_table(
         con,
         f"SELECT * REPLACE (left({visible_name('name')}, {_NAME}) AS name) FROM (SELECT *, false AS device "
-        f"FROM ({ranges})) WHERE NOT ({_faulty()}) ORDER BY pid, thread, start_ns, end_ns DESC, source",
+        f"FROM ({ranges})) WHERE NOT ({_faulty()}) ORDER BY pid, thread, start_ns, end_ns DESC, source, correlation, name",
         staged,
     )
     if not count:
