@@ -155,7 +155,7 @@ def _computed(opened: Workload, metrics: list[str], view: View) -> _Computed:
     figures = engine.figures(opened, metrics, view)
     selection = opened.select(view.kernel, view.dispatches)
     cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
-    by_launch = opened.by == "launch"
+    by_launch = view.by_kernel and opened.by == "launch"
     return _Computed(
         figures,
         by_time(opened, figures, view) if cycles else [],

@@ -11,15 +11,16 @@ from pathlib import Path
 from hypothesis import strategies as st
 from rooflens.tests.fuzz.mutations import Draw, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt
+from rooflens.tests.tools.profilers.rocprofv3 import made_samples
 from rooflens.tests.tools.profilers.rocprofv3 import test_att as traces
-from rooflens.tests.tools.profilers.rocprofv3 import test_pc_samples as samples
+from rooflens.tests.tools.profilers.rocprofv3.test_pc_samples import HSACO
 
 
 @cache
 def _document() -> str:
     with tempfile.TemporaryDirectory() as folder:
-        few = [samples.At(1, 0x1D68, "s_waitcnt vmcnt(0)", "/a.hip:16", "WAITCNT", 2)]
-        file = samples.as_json(Path(folder) / "1_results.json", samples=few)
+        few = [made_samples.At(1, 0x1D68, "s_waitcnt vmcnt(0)", "/a.hip:16", "WAITCNT", 2)]
+        file = made_samples.as_json(Path(folder) / "1_results.json", samples=few)
         return file.read_text()
 
 
@@ -28,7 +29,7 @@ def pc_json(draw: Draw) -> Spoilt:
     text = json.dumps(tree(draw, json.loads(_document())), ensure_ascii=draw(st.booleans()))
     files = {"1_results.json": octets(draw, text.encode("utf-8", "surrogatepass"))}
     if draw(st.booleans()):
-        files["1_code_object_id_1.out"] = octets(draw, samples.HSACO.read_bytes(), 1)
+        files["1_code_object_id_1.out"] = octets(draw, HSACO.read_bytes(), 1)
     return Spoilt(files)
 
 
@@ -36,7 +37,7 @@ def pc_json(draw: Draw) -> Spoilt:
 def pc_csv(draw: Draw) -> Spoilt:
     head = ["Sample_Timestamp", "Exec_Mask", "Dispatch_Id", "Instruction", "Instruction_Comment", "Correlation_Id",
             "Wave_Issued_Instruction", "Instruction_Type", "Stall_Reason", "Wave_Count"]  # fmt: skip
-    row = ["1", "3", "1", "s_nop 0", "/a.hip:3 -> /b.hip:4", "1", "0", "X", f"{samples.REASON}WAITCNT", "4"]
+    row = ["1", "3", "1", "s_nop 0", "/a.hip:3 -> /b.hip:4", "1", "0", "X", f"{made_samples.REASON}WAITCNT", "4"]
     return Spoilt({"7_pc_sampling_stochastic.csv": packed(draw, table(draw, [head, row, row]))})
 
 
