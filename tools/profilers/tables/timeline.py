@@ -191,7 +191,8 @@ def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str
     count = write_table(
         con,
         f"SELECT * REPLACE (left({visible_name('name')}, {_NAME}) AS name) FROM (SELECT *, false AS device "
-        f"FROM ({ranges})) WHERE NOT ({_faulty()}) ORDER BY pid, thread, start_ns, end_ns DESC, source, correlation, name",
+        f"FROM ({ranges})) WHERE NOT ({_faulty()}) "
+        "ORDER BY pid, thread, start_ns, end_ns DESC, source, correlation, name",
         staged,
     )
     if not count:
