@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..analysis import coverage, differing
+from ..analysis import coverage, differing, named_dispatches
 from ..analysis.workload import Selection, Workload
 from .results import NextCall
 
@@ -24,7 +24,11 @@ def about(workload: Workload, tool: str, selection: Selection, shown: Iterable[s
     ``tool`` is what to call again, with the configurations apart.
     """
     found = differing.differing(workload, shown)
-    notes = [*differing.note(found), *coverage.notes(workload, selection)]
+    notes = [
+        *named_dispatches.notes(workload, selection),
+        *differing.note(found),
+        *coverage.notes(workload, selection),
+    ]
     calls = [
         NextCall(
             tool=tool,

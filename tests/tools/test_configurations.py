@@ -184,3 +184,8 @@ def test_a_roofline_of_configurations_can_be_drawn(store: Store) -> None:
     found = plot(store, "roofline", "w", by="launch")
     assert "tile<4>(float*) [25600 x 256]" in found.description
     assert found.next[0].arguments["by"] == "launch"
+
+
+@pytest.mark.parametrize("tool", ["compute_metrics", "compute_roofline"])
+def test_a_dispatch_that_is_not_there_is_told_by_every_tool_that_takes_dispatches(tool: str, store: Store) -> None:
+    assert "No dispatch 900: ids go from 0 to 18." in TOOLS[tool](store, "w", dispatches=[0, 900]).notes
