@@ -16,6 +16,7 @@ from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
 from ..analysis.occupancy.binding import Binding, binding
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
 from ..analysis.occupancy.rule import Launch, Mode, registers
+from ..analysis.occupancy.words import words_of
 from ..analysis.problems import BadArgument, BadInput, Problem
 from ..analysis.store import Store
 from ..analysis.workload import Workload
@@ -82,6 +83,17 @@ class Kernel:
         """What keeps the occupancy of its launches where it is, if it was profiled."""
         return binding(figure, self.profiled, self.cus) if self.profiled else None
 
+    def limiters(self, figure: Occupancy) -> list[str]:
+        """What keeps its launches from more waves: their grid, where that binds, else resources."""
+        bound = self.bound(figure)
+        return ["grid"] if bound and bound.by == "grid" else list(figure.limiters)
+
+    def stated(self, name: str) -> int | None:
+        """A resource of the launch, None where nobody stated it: it counts as 0 then."""
+        value = getattr(self.profiled, name) if self.profiled else getattr(self.launch, name)
+        # No wave runs without scalar registers, and NVIDIA has none.
+        return None if name == "sgprs" and not value and not self.compiled else value
+
     def occupancy(self, mode: Mode) -> Occupancy | Problem:
         """Its occupancy, or why it cannot be computed."""
         if self.profiled and None in (self.profiled.vgprs, self.profiled.workgroup_size):
@@ -107,15 +119,16 @@ class Kernels:
 
 class OccupancyResult(Result):
     """Waves (warps) that reside at once on one CU; ``cu`` says what a CU is. The figures outside of ``kernels`` are
-    those of its first row. ``limits``: waves that each resource alone would allow. ``what_if``: changes, those of one
-    option made together, that give more waves; of a workload its column helps says whether the launch can get them as
-    it is (no, doubtful, perhaps). ``achieved`` figures are measured, where counters allow, and averages over all cycles
+    those of its first row; waves and occupancy_pct are what resources allow. ``limits``: waves that each resource alone
+    would allow, and that a grid offers which binds. ``what_if``: changes, those of one option made together, that give
+    more waves; of a workload its column helps says whether the launch can get them as it is (no, doubtful, perhaps: if
+    the kernel waits for latency). ``achieved`` figures are measured, where counters allow, and averages over all cycles
     from the start to the end of the kernel (elapsed), CUs without work included."""
 
     answer: str | None = None
-    """What binds the launches of the first kernel, where a profile tells."""
+    """What binds the launches of the first kernel, or why that is not known."""
     bound_by: str | None = None
-    """grid, uneven (waves end at different times) or resources (``limiters``)."""
+    """grid, uneven (waves end at different times) or resources (``limiters``); null where the profile does not tell."""
     source: str
     gpu: str
     cu: str
@@ -310,7 +323,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     columns = _KERNELS | source.columns | ({"reason": None} if failed else {})
     rows = [_row(i, k, f, columns) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
     return OccupancyResult(
-        answer=bound.text if bound else None,
+        answer=bound.text if bound else _unbound(first, known) if known else None,
         bound_by=bound.by if bound else None,
         source=source.source,
         gpu=first.gpu,
@@ -321,11 +334,11 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         waves_per_cu=known.waves_per_cu if known else None,
         max_waves_per_cu=known.max_waves_per_cu if known else None,
         occupancy_pct=known.occupancy_pct if known else None,
-        limiters=list(known.limiters) if known else [],
+        limiters=first.limiters(known) if known else [],
         achieved_waves_per_cu=first.profiled.achieved_waves_per_cu if first.profiled else None,
         achieved_pct=first.profiled.achieved_pct if first.profiled else None,
         status=first.profiled.status if first.profiled else "ok",
-        limits=table(_LIMITS, _limits(known) if known else []),
+        limits=table(_LIMITS, _limits(first, known, bound) if known else []),
         what_if=_what_if(known, bound.helps if bound else None),
         kernels=table(columns, rows, limit=limit, offset=offset),
         notes=[note.text for note in notes],
@@ -336,6 +349,7 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
 def _row(rank: int, kernel: Kernel, figure: Occupancy | Problem, columns: Iterable[str]) -> list[Any]:
     """One kernel's values in the order of ``columns``."""
     values: dict[str, Any] = {"rank": rank, "kernel": kernel.name, "gpu": kernel.gpu, **asdict(kernel.launch)}
+    values["sgprs"] = kernel.stated("sgprs")
     values["lds_bytes"] = kernel.launch.lds
     if kernel.compiled:
         values |= {name: getattr(kernel.compiled, name) for name in _COMPILED}
@@ -344,21 +358,45 @@ def _row(rank: int, kernel: Kernel, figure: Occupancy | Problem, columns: Iterab
     if isinstance(figure, Problem):
         values["reason"] = figure.text
     else:
-        values |= {name: getattr(figure, name) for name in _FIGURES} | {"limiters": ", ".join(figure.limiters)}
+        values |= {name: getattr(figure, name) for name in _FIGURES} | {"limiters": ", ".join(kernel.limiters(figure))}
     return [values.get(name) for name in columns]
 
 
-def _limits(figure: Occupancy) -> list[list[Any]]:
-    """One row per resource: what is used of it, and the waves per CU that it alone would allow."""
-    rule, launch, n = figure.rule, figure.launch, figure.waves_per_workgroup
+def _unbound(kernel: Kernel, figure: Occupancy) -> str | None:
+    """What resources allow, and why it is not known whether a launch gets it; notes say what contradicts or fails."""
+    achieved = kernel.profiled and kernel.profiled.achieved_waves_per_cu
+    if not figure.waves_per_cu or achieved is not None:
+        return None
+    words = words_of(figure.gpu)
+    if not kernel.profiled:
+        unknown = "The grid is not known here: a launch too small to fill the device reaches less"
+    elif kernel.cus and kernel.profiled.grid:
+        unknown = "The grid would fill them; whether they stay filled was not measured"
+    else:
+        unknown = "Whether a launch reaches that is not known: its grid or the size of the device is not stated"
+    return (
+        f"Resources ({words.listed(figure.limiters)}) allow {figure.waves_per_cu} {words.wave}s per {words.unit}, "
+        f"{figure.occupancy_pct:.3g} %. {unknown}."
+    )
+
+
+def _limits(kernel: Kernel, figure: Occupancy, bound: Binding | None) -> list[list[Any]]:
+    """One row per resource: what is used of it, the waves per CU that it alone would allow; last a grid that binds."""
+    rule, launch, n, words = figure.rule, figure.launch, figure.waves_per_workgroup, words_of(figure.gpu)
+    of_unit, limiters = f"of a {words.unit}" if words.unit == "CU" else f"of an {words.unit}", kernel.limiters(figure)
+    lane = "of a SIMD lane" if words.unit == "CU" else "of a lane"
     facts = {
-        "wave_slots": (n, n, rule.slots, "waves per work-group, of a CU"),
-        "workgroup_slots": (1, 1, rule.groups, "work-groups, of a CU"),
-        "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, "per work-item, of a SIMD lane"),
-        "sgprs": (launch.sgprs, None, None, "per wave"),
-        "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, "bytes per work-group, of a CU"),
+        "wave_slots": (n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
+        "workgroup_slots": (1, 1, rule.groups, f"{words.group}s, {of_unit}"),
+        "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
+        "sgprs": (kernel.stated("sgprs"), None, None, f"per {words.wave}"),
+        "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
     }
-    return [[name, *facts[name], figure.limits.get(name), name in figure.limiters] for name in RESOURCES]
+    shown = [name for name in RESOURCES if name != "sgprs" or words.unit == "CU"]
+    rows: list[list[Any]] = [[name, *facts[name], figure.limits.get(name), name in limiters] for name in shown]
+    if bound and bound.offered is not None:
+        rows.append(["grid", None, None, None, f"{words.wave}s, {of_unit}", bound.offered, True])
+    return rows
 
 
 def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
@@ -380,18 +418,19 @@ def _failed(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -
 
 def kernel_notes(kernel: Kernel, figure: Occupancy) -> list[Note]:
     """What to know of one kernel's figure: its mode, what does not fit, and how it compares with what was measured."""
-    notes = []
+    notes, words = [], words_of(figure.gpu)
     amd = targets.gpu(figure.gpu).vendor == "amd"
     n, most = figure.waves_per_workgroup, figure.max_waves_per_cu
     if figure.mode == "compiler":
         notes.append(Note("mode", _COMPILER_MODE if amd else _ONE_RULE))
     if figure.waves_per_cu == 0:
         so = "yet it ran, so the profile or the rule is wrong" if kernel.profiled else "such a launch fails"
-        text = f"Not one work-group of {n} waves fits ({', '.join(figure.limiters)}): {so}."
+        text = f"Not one {words.group} of {n} {words.wave}s fits ({words.listed(figure.limiters)}): {so}."
         notes.append(Note("does_not_fit", text))
     elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
         left = most - figure.waves_per_cu
-        text = f"{left} of {most} wave slots stay empty: no whole work-group of {n} waves fits there."
+        slots = f"{left} of {most} {words.limiters['wave_slots']} stay empty"
+        text = f"{slots}: no whole {words.group} of {n} {words.wave}s fits there."
         notes.append(Note("empty_slots", text))
     if figure.unit.startswith("work-group processor"):
         text = "A CU is a work-group processor here: two compute units that share LDS and work-groups."
@@ -412,7 +451,8 @@ def _measured(profiled: LaunchConfiguration | None, figure: Occupancy) -> list[N
         return []
     if achieved > possible * _MARGIN:
         text = (
-            f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and LDS allow "
+            f"Measured occupancy ({achieved:.3g} %) is above what the profile's registers and "
+            f"{words_of(figure.gpu).limiters['lds']} allow "
             f"({possible:.3g} %): one of the two is wrong."
         )
         return [Note("measured", text)]

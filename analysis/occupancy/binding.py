@@ -7,6 +7,7 @@ from typing import Literal
 
 from . import Occupancy
 from .launches import LaunchConfiguration
+from .words import words_of
 
 _FAR_BELOW, _MARGIN = 0.5, 1.05
 _PAIRED = "work-group processor"
@@ -22,6 +23,8 @@ class Binding:
     by: Literal["grid", "uneven", "resources"]
     text: str
     helps: Literal["no", "doubtful", "perhaps"]
+    offered: float | None = None
+    """Waves per compute unit that the grid has, where it binds."""
 
 
 def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None) -> Binding | None:
@@ -30,6 +33,9 @@ def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None)
     possible, achieved = figure.waves_per_cu, launched.achieved_waves_per_cu
     if not possible:
         return None
+    words, most = words_of(figure.gpu), figure.max_waves_per_cu
+    waves, unit = f"{words.wave}s", words.unit
+    taken = f"registers and {words.limiters['lds']}"
     had = f" {achieved:.3g} were resident on average, from start to end of the kernel." if achieved is not None else ""
     units = (cus or 0) / (2 if figure.unit.startswith(_PAIRED) else 1)
     if units and launched.grid and launched.workgroup_size:
@@ -37,17 +43,20 @@ def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None)
         offered = groups * figure.waves_per_workgroup
         if offered <= possible:
             text = (
-                f"The grid binds: {groups:.2g} work-groups per CU are {offered:.3g} waves, and registers and LDS allow "
-                f"{possible}.{had} Only a larger grid gives more waves."
+                f"The grid binds: {groups:.2g} {words.group}s per {unit} are {offered:.3g} {waves} "
+                f"({100 * offered / most:.3g} % occupancy at most), and {taken} allow {possible} "
+                f"(occupancy_pct).{had} Only a larger grid gives more {waves}."
             )
-            return Binding("grid", text, "no")
+            return Binding("grid", text, "no", offered)
     if achieved is None or achieved > possible * _MARGIN:
         return None
     if achieved < possible * _FAR_BELOW:
         text = (
-            f"Not the resources bind: they allow {possible} waves per CU and the grid would fill them.{had} Look for "
-            "work-groups of different length, a short last round and launch cost before registers or LDS."
+            f"Not the resources bind: they allow {possible} {waves} per {unit} and the grid would fill them.{had} Look "
+            f"for {words.group}s of different length, a short last round and launch cost before {taken}."
         )
         return Binding("uneven", text, "doubtful")
-    text = f"Resources ({', '.join(figure.limiters)}) allow {possible} waves per CU.{had}"
+    text = f"Resources ({words.listed(figure.limiters)}) allow {possible} {waves} per {unit}.{had}"
+    if possible < most:
+        text += f" More {waves} help where the kernel waits for latency (diagnose_bottleneck)."
     return Binding("resources", text, "perhaps")

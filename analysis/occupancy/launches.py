@@ -122,12 +122,12 @@ def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration]
     """What the columns of a profile leave open about registers and LDS."""
     notes, target = [], described(arch)
     if workload.manifest.vendor == "amd" and not dynamic_lds_bytes:
-        csv = (
-            "CSV files of rocprofv3 from ROCm 7.0 on"
+        static = (
+            "LDS is static LDS only if this was imported from CSV files of rocprofv3 of ROCm 7.0 or later: then"
             if workload.manifest.format == "rocprofv3"
-            else "Profiler CSV files"
+            else "Profiler CSV files hold static LDS only;"
         )
-        text = f"{csv} hold static LDS only; give dynamic_lds_bytes where the launch adds LDS."
+        text = f"{static} give dynamic_lds_bytes where the launch adds LDS."
         notes.append(Note("static_lds_only", text))
     if any(row.agprs is None for row in rows) and target and target.agprs == "unified":
         text = "The profile has no column of accumulation registers; with any, occupancy may be lower."

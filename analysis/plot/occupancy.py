@@ -10,6 +10,7 @@ from ..catalogue import targets
 from ..kernel_names import short
 from ..notes import Note
 from ..occupancy import Occupancy, occupancy
+from ..occupancy.words import words_of
 from ..problems import BadArgument
 from .style import (
     AFTER,
@@ -230,18 +231,4 @@ def _limits(shown: OccupancyPicture) -> list[str]:
 
 
 def _names(limiters: Sequence[str], gpu: str) -> str:
-    words = {
-        "wave_slots": "wave slots",
-        "workgroup_slots": "work-group slots",
-        "vgprs": "vector registers",
-        "sgprs": "scalar registers",
-        "lds": "LDS",
-    }
-    if targets.gpu(gpu).vendor == "nvidia":
-        words |= {
-            "wave_slots": "warp slots",
-            "workgroup_slots": "block slots",
-            "vgprs": "registers",
-            "lds": "shared memory",
-        }
-    return ", ".join(words.get(name, name) for name in limiters)
+    return words_of(gpu).listed(limiters)

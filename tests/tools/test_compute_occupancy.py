@@ -83,6 +83,19 @@ def test_empty_slots_failing_launches_and_work_group_processors_are_told(store: 
     assert "work-group processor" in notes("gfx1100", 8, 256)
 
 
+def test_numbers_get_an_answer_that_says_what_stays_open_in_the_words_of_the_vendor(store: Store) -> None:
+    amd = compute_occupancy(store, gpu="gfx90a", vgprs=68, workgroup_size=1024)
+    assert amd.bound_by is None and amd.answer is not None
+    assert "vector registers) allow 16 waves per CU, 50 %. The grid is not known" in amd.answer
+    assert rows(amd)[0]["sgprs"] is None and amd.limits.rows[3][:2] == ["sgprs", None], "nobody stated them"
+    nvidia = compute_occupancy(store, gpu="sm_90", vgprs=68, workgroup_size=256)
+    assert nvidia.answer is not None
+    assert "(registers) allow" in nvidia.answer and "warps per SM" in nvidia.answer
+    said = " ".join(str(cell) for row in nvidia.limits.rows for cell in row[1:])
+    assert "per thread" in said and not any(word in said for word in ("wave", "work-", "CU", "SIMD"))
+    assert "sgprs" not in [row[0] for row in nvidia.limits.rows]
+
+
 # -- workloads ------------------------------------------------------------------------------------------------------
 
 
@@ -149,11 +162,11 @@ def test_register_columns_are_read_as_each_target_has_them(
 @pytest.mark.parametrize(
     ("groups_per_cu", "resident", "bound_by", "helps", "says"),
     [
-        (1, None, "grid", "no", "1 work-groups per CU are 16 waves, and registers and LDS allow 16"),
+        (1, None, "grid", "no", "are 16 waves (50 % occupancy at most), and registers and LDS allow 16"),
         (0.5, 6.0, "grid", "no", "Only a larger grid"),
         (100, 2.0, "uneven", "doubtful", "Not the resources bind"),
         (100, 15.0, "resources", "perhaps", "15 were resident on average, from start to end"),
-        (100, None, None, None, None),
+        (100, None, None, None, "The grid would fill them; whether they stay filled was not measured"),
         (100, 24.0, None, None, None),
     ],
 )
@@ -168,7 +181,11 @@ def test_the_head_says_what_binds_the_achieved_value_and_whether_fewer_registers
     level = {"SQ_LEVEL_WAVES_ACCUM": 104 * resident * 5000.0, "GRBM_GUI_ACTIVE": 5000.0} if resident else None
     done = profiled(store, [{"grid": int(104 * 1024 * groups_per_cu)}], level)
     found = compute_occupancy(store, workload=done.id)
-    assert found.bound_by == bound_by and found.limiters == ["vgprs"]
+    assert found.bound_by == bound_by and found.limiters == ["grid" if bound_by == "grid" else "vgprs"]
+    assert rows(found)[0]["limiters"] == found.limiters[0]
+    limits = {row[0]: (row[-2], row[-1]) for row in found.limits.rows}
+    assert limits.get("grid") == ((16 * groups_per_cu, True) if bound_by == "grid" else None)
+    assert limits["vgprs"] == (16, bound_by != "grid")
     assert (says in found.answer) if says and found.answer else found.answer is says
     assert found.what_if.rows
     assert [dict(zip(found.what_if.columns, row, strict=True)).get("helps") for row in found.what_if.rows] == [
