@@ -119,7 +119,7 @@ def of_kernels(comparison: Comparison, extent: Extent) -> Table:
 
 
 def _kernel(compared: Compared, other_gpu: bool, extent: Extent) -> _KernelRow:
-    """The row of a pair; between different GPUs without the ratio of times."""
+    """The row of a pair; between different GPUs the plain ratio of times, with nothing that would judge it."""
     effect = compared.effect
     judged = None if other_gpu else effect
     per = next(iter(compared.per_unit), None) if compared.work.answer != "yes" else None
@@ -132,7 +132,7 @@ def _kernel(compared: Compared, other_gpu: bool, extent: Extent) -> _KernelRow:
         candidate_ms=_rounded(each.candidate_ns / 1e6) if each else None,
         baseline_total_ms=_total_ms(compared.before),
         candidate_total_ms=_total_ms(compared.after),
-        speedup=_rounded(judged.speedup) if judged else None,
+        speedup=_rounded(effect.speedup) if effect else None,
         low=_rounded(judged.low) if judged else None,
         high=_rounded(judged.high) if judged else None,
         noise_pct=_rounded(100 * judged.floor) if judged else None,
@@ -197,9 +197,12 @@ def of_launches(pairs: Sequence[Compared], extent: Extent) -> Table | None:
 
 
 def of_terms(pairs: Sequence[Compared], extent: Extent) -> Table | None:
-    """Terms whose ms add up to the change of the time of a launch, and of all launches, and the factor of each."""
+    """Terms whose ms add up to the change of the time of a launch, and of all launches, and the factor of each.
+
+    None where no pair changed beyond noise, or nothing of the change can be told.
+    """
     rows = []
-    for compared in (c for c in pairs if c.terms):
+    for compared in (c for c in pairs if c.explained):
         name, rounds = extent.pair(compared.pair), compared.rounds
         each = rounds[0] if rounds[0] == rounds[1] else None
         for t in compared.terms:
@@ -213,9 +216,9 @@ def of_terms(pairs: Sequence[Compared], extent: Extent) -> Table | None:
     return table_of(_TermRow, rows, {"delta_ms": "ms", "total_delta_ms": "ms"}) if rows else None
 
 
-def _delta_ms(total_ns: float, launches: int | None) -> tuple[float | None, float]:
+def _delta_ms(total_ns: float, launches: int | None) -> tuple[float | None, float | None]:
     """A change of the time of a launch, where both sides have as many, and of all."""
-    return (total_ns / launches / 1e6 if launches else None), total_ns / 1e6
+    return _rounded(total_ns / launches / 1e6 if launches else None), _rounded(total_ns / 1e6)
 
 
 def of_shares(comparison: Comparison) -> Table:

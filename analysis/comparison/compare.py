@@ -60,6 +60,12 @@ class Compared:
         return next((self.doubts[name] for name in decisive if name in self.doubts), None)
 
     @property
+    def explained(self) -> list[Term]:
+        """The terms where they say something: of a difference beyond noise, and where more than one is known."""
+        within_noise = self.effect is None or self.effect.verdict == "inconclusive"
+        return [] if within_noise or len(self.terms) < 2 else self.terms
+
+    @property
     def rounds(self) -> tuple[int, int]:
         return self.before.rounds, self.after.rounds
 

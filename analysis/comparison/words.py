@@ -10,7 +10,7 @@ from ..doubts import TIME
 from ..notes import Note
 from .compare import Compared, Comparison
 from .explain import Change
-from .matching import Pair, base_name
+from .matching import Pair
 from .same_work import DIFFERENT
 from .time import ENOUGH
 
@@ -41,7 +41,11 @@ def summary(comparison: Comparison) -> str:
     if e is None:
         return f"{name}: {main.verdict}, {main.why}."
     if comparison.other_gpu is not None:
-        return f"{name}: {main.why}. The table normalised holds each against its own ceilings."
+        time = f"{e.baseline_ns / 1e6:.4g} ms and {e.candidate_ns / 1e6:.4g} ms"
+        return (
+            f"{name}: inconclusive, {comparison.other_gpu}. {time}; speedup x {e.speedup:.3f} is the plain ratio of "
+            "the times of two GPUs, not the effect of a change. The table normalised holds each against its own ceilings."
+        )
     interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
     time = f"{e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, speed-up x {e.speedup:.3f}{interval}"
     if main.work.answer in DIFFERENT:
@@ -84,12 +88,13 @@ def notes(comparison: Comparison) -> list[Note]:
         notes += [_risen(compared), _launches(compared), _medians(compared)]
         notes.append(_doubted(compared))
     notes += [_few_launches(comparison), _whole(comparison)]
-    if any(c.terms for c in pairs):
+    if any(c.explained for c in pairs):
         notes.append(
             Note(
                 "terms_add_up",
-                "explanation: the ms of the terms add up to the change of the mean time of a launch (total: of all); "
-                "terms without counters in both workloads are left out and stay in the last one.",
+                "explanation: the ms of the terms add up to the change of the mean time of a launch (total: of all), "
+                "where speedup, baseline_ms and candidate_ms are of medians; what has no counters in both workloads, "
+                "and what causes lists, is in the last term.",
             )
         )
     manifests = [before.workload.manifest, after.workload.manifest]
@@ -234,7 +239,13 @@ def _whole(comparison: Comparison) -> Note | None:
         return None
     if sum(c.share for c in comparison.pairs) > 1 - _DRIFT_SHARE and len(comparison.pairs) == 1:
         return None
-    text = f"All kernels together: {before / 1e6:.4g} ms -> {after / 1e6:.4g} ms, x {before / after:.3f}."
+    names = comparison.before.kernels, comparison.after.kernels
+    matched = {name for pair in comparison.matching.pairs for name in pair.before} | {*comparison.matching.only_before}
+    if names[0].keys() != names[1].keys() and not matched.issuperset(names[0]):
+        return None  # of a few kernels asked for, the rest of each profile being other kernels
+    counts = len(names[0]), len(names[1])
+    what = "All kernels together" if counts[0] == counts[1] else f"All {counts[0]} -> {counts[1]} kernels"
+    text = f"{what}, in sum: {before / 1e6:.4g} ms -> {after / 1e6:.4g} ms, x {before / after:.3f}."
     return Note("all_kernels", text)
 
 
@@ -269,7 +280,7 @@ def brief(pair: Pair) -> str:
 
 def _plain(name: str) -> str:
     kernel, configuration = parted(name)
-    return base_name(kernel) + configuration
+    return kernel_names.short(kernel) + configuration
 
 
 def how(pair: Pair) -> str:

@@ -67,7 +67,8 @@ def notes(before: Workload, after: Workload) -> list[Note]:
     told = [p for p in found.parts if abs(p.delta) >= _LEAST_SHARE * max(total, 1)][:_MOST]
     parts = ", ".join(f"{p.name} {p.before / 1e6:.3g} -> {p.after / 1e6:.3g} ms ({p.delta / 1e6:+.3g})" for p in told)
     what = "a step" if found.per_step else "all"
-    text = f"Wall time of {what} by the timelines: {found.before / 1e6:.4g} -> {found.after / 1e6:.4g} ms"
+    mean = "Mean wall" if found.per_step else "Wall"
+    text = f"{mean} time of {what} by the timelines: {found.before / 1e6:.4g} -> {found.after / 1e6:.4g} ms"
     return [Note("wall_time", f"{text}; of that {parts}." if parts else f"{text}.")]
 
 

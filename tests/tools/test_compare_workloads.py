@@ -64,8 +64,8 @@ def test_the_published_yax_solution_is_not_like_for_like_and_slower_per_byte(sam
 
 def test_the_terms_of_the_explanation_add_up_to_the_change_of_time(samples: Store) -> None:
     rows = records(compare_workloads(samples, "yax_before", "yax_after").explanation)
-    assert sum(r["delta_ms"] for r in rows[:-1]) == pytest.approx(0.392003 - 13.164269, rel=1e-9)
-    assert rows[-1]["term"] == "sum" and rows[-1]["delta_ms"] == pytest.approx(0.392003 - 13.164269, rel=1e-9)
+    assert sum(r["delta_ms"] for r in rows[:-1]) == pytest.approx(0.392003 - 13.164269, rel=1e-5)
+    assert rows[-1]["term"] == "sum" and rows[-1]["delta_ms"] == pytest.approx(0.392003 - 13.164269, rel=1e-5)
 
 
 def test_the_faulty_solution_measured_on_an_h200_is_called_out_by_its_operations(h200: Store) -> None:
@@ -98,7 +98,7 @@ def test_versions_of_the_example_kernels_did_the_same_work(h200: Store, before: 
     found = versions(h200, before, after)
     assert (found.verdict, found.same_work) == (verdict, "yes")
     rows = records(found.explanation)
-    assert sum(r["delta_ms"] for r in rows[:-1]) == pytest.approx(rows[-1]["delta_ms"], rel=1e-9)
+    assert sum(r["delta_ms"] for r in rows[:-1]) == pytest.approx(rows[-1]["delta_ms"], rel=1e-4)
 
 
 def test_kernels_that_do_other_things_are_not_the_same_work(h200: Store) -> None:
@@ -157,12 +157,13 @@ def test_different_gpus_are_compared_in_shares_of_their_own_ceilings(tmp_path: P
     )
     workload(store, launches("k", [1e6] * 6, **newer), name="new", arch="gfx942", facts=MI300X)
     found = compare_workloads(store, "old", "new")
-    assert found.verdict == "inconclusive" and "absolute times are not compared" in found.summary
+    assert found.verdict == "inconclusive" and "2 ms and 1 ms; speedup x 2.000 is the plain ratio" in found.summary
+    row = records(found.kernels)[0]
+    assert (row["speedup"], row["low"], row["noise_pct"]) == (2.0, None, None)
     assert found.explanation is None and found.work is None
     row = records(found.normalised)[0]
     assert (row["figure"], row["unit"]) == ("hbm_bytes", "% of own ceiling")
     assert row["baseline"] == pytest.approx(100 * 500 / 1638.4, rel=1e-3)
-    assert records(found.kernels)[0]["speedup"] is None
 
 
 def test_a_change_is_noted_in_the_log_and_found_by_sql_and_by_the_kernel(own: Store) -> None:
@@ -326,3 +327,39 @@ def test_what_differing_clocks_explain_is_told_beside_the_verdict_of_one_and_of_
     assert [note for note in series.notes if "sensors" in note] == [f"hot: {told[0]}"]
     other = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, ""), arch="gfx942", facts=MI300X)
     assert not any("sensors" in note for note in compare_workloads(store, cool.id, other.id).notes)
+
+
+def test_a_difference_within_noise_is_not_split_and_one_beyond_it_in_short_figures(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name, time in (("base", 3e6), ("same", 3e6 - 64), ("faster", 1e6)):
+        workload(store, launches("k", [time] * 6, **traffic(1)), name=name)
+    alike, faster = (compare_workloads(store, "base", name) for name in ("same", "faster"))
+    assert alike.explanation is None and not any(n.startswith("explanation") for n in alike.notes)
+    assert [len(f"{r['delta_ms']:.12g}") for r in records(faster.explanation)] == [1, 2, 2]
+    assert any("where speedup, baseline_ms and candidate_ms are of medians" in n for n in faster.notes)
+
+
+def test_time_of_which_nothing_is_known_is_not_split(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name, time in (("base", 3e6), ("faster", 1e6)):
+        workload(store, launches("k", [time] * 6), name=name)
+    assert compare_workloads(store, "base", "faster").explanation is None
+
+
+def test_all_kernels_are_not_told_of_profiles_of_other_kernels_where_one_was_asked_for(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("k", [3e6] * 6) + launches("a", [1e6] * 6) + launches("b", [1e6] * 6), name="base")
+    workload(store, launches("k", [1e6] * 6), name="less")
+    whole, one = (compare_workloads(store, "base", "less", kernel) for kernel in (None, "^k$"))
+    assert any(n.startswith("All 3 -> 1 kernels, in sum: 30 ms -> 6 ms") for n in whole.notes)
+    assert not any(n.startswith("All ") for n in one.notes)
+
+
+def test_instantiations_of_one_template_are_told_apart_in_every_table(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    names = "void bench<int, 256>(int, int*)", "void bench<double, 256>(double, double*)"
+    for name in ("old", "new"):
+        rows = [row for kernel in names for row in launches(kernel, [2e6] * 6, **traffic(1 if name == "old" else 2))]
+        workload(store, rows, name=name)
+    found = compare_workloads(store, "old", "new", detail="full")
+    assert {r["kernel"] for r in records(found.work)} == {"bench<int, 256>", "bench<double, 256>"}
