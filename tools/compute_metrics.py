@@ -159,7 +159,7 @@ def _computed(opened: Workload, metrics: list[str], view: View) -> _Computed:
     return _Computed(
         figures,
         by_time(opened, figures, view) if cycles else [],
-        {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch and view.by_kernel else None,
+        {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch else None,
         _scattered(opened, figures),
         _of_another_peak(opened, figures),
         launched_by.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
