@@ -48,13 +48,13 @@ def note(found: list[Differing]) -> list[Note]:
     first = found[0]
     more = f"; so have {len(found) - 1} more" if len(found) > 1 else ""
     text = (
-        f"#{first.number} has {first.configurations} launch configurations, from {_time(first.shortest_ns)} to "
-        f"{_time(first.longest_ns)} a launch{more}; by='launch' or kernel='#{first.number}.1' tells them apart."
+        f"#{first.number} has {first.configurations} launch configurations, from {short_time(first.shortest_ns)} to "
+        f"{short_time(first.longest_ns)} a launch{more}; by='launch' or kernel='#{first.number}.1' tells them apart."
     )
     return [Note("configurations", text)]
 
 
-def _time(ns: float) -> str:
+def short_time(ns: float) -> str:
     """A time with three digits in the unit that suits it."""
     unit, size = next(((unit, size) for unit, size in _UNITS if ns >= size), ("ns", 1.0))
     return f"{ns / size:.3g} {unit}"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..analysis import experiments
+from ..analysis import experiments, outliers
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
@@ -67,6 +67,7 @@ def diagnose_bottleneck(
         diagnoses, total = diagnose(opened, kernel=kernel, limit=top_n)
         diagnoses = _with_lines(opened, diagnoses)
         uneven = _of_ranks(opened, [d.kernel for d in diagnoses])
+        dragged = outliers.notes(opened, [d.kernel for d in diagnoses])
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
     manifest, log = opened.manifest, experiments.entries(store)
     kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
@@ -84,6 +85,7 @@ def diagnose_bottleneck(
             *_of_the_application(whole),
             *_of_ranks_noted(manifest),
             *_notes(manifest, diagnoses, total, sql=detail == "full"),
+            *(note.text for note in dragged),
             *told.notes,
         ],
         next=[*_first(manifest, whole), *_next(manifest, diagnoses), *told.next],

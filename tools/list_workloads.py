@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..analysis import outliers
 from ..analysis.configurations import kernel_of
 from ..analysis.coverage import counted_launches
+from ..analysis.differing import short_time
 from ..analysis.doubts import TIME
 from ..analysis.engine import launched_by
 from ..analysis.hotspots.kernels import has_code, sampled
+from ..analysis.notes import Note
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .parameters import Offset, Reference
@@ -63,6 +67,12 @@ _NESTED = (
 )
 _PASSES = dict.fromkeys(("pass", "source", "dispatches", "matched", "unmatched", "counters"))
 
+_NEAR_TIE = 0.01
+"""Of the time of the longest: what the next may lack to be as long."""
+_WHERE_IS = (
+    "Which workload holds a kernel: query_counters with SELECT DISTINCT workload, kernel FROM dispatches WHERE kernel "
+    "ILIKE '%name%'."
+)
 _SPREAD = """quantile_cont(duration_ns, 0.95), stddev_samp(duration_ns),
        100 * stddev_samp(duration_ns) / nullif(avg(duration_ns), 0)"""
 _BY_TIME = f"""
@@ -137,6 +147,8 @@ def _all(store: Store, limit: int, offset: int) -> WorkloadsResult:
     notes = [f"Left out: {sentence}" for sentence in broken[:20]]
     if not rows:
         notes.append("The store is empty: import_profile reads a profile, `rooflens demo` loads the shipped samples.")
+    if len(rows) > 1:
+        notes.append(_WHERE_IS)
     suggested = (
         [NextCall(tool="list_workloads", arguments={"workload": rows[0][0]}, why="kernels of the newest")]
         if rows
@@ -165,6 +177,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
     else:
         columns, rows = _launches(workload) if by == "launch" and manifest.dispatches else _kernels(workload)
     passes = _rows(workload, "passes", _BY_PASS)
+    shown = table(columns, rows, limit=limit, offset=offset)
     detail = WorkloadDetail(
         id=manifest.id,
         name=manifest.name,
@@ -183,24 +196,56 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
     )
     return WorkloadsResult(
         workload=detail,
-        table=table(columns, rows, limit=limit, offset=offset),
+        table=shown,
         notes=[
+            *_total(shown, rows, offset),
+            *_tie(rows, columns),
+            *(note.text for note in _outliers(workload, by)),
             *([_NESTED] if by == "range" else []),
             *([_NO_LAUNCHES] if columns is _SAMPLED else []),
             *(w.text for w in manifest.warnings),
         ],
-        next=_next(workload) if manifest.dispatches else _lines(workload),
+        next=_next(workload, by) if manifest.dispatches else _lines(workload),
     )
 
 
-def _next(workload: Workload) -> list[NextCall]:
+def _total(shown: Table, rows: list[list[Any]], offset: int) -> list[str]:
+    """What the rows shown take of the time of all; nothing where no row has a time, or they are ranges in ranges."""
+    if "total_ms" not in shown.columns or len(rows) < 2:
+        return []
+    at = shown.columns.index("total_ns")
+    whole, part = (sum(row[at] or 0 for row in some) for some in (rows, shown.rows))
+    if not whole or not shown.rows:
+        return []
+    if len(shown.rows) == len(rows):
+        return [f"All {len(rows)} rows together take {short_time(whole)}."]
+    last = offset + len(shown.rows)
+    return [f"Rows {offset + 1} to {last} of {len(rows)} take {100 * part / whole:.1f} % of {short_time(whole)}."]
+
+
+def _tie(rows: list[list[Any]], columns: Mapping[str, str | None]) -> list[str]:
+    """That the first two differ too little to be told apart."""
+    if len(rows) < 2 or not {"total_ms", "rank"} <= columns.keys():
+        return []
+    at, share = list(columns).index("total_ms"), list(columns).index("pct")
+    first, second = rows[0][at], rows[1][at]
+    if not first or not second or first - second > _NEAR_TIE * first:
+        return []
+    return [f"#1 and #2 are nearly equal ({rows[0][share]:.2f} and {rows[1][share]:.2f} %): their order says little."]
+
+
+def _outliers(workload: Workload, by: By) -> list[Note]:
+    return outliers.notes(workload, workload.kernels) if by != "range" and workload.manifest.dispatches else []
+
+
+def _next(workload: Workload, by: By) -> list[NextCall]:
     """The metrics of what takes most of the time, and the configurations of kernels that have several."""
     longest = next(iter(workload.kernels.values()))
     calls = [
         NextCall(
             tool="compute_metrics",
             arguments={"workload": workload.id, "kernel": f"#{longest.number}"},
-            why=f"metrics of #{longest.number}, which takes most of the time",
+            why=f"metrics of #{longest.number}, which takes the largest share of the time",
         )
     ]
     if workload.by == "kernel" and any(k.configurations > 1 for k in workload.kernels.values()):
@@ -209,6 +254,14 @@ def _next(workload: Workload) -> list[NextCall]:
                 tool="list_workloads",
                 arguments={"workload": workload.id, "by": "launch"},
                 why="launch configurations apart, with their sizes and times",
+            )
+        )
+    if by != "range" and workload.has("ranges"):
+        calls.append(
+            NextCall(
+                tool="list_workloads",
+                arguments={"workload": workload.id, "by": "range"},
+                why="time by the ranges that the program names",
             )
         )
     return calls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
@@ -20,6 +20,7 @@ from .isolation.child import Child, ChildLost
 from .parameters import SQL_CHARACTERS, Reference
 from .results import Result, Table
 from .sql import errors as sql_errors
+from .sql.described import described
 from .sql.errors import Asked
 from .sql.references import References, references, result_units, rows_needed
 from .sql.sandbox import sandbox
@@ -32,7 +33,7 @@ MOST_COLUMNS = 40
 """Of a wide answer to a model."""
 _NAMED = 12
 _TOLD = 3
-"""Doubts about named columns, and workloads of each, that an answer tells."""
+"""Doubts, and workloads of each, that an answer tells."""
 _COUNT_S = 0.5
 # fmt: off
 _TABLE_FUNCTIONS = frozenset((
@@ -53,6 +54,8 @@ class QueryResult(Result):
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
         """Of a wide answer (``*``) the columns that the SQL names and the first of those that hold a value."""
+        if found := described(self.table, cut="limit" not in arguments):
+            return self.model_copy(update={"table": found[0], "notes": [*self.notes, *found[1]]})
         names, rows = self.table.columns, self.table.rows
         if len(names) <= MOST_COLUMNS:
             return self
@@ -149,7 +152,18 @@ def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_
     units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
     table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
     notes = [f"The table {name} has no rows here." for name in planned.empty]
+    notes += _names_for_ids(manifests, named)
     return QueryResult(table=table, notes=notes + _doubts(manifests, named) + _remarks(answer, table))
+
+
+def _names_for_ids(manifests: list[Manifest], named: References) -> list[str]:
+    """The ids of workloads that WHERE workload = '...' calls by their names, which no row holds."""
+    texts = {text for those in named.workloads.values() for text in those or ()}.difference(m.id for m in manifests)
+    ids = {m.name: m.id for m in manifests if m.name in texts}
+    return [
+        f"The column workload holds ids: write {found!r} for {name!r}, or leave it out and call with workload={name!r}."
+        for name, found in list(ids.items())[:_TOLD]
+    ]
 
 
 def _doubts(manifests: list[Manifest], named: References) -> list[str]:
@@ -162,10 +176,17 @@ def _doubts(manifests: list[Manifest], named: References) -> list[str]:
             touched = [c for c in (*doubt.counters, *([TIME] if doubt.times else [])) if c.lower() in named.words]
             for column in touched if not doubt.across else []:
                 found.setdefault((column, doubt.text), []).append(manifest.name)
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (column, text), names in found.items():
+        alike.setdefault((text, tuple(names)), []).append(column)
     return [
-        f"{column} of {', '.join(names[:_TOLD])}{f' and {len(names) - _TOLD} more' if names[_TOLD:] else ''}: {text}."
-        for (column, text), names in list(found.items())[:_TOLD]
+        f"{_some(columns, _NAMED)} of {_some(names, _TOLD)}: {text}."
+        for (text, names), columns in list(alike.items())[:_TOLD]
     ]
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    return f"{', '.join(names[:most])}{f' and {len(names) - most} more' if names[most:] else ''}"
 
 
 def _check(sql: str, limit: int, timeout_s: float) -> None:

@@ -22,7 +22,7 @@ _EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
 def arguments(parser: ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("--full", action="store_true", help="lift the cap on the answer's size")
-    parser.add_argument("tool")
+    parser.add_argument("tool", help="its name; `rooflens tools TOOL` tells its arguments")
     parser.add_argument(
         "arguments", nargs="?", default="{}", help='JSON object, for instance \'{"workload": "latest"}\'; - reads stdin'
     )

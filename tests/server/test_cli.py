@@ -72,6 +72,26 @@ def test_tools_names_each_tool_on_one_line(capsys: pytest.CaptureFixture[str]) -
     assert [line.split()[0] for line in out.splitlines()] == [tool.name for tool in TOOLS]
 
 
+def test_tools_of_one_tool_has_every_argument_with_its_values_default_and_meaning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, out, _ = _call(capsys, "tools", "list_workloads")
+    lines = out.splitlines()
+    assert status == 0
+    assert [line.split()[0] for line in lines[1:]] == ["workload", "by", "limit", "offset"]
+    assert lines[1].split(maxsplit=1)[1].startswith("string, optional: its kernels: id")
+    assert 'kernel | launch | range, default "kernel"' in lines[2]
+    assert "integer, default 20: most rows" in lines[3]
+    _, told, _ = _call(capsys, "tools", "query_counters", "--json")
+    first = json.loads(told)["arguments"][0]
+    assert (first["name"], first["type"], first["required"]) == ("sql", "string", True)
+    for tool in TOOLS:
+        status, out, _ = _call(capsys, "tools", tool.name)
+        assert [line.split()[0] for line in out.splitlines()[1:]] == list(tool.arguments.model_fields)
+    status, _, err = _call(capsys, "tools", "list_workload")
+    assert status == 1 and "list_workloads" in err
+
+
 def test_doctor_names_every_check_and_fails_nobody(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _call(capsys, "doctor", "--store", str(samples.root))
     assert status == 0

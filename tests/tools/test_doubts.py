@@ -108,6 +108,11 @@ def test_sql_over_counters_tells_what_is_doubted_of_the_columns_it_names(store: 
     )
 
 
+def test_counters_that_share_a_doubt_share_a_note(store: Store) -> None:
+    (note,) = query_counters(store, "SELECT TCC_ATOMIC_sum, TCC_WRITE_sum FROM counters", "copied").notes
+    assert set(note.partition(" of copied: one value")[0].split(", ")) == {"TCC_ATOMIC_sum", "TCC_WRITE_sum"}
+
+
 def test_packed_arithmetic_that_counts_once_is_told_beside_the_rate(store: Store) -> None:
     """The kernel on pairs of floats does twice the work of that on floats in about the same time, counted alike."""
     names, packed = ["valu.roofline_flops_f32", "valu.roofline_flops_f16"], "float, 2u>, 256, 8u, 512u"

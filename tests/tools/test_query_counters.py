@@ -432,3 +432,59 @@ def test_the_worker_dies_with_the_server(tmp_path: Path) -> None:
         server.wait()
     assert children
     gone(*children)
+
+
+# -- stumbles of models ----------------------------------------------------------------------
+
+
+def test_a_name_where_the_column_workload_holds_ids_gets_the_id_to_use(store: Store, workload: Manifest) -> None:
+    found = query_counters(store, "SELECT count(*) FROM dispatches WHERE workload = 'first'")
+    assert found.table.rows == [[0]]
+    assert len(found.notes) == 1
+    assert repr(workload.id) in found.notes[0]
+    by_id = query_counters(store, f"SELECT count(*) FROM dispatches WHERE workload = '{workload.id}'")
+    by_name = query_counters(store, "SELECT count(*) FROM workloads WHERE name = 'first'")
+    assert (by_id.notes, by_name.notes) == ([], [])
+
+
+def test_a_column_called_like_a_word_of_sql_is_said_to_need_quotes(store: Store, workload: Manifest) -> None:
+    with pytest.raises(BadArgument) as refused:
+        query_counters(store, "SELECT offset, count(*) FROM samples GROUP BY 1")
+    assert refused.value.fix == 'The column offset needs double quotes: "offset"'
+    with pytest.raises(BadArgument) as other:
+        query_counters(store, 'SELECT "offset" FROM samples WHERE')
+    assert not other.value.fix
+
+
+def test_every_column_called_like_a_word_of_sql_is_known() -> None:
+    import duckdb
+
+    listed = duckdb.sql("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category != 'unreserved'").fetchall()
+    reserved = {word for (word,) in listed}
+    assert {c for table in schema().values() for c in table.columns if c in reserved} == {"offset"}
+
+
+@pytest.mark.parametrize("column", ["counter", "counter_name", "value"])
+def test_who_looks_for_a_row_for_each_counter_is_told_that_each_is_a_column(
+    store: Store, workload: Manifest, column: str
+) -> None:
+    with pytest.raises(NotFound) as refused:
+        query_counters(store, f"SELECT {column} FROM counters")
+    assert "Each counter is a column of counters" in refused.value.fix
+
+
+def test_a_short_description_has_names_and_types_and_the_first_of_many_columns(store: Store, make_workload) -> None:
+    make_workload("wide", {f"C{i}": "i" for i in range(300)}, dispatches=5)
+    whole = query_counters(store, "DESCRIBE counters")
+    short = whole.brief({"sql": "DESCRIBE counters"})
+    assert short.table.columns == ["column_name", "column_type"]
+    assert len(short.table.rows) == 40
+    assert "LIKE '%HIT%'" in short.notes[-1]
+    assert len(whole.brief({"sql": "DESCRIBE counters", "limit": 100}).table.rows) == 100
+    every = query_counters(store, "DESCRIBE")
+    brief = every.brief({"sql": "DESCRIBE"})
+    assert len(text_of(brief)) < len(text_of(every)) / 2
+    named = dict(brief.table.rows)
+    assert "C1, " in named["counters"]
+    assert named["counters"].endswith(", ...")
+    assert ", name, " in named["workloads"]

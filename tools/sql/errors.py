@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,12 @@ _REFUSED: dict[str, tuple[type[Problem], str, str, str]] = {
 _OUTSIDE = ("PermissionException", "IOException", "HTTPException", "ConnectionException")
 _UNTOLD = ("InternalException", "FatalException", "SerializationException", "InvalidTypeException")
 """Errors whose text speaks of DuckDB's inside or of this machine."""
+
+
+_KEYWORD = "offset"
+"""The only column that is called like a word of SQL."""
+_LONG_FORM = ("counter", "counter_name", "counter_value", "value")
+"""Columns that a table with a row for each counter would have."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +127,7 @@ def _mistake(kind: str, told: Mapping[str, Any], text: str, asked: Asked) -> Pro
     name, missing = str(told.get("name", "")), str(told.get("type", ""))
     where = _place(asked.sql, told.get("position"))
     if kind == "ParserException":
-        quoting = 'Names with @ need double quotes: "COUNTER@PASS"' if "@" in asked.sql else ""
-        return BadArgument(f"The SQL cannot be parsed: {text}", where, quoting)
+        return BadArgument(f"The SQL cannot be parsed: {text}", where, _quoting(asked))
     if column := _missing_column(told, text):
         return _no_column(column, where, asked)
     if missing == "Table":
@@ -133,6 +139,16 @@ def _mistake(kind: str, told: Mapping[str, Any], text: str, asked: Asked) -> Pro
         choices = [line.strip() for line in str(told["exception_message"]).split("\n\t")[2:8]]
         return BadArgument(f"No function fits {told.get('call', name)}", where, f"There are: {'; '.join(choices)}")
     return BadArgument(f"The query failed: {text}", where)
+
+
+def _quoting(asked: Asked) -> str:
+    """Which name of a query that cannot be parsed may lack its quotes."""
+    if "@" in asked.sql:
+        return 'Names with @ need double quotes: "COUNTER@PASS"'
+    words = set(re.findall(r'(?<!")\b\w+\b(?!")', asked.sql.lower()))
+    if _KEYWORD in words and any(_KEYWORD in columns for name, columns in asked.tables.items() if name in words):
+        return f'The column {_KEYWORD} needs double quotes: "{_KEYWORD}"'
+    return ""
 
 
 def _missing_column(told: Mapping[str, Any], text: str) -> str | None:
@@ -153,6 +169,9 @@ def _no_column(name: str, where: str, asked: Asked) -> Problem:
     what = f"There is no column {name!r}" + (f" in {', '.join(used)}" if used else "")
     if f'"{name}"' in asked.sql and not name.replace("@", "_").isidentifier():
         return NotFound(what, where, "Text needs 'single quotes'; double quotes are for names")
+    if "counters" in used and name.lower() in _LONG_FORM:
+        fix = "Each counter is a column of counters: SELECT kernel, SQ_WAVES FROM counters. DESCRIBE counters lists all"
+        return NotFound(what, where, fix)
     holders = [table for table, columns in asked.tables.items() if name.lower() in {c.lower() for c in columns}]
     if holders and not set(holders) & set(used):
         return NotFound(what, where, f"It is a column of {', '.join(holders)}")

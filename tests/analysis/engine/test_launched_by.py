@@ -94,6 +94,8 @@ def test_launches_that_were_counted_stand_for_those_of_every_range_around(tmp_pa
 
 def test_times_of_ranges_hold_those_inside_and_ranges_that_launched_nothing(made: tuple[Store, Manifest]) -> None:
     store, manifest = made
+    suggested = [call.arguments for call in list_workloads(store, manifest.id).next]
+    assert {"workload": manifest.id, "by": "range"} in suggested
     found = list_workloads(store, manifest.id, by="range")
     assert found.table.columns == ["range", "entered", "launches", "total_ns", "pct", "mean_ns", "host_ns"]
     rows = {row[0]: row for row in found.table.rows}
