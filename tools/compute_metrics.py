@@ -186,7 +186,9 @@ def _table(
         rows = [[*row, of_time.get(_key(f))] for row, f in zip(rows, short.figures, strict=True)]
     if found.numbers is not None:
         columns = {"number": None, **columns}
-        rows = [[found.numbers[f.kernel or ""], *row] for f, row in zip(short.figures, rows, strict=True)]
+        # A figure of all that was selected has the number of the one configuration that this is, if it is one.
+        only = next(iter(found.numbers.values())) if len(found.numbers) == 1 else None
+        rows = [[found.numbers.get(f.kernel or "", only), *row] for f, row in zip(short.figures, rows, strict=True)]
     if short.folded:
         columns, rows = _without_empty(columns, rows)
     if view.launched_by:
