@@ -31,7 +31,7 @@ def asked_for_presets(metrics: Sequence[str]) -> bool:
 
 
 def brief(figures: Sequence[Figure]) -> Brief:
-    """``figures`` without those that are zero, or have no value, for every kernel."""
+    """``figures`` without those that are zero beyond doubt, or have no value, for every kernel."""
     by_name: dict[str, list[Figure]] = {}
     for figure in figures:
         by_name.setdefault(figure.name, []).append(figure)
@@ -46,7 +46,7 @@ def brief(figures: Sequence[Figure]) -> Brief:
 
 
 def _nothing(figure: Figure) -> bool:
-    return figure.value == 0 and not figure.min and not figure.max and figure.status in ("ok", "suspect")
+    return figure.value == 0 and not figure.min and not figure.max and figure.status == "ok"
 
 
 def _short(figure: Figure) -> Figure:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
+from ..analysis.catalogue.events import absent
 from ..analysis.catalogue.formula import references
 from ..analysis.checking import confirmed
 from ..analysis.checking.confirmed import Verdict
@@ -19,9 +20,9 @@ from ..analysis.engine.by_time import by_time, share_pct
 from ..analysis.engine.compile import scattered
 from ..analysis.engine.evaluation import View
 from ..analysis.problems import BadArgument
-from ..analysis.rooflines.ceilings import contradicted
+from ..analysis.rooflines.ceilings import contradicted, measured
 from ..analysis.store import Manifest, Store
-from ..analysis.workload import Workload
+from ..analysis.workload import Selection, Workload
 from .brief_metrics import Brief, asked_for_presets, brief
 from .channels import folded
 from .configurations import About, about
@@ -124,6 +125,8 @@ def compute_metrics(
             *_check(found.figures, checked),
             *found.scattered,
             *found.of_another_peak,
+            *found.of_ceilings,
+            *found.together,
             *([_OF_TIME_NOTE] if short.folded and found.of_time else _by_time(found.of_time)),
             *(_within(found.left_out, part) if part else []),
             *found.about.notes,
@@ -146,6 +149,8 @@ class _Computed:
     """What each launch configuration can be asked for by, where they are apart."""
     scattered: list[str]
     of_another_peak: list[str]
+    together: list[str]
+    of_ceilings: list[str]
     left_out: int
     """Ranges without a row."""
     about: About
@@ -162,6 +167,8 @@ def _computed(opened: Workload, metrics: list[str], view: View) -> _Computed:
         {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch else None,
         _scattered(opened, figures),
         _of_another_peak(opened, figures),
+        _together(view, selection),
+        _of_ceilings(opened, figures),
         launched_by.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
         about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
     )
@@ -179,7 +186,9 @@ def _table(
         rows = [[*row, of_time.get(_key(f))] for row, f in zip(rows, short.figures, strict=True)]
     if found.numbers is not None:
         columns = {"number": None, **columns}
-        rows = [[found.numbers[f.kernel or ""], *row] for f, row in zip(short.figures, rows, strict=True)]
+        # A figure of all that was selected has the number of the one configuration that this is, if it is one.
+        only = next(iter(found.numbers.values())) if len(found.numbers) == 1 else None
+        rows = [[found.numbers.get(f.kernel or "", only), *row] for f, row in zip(short.figures, rows, strict=True)]
     if short.folded:
         columns, rows = _without_empty(columns, rows)
     if view.launched_by:
@@ -285,8 +294,26 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
         notes.append(f"Suspect: {doubt.text}.")
     if any(w.code == "no_timing" for w in manifest.warnings):
-        notes.append("The profile has no usable timing for some dispatches; their rates are empty.")
+        notes.append(
+            "Dispatches without usable times (start and end missing, equal or rounded) have no rates. Other counters "
+            "do not mend that: profile the program again (profile_command), or import a trace of its kernels."
+        )
     return notes
+
+
+def _together(view: View, selection: Selection) -> list[str]:
+    """That one name fits several kernels, of which each figure holds all."""
+    many = len(selection.kernels)
+    if view.kernel is None or view.by_kernel or view.launched_by or many < 2:
+        return []
+    return [f'kernel= fits {many} kernels, taken together here; by="kernel" has each.']
+
+
+def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
+    """That something else than theory is known of what the device reaches."""
+    if not any(f.pct_of_peak is not None for f in figures) or measured(workload) is None:
+        return []
+    return ["pct_of_peak is of theory; compute_roofline has measured ceilings of this device or its product."]
 
 
 def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
@@ -330,6 +357,13 @@ def _by_time(found: list[tuple[engine.Figure, float]]) -> list[str]:
     ]
 
 
+def _collectable(target: str, figure: engine.Figure) -> bool:
+    """Whether another profile could hold what a figure lacks: its counters exist and may be asked for."""
+    if figure.metric.imported_only or (figure.reason and figure.reason.code == "no_timing"):
+        return False
+    return not any(absent(target, counter) for counter in catalog.counters(target, figure.metric))
+
+
 def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], all_together: bool) -> list[NextCall]:
     suggested = []
     if all_together and manifest.kernels > 1:
@@ -343,7 +377,8 @@ def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], 
     if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:
         arguments: dict[str, Any] = {"gpu": manifest.arch, "metrics": impossible}
         suggested.append(NextCall(tool="plan_profile", arguments=arguments, why="the passes that hold these together"))
-    if lacking := list(dict.fromkeys(f.metric.name for f in figures if f.status == "not_collected")):
+    wanted = [f.metric for f in figures if f.status == "not_collected" and _collectable(manifest.arch or "", f)]
+    if lacking := list(dict.fromkeys(metric.name for metric in wanted)):
         arguments = {"gpu": manifest.arch, "metrics": presets or lacking[:_IN_ONE_PASS]}
         suggested.append(
             NextCall(tool="plan_profile", arguments=arguments, why="the passes that collect what is missing")

@@ -66,6 +66,8 @@ _REPLAYED = (
 )
 _PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
 _MORE_PIPES = ("gl1",)
+_NOT_TO_COUNT = ("no_ceiling", "no_fact", "no_timing")
+"""Codes of unknown loads that no further counters tell."""
 _LORE = ("without_flop", "data_sheet", "no_ceiling", "several_devices", "why_not_counted")
 """Notes that a summary shows by itself, or that change nothing in it."""
 _BUSY = ("valu", "matrix", "lds")
@@ -187,7 +189,9 @@ def _pipes(limits: Sequence[KernelLimits]) -> Table:
         attainable = most * one.time_ns if most is not None and one.time_ns is not None else None
         row = {**vars(one), "rank": rank, "attainable_time_ns": attainable}
         row["loads"] = line(one.loads)
-        row |= {"status": "suspect" if one.doubted else "ok", "reason": _why_doubted(one)}
+        known = any(load.pct is not None for load in one.loads)
+        status = "suspect" if one.doubted else "ok" if known else "not_collected"
+        row |= {"status": status, "reason": _why_doubted(one)}
         row |= {f"{name}_pct": _pct(share) for name, share in shares.items()}
         row |= {f"{name}_busy_pct": _pct(one.busy.get(name)) for name in units}
         rows.append(row)
@@ -228,9 +232,29 @@ def _ceilings(inputs: RooflineInputs, shown: _Shown, *, instructions: bool) -> T
     return _named(columns, rows)
 
 
+def _derived(ceilings: Ceilings, shown: Table) -> list[str]:
+    """Which of the ceilings shown were not measured themselves."""
+    names = [row[shown.columns.index("ceiling")] for row in shown.rows]
+    made = [f"{name} ({ceilings.known[name].source})" for name in names if ceilings.known[name].derived_from]
+    return [f"Not measured itself: {', '.join(made)}."] if made else []
+
+
+def _ranks(points: Table, numbers: Mapping[str, str]) -> list[str]:
+    """What the two numbers of a kernel are, where they differ."""
+    rank, kernel = points.columns.index("rank"), points.columns.index("kernel")
+    differ = any(numbers.get(row[kernel], f"#{row[rank]}") != f"#{row[rank]}" for row in points.rows)
+    return ["rank counts the kernels of this answer; #n is the kernel's number in the workload."] if differ else []
+
+
 def _sweep(ceilings: Ceilings) -> Table:
     """The measured roof: rates reached at intensities in between the ceilings."""
     return _table(SweepPoint, ceilings.sweep, {"intensity": "operations/B"})
+
+
+def _lacks_counters(one: KernelLimits) -> bool:
+    """Whether another profile could tell what is not known of a kernel: counters lack, or do not fit together."""
+    unknown = [load.reason for load in one.loads if load.decides and load.pct is None]
+    return not unknown or any(reason is not None and reason.code not in _NOT_TO_COUNT for reason in unknown)
 
 
 def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapping[str, str]) -> list[NextCall]:
@@ -255,7 +279,7 @@ def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapp
                 why=f"what {limited.limiter} does in {number}",
             )
         )
-    if any(one.bound == "unknown" for one in roofline.limits):
+    if any(one.bound == "unknown" and _lacks_counters(one) for one in roofline.limits):
         word = "roofline" if flops else "roofline.instruction"
         arguments = {"gpu": inputs.target, "metrics": [word]}
         contradict = any(point.status == "impossible" for point in roofline.points)
@@ -319,7 +343,9 @@ def compute_roofline(
     drawn = [level for level in LEVELS if levels is None or level in levels]
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         groups: Grouped = "dispatch" if by == "dispatch" else "kernel"
-        inputs = prepare(opened, Asked(kernel, dispatches, groups, limit, offset), ceiling_source, ceilings)
+        called = "Launch configurations" if by == "launch" else None
+        asked = Asked(kernel, dispatches, groups, limit, offset, called)
+        inputs = prepare(opened, asked, ceiling_source, ceilings)
         kernels = list(dict.fromkeys(work.kernel for work in inputs.collected.groups))
         together = kernels if by == "kernel" else []
         told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
@@ -349,6 +375,8 @@ def compute_roofline(
         sweep=_sweep(inputs.ceilings) if shown.full and inputs.ceilings.sweep else None,
         notes=[
             *(note.text for note in notes(roofline, drawn) if shown.full or note.code not in _LORE),
+            *_derived(inputs.ceilings, tables.ceilings),
+            *([] if shown.by_launch else _ranks(tables.points, numbers)),
             *remarks,
             *told.notes,
         ],

@@ -178,7 +178,7 @@ def _why_empty(metric: Metric, aggregate: Aggregate | None) -> Reason:
     if aggregate is None:
         return Reason("no_dispatch", "no dispatch has its counters")
     if aggregate.total and aggregate.untimed == aggregate.total:
-        return Reason("no_timing", "the dispatches have no usable timing")
+        return Reason("no_timing", "the dispatches have no usable timing: start and end are missing, equal or rounded")
     if aggregate.zero:
         launches = "all" if aggregate.zero == aggregate.total else f"{aggregate.zero} of {aggregate.total}"
         return Reason(

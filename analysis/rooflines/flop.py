@@ -56,7 +56,10 @@ def judge(work: KernelWork, tally: Tally, inputs: RooflineInputs) -> tuple[Point
         return "not_collected", NOT_COUNTED
     if tally.amount is None and tally.missing:
         why = next(iter(tally.missing.values()))
-        return "not_collected", Reason(why.code, f"operations: {why.text}")
+        text = f"operations: {why.text}"
+        if not work.has(level.name):
+            text += f"; {_why_no_bytes(level, work, inputs).text}"
+        return "not_collected", Reason(why.code, text)
     if not tally.n:
         return "not_collected", Reason("no_dispatch", "no dispatch has all of its counters")
     if tally.time_ns is None:
@@ -91,6 +94,8 @@ def judge(work: KernelWork, tally: Tally, inputs: RooflineInputs) -> tuple[Point
         reasons.append(Reason("no_operations", "no such operations: judge by bandwidth"))
     elif not tally.traffic:
         reasons.append(NO_TRAFFIC)
+    if doubtful:
+        reasons.append(Reason("doubtful", "bytes and bandwidth are not concerned"))
     suspect = bool(tally.missing) or doubtful or (share > _SUSPECT and nominal is None)
     joined = Reason(reasons[0].code, "; ".join(r.text for r in reasons)) if reasons else None
     return ("suspect" if suspect else "ok"), joined

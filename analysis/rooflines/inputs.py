@@ -29,6 +29,8 @@ class Asked:
     by: By = "kernel"
     limit: int = 100_000
     offset: int = 0
+    called: str | None = None
+    """What the rows are called, where not kernels or dispatches."""
 
 
 @dataclass(frozen=True)

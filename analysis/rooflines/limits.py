@@ -248,7 +248,12 @@ def bound_by(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, st
     """Bound, limiter and a sentence why, from the loads of units and those of them that are at their limit."""
     if reached:
         first = reached[0]
-        why = f"the unit nearest to its limit: {first.words} of what it sustains"
+        here = next((load for load in loads if load.signal == first.severity), None)
+        why = f"the unit nearest to its limit: {first.words} of {_held_against(here)}"
+        at_limit = {one.severity for one in reached}
+        fuller = [o for o in loads if o.reached and o.status != "impossible" and (o.pct or 0.0) > first.pct]
+        if serving := [load.words for load in fuller if load.signal not in at_limit]:
+            why += f"; {', '.join(serving)} serves what another unit asks for"
         return BOUNDS[first.subsystem], first.subsystem, why
     known = [load for load in loads if load.pct is not None]
     busy = [load for load in known if load.reached and load.status != "impossible"]
@@ -261,6 +266,10 @@ def bound_by(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, st
     if busy:
         why += f"; {', '.join(load.words for load in busy)} serves what another unit asks for"
     return "latency", "latency", why
+
+
+def _held_against(load: Load | None) -> str:
+    return "its peak in theory" if load and load.of_theory else "what it sustains"
 
 
 def _unknown(load: Load) -> str:

@@ -81,6 +81,8 @@ class Load:
         text = f"{self.label} {self.pct:.3g} %"
         if self.status == "impossible":
             return f"{text} (cannot be)"
+        if self.work_pct is not None and self.work_pct > IMPOSSIBLE >= self.pct:
+            return f"{text} ({self.work_pct:.3g} % of the ceiling by work)"
         if self.cycles_pct is not None and self.work_pct is not None and self.cycles_pct - self.work_pct >= _APART:
             return f"{text} of cycles ({self.work_pct:.3g} % by work)"
         return text

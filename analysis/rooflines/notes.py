@@ -54,7 +54,9 @@ def _of_operations(roofline: FlopRoofline) -> list[Note]:
         )
         made.append(Note("no_flop_counters", text))
     if roofline.not_counted:
-        made.append(Note("not_counted", f"Not counted: {', '.join(roofline.not_counted)}; totals are lower bounds."))
+        none = all(point.operations is None for point in roofline.points)
+        totals = "nothing is known of operations" if none else "totals are lower bounds"
+        made.append(Note("not_counted", f"Not counted: {', '.join(roofline.not_counted)}; {totals}."))
         parts = [f"{name}: {why}" for name, why in list(roofline.not_counted.items())[:_REASONS]]
         more = len(roofline.not_counted) - len(parts)
         listed = f"{'; '.join(parts)}{f'; and {more} more' if more > 0 else ''}"
@@ -81,7 +83,7 @@ def _of_inputs(inputs: RooflineInputs, levels: Sequence[str]) -> list[Note]:
         made.append(Note("scattered", text))
     asked, total = inputs.asked, inputs.collected.total
     if total > asked.offset + asked.limit:
-        plural = "Kernels" if asked.by == "kernel" else "Dispatches"
+        plural = asked.called or ("Kernels" if asked.by == "kernel" else "Dispatches")
         text = f"{plural} {asked.offset + 1} to {asked.offset + asked.limit} of {total}, by time; offset= for more."
         made.append(Note("page", text))
     if not targets.gpu(inputs.target).validated_on_hardware:

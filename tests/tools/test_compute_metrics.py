@@ -227,3 +227,33 @@ def test_channels_are_one_row_with_their_imbalance_unless_asked_for_one_by_one(s
     nothing = rows["atomics.fabric_channel_latency_cycles"]
     assert (nothing["mean"], nothing["status"]) == (None, "undefined") and "denominator" in nothing["reason"]
     assert compute_metrics(store, done, ["18"], detail="full").channels is None
+
+
+def test_zeros_are_sound_and_what_a_target_never_counts_is_not_planned(store: Store, shared: Path) -> None:
+    halo = stored(store, shared / "workloads38" / "vcopy__RDNA35_HALO")
+    found = compute_metrics(store, halo.id)
+    told = {r["name"]: r["status"] for r in records(found.table)}
+    assert told["vl1d.bw_gbs"] == "suspect" and "vl1d.bw_gbs" not in found.zeros, "its counter did not count"
+    mix = compute_metrics(store, halo.id, metrics=["instruction_mix"])
+    assert mix.without_value == {"not_collected": ["valu.dual_issue_instructions"]} and not mix.next
+
+
+def test_waves_that_are_not_those_of_the_launch_are_suspect_in_every_spelling(store: Store, shared: Path) -> None:
+    halo = stored(store, shared / "workloads38" / "vcopy__RDNA35_HALO")
+    (waves,) = records(compute_metrics(store, halo.id, metrics=["dispatch.waves"]).table)
+    assert waves["status"] == "suspect" and "number of waves launched" in waves["reason"]
+
+
+def test_unusable_times_are_called_so_and_no_counters_are_planned_against_them(store: Store, shared: Path) -> None:
+    broken = stored(store, shared / "workloads38" / "vcopy__MI300A_A1")
+    found = compute_metrics(store, broken.id, metrics=["hbm.bw_gbs"])
+    assert "start and end are missing, equal" in records(found.table)[0]["reason"]
+    assert "profile_command" in " ".join(found.notes) and not found.next
+
+
+def test_a_name_that_fits_several_kernels_says_that_they_are_together(store: Store, shared: Path) -> None:
+    many = stored(store, shared / "workloads" / "mixbench" / "MI200")
+    found = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double")
+    assert "fits 33 kernels, taken together" in " ".join(found.notes)
+    assert "measured ceilings" in " ".join(found.notes), "roofline.csv came with the profile"
+    assert "together" not in " ".join(compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="#1").notes)

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from rooflens.analysis.problems import NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.store import Manifest, Store, write_table
 from rooflens.server import render
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI250X, publish
@@ -160,3 +161,31 @@ def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, st
     found = compute_roofline(store, "vcopy", kind="instruction")
     assert any("a linear copy" in row["walls"] for row in records(found.walls))
     assert render.marked(found).notes == found.notes
+
+
+def test_an_empty_profile_says_what_lacks_of_operations_and_bytes_and_claims_no_totals(store: Store) -> None:
+    launch = "SELECT 1 AS dispatch_id, 'k' AS kernel, 1000::DOUBLE AS duration_ns, 64 AS grid, 64 AS workgroup_size"
+    with store.draft() as folder:
+        for name in ("dispatches", "counters"):
+            write_table(duckdb.connect(), launch, folder / f"{name}.parquet")
+        facts = {"name": "w", "format": "torch", "vendor": "nvidia", "arch": "sm_90", "dispatches": 1, "kernels": 1}
+        done = store.publish(folder, Manifest.model_validate(facts))
+    found = compute_roofline(store, done.id)
+    (reason,) = {row[found.points.columns.index("reason")] for row in found.points.rows}
+    assert "operations: counter" in reason and "bytes: counter dram" in reason
+    assert found.pipes.rows[0][found.pipes.columns.index("status")] == "not_collected"
+    said = " ".join(found.notes)
+    assert "nothing is known of operations" in said and "lower bounds." not in said.split("vl1d")[0]
+
+
+def test_what_a_measured_ceiling_is_and_what_passes_it_is_told(store: Store, shared: Path) -> None:
+    done = stored(store, shared / "workloads" / "mixbench" / "MI200")
+    found = compute_roofline(store, done.id, kernel="<double", limit=1, offset=14, levels=["hbm"])
+    point = dict(zip(found.points.columns, found.points.rows[0], strict=True))
+    loads = found.pipes.rows[0][found.pipes.columns.index("loads")]
+    assert point["pct_of_bandwidth"] > 105 and "device memory 100 % (105 % of the ceiling by work)" in loads
+    said = " ".join(found.notes)
+    assert "valu.i32 (like valu.f32 x 0.5)" in said, "roofline.csv has no such row"
+    assert "rank counts the kernels of this answer" in said
+    apart = compute_roofline(store, done.id, by="launch", limit=1, levels=["hbm"])
+    assert "Launch configurations 1 to 1 of 167" in " ".join(apart.notes)

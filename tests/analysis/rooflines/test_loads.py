@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.problems import Problem
 from rooflens.analysis.rooflines import inputs, limits, loads
 from rooflens.analysis.rooflines.limits import KernelLimits, bound_by
-from rooflens.analysis.rooflines.loads import Load, Worked, at_their_limit, line, of_units
+from rooflens.analysis.rooflines.loads import Limit, Load, Worked, at_their_limit, line, of_units
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
@@ -125,3 +126,13 @@ def test_every_unit_with_a_load_has_a_name() -> None:
     for target in ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1151", "sm_90"):
         for signal in loads.signals_of_loads(target):
             assert loads.label_of(signal.removeprefix("load.")), signal
+
+
+def test_the_verdict_says_theory_where_that_is_what_it_is_held_against() -> None:
+    known = Load("hbm", "device memory", 78.9, None, 78.9, "ok", of_theory=True)
+    busy = Load("l2", "L2", 97.3, 97.3, 30.0, "ok")
+    limit = Limit("hbm", "load.hbm", 78.9, known.words, 85.8)
+    why = bound_by([known, busy], [limit])[2]
+    assert "device memory 78.9 % of its peak in theory" in why
+    assert "L2 97.3 % of cycles (30 % by work) serves what another unit asks for" in why
+    assert "of what it sustains" in bound_by([replace(known, of_theory=False)], [limit])[2]

@@ -87,3 +87,10 @@ def test_the_recorded_run_is_sound_but_for_its_hit_rate(bench, shared):
 def test_the_full_recording_has_no_fault_of_clocks_warps_or_signs(bench, shared):
     done = bench.load(shared / "ncu" / "h200_labelled_raw.csv")
     assert {w.split(":")[0] for w in done.warnings} == {"above_100"}
+
+
+def test_what_is_counted_beside_a_share_above_the_whole_is_not_said_to_exceed_it(bench, load):
+    done = bench.manifest(load({"lts__t_sector_hit_rate.pct": 140, "lts__t_sectors_srcunit_tex.sum": 0}))
+    of = {c: d.text for d in done.doubts for c in d.counters}
+    assert "exceeds 100 %" in of["lts__t_sector_hit_rate.pct"]
+    assert "counted beside" in of["lts__t_sectors_srcunit_tex.sum"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -222,7 +222,8 @@ def _waves(tables: _Tables) -> _Faults:
             f"In {bad:.0f} of {known:.0f} dispatches SQ_WAVES is not the number of waves "
             f"launched (work-groups x ceil(work-group / {wave})): counters and dispatches may not belong together."
         )
-        yield Found("waves_vs_grid", text, (_not_launched("SQ_WAVES", tables.kernels(wrong)),))
+        spelt = [c for c in tables.merged.counters if c.partition("@")[0] in ("SQ_WAVES", "SQ_WAVES_sum")]
+        yield Found("waves_vs_grid", text, (_not_launched(spelt, tables.kernels(wrong)),))
     none, known = tables.wrong('"SQ_WAVES" = 0')
     if none:
         text = f"In {none:.0f} of {known:.0f} dispatches SQ_WAVES is zero, which no launch can be"
@@ -266,11 +267,12 @@ def _warps(tables: _Tables) -> _Faults:
             f"In {bad:.0f} of {known:.0f} launches {name} is not the number of warps of the "
             f"grid (blocks x ceil(block / {_WARP})): another program ran on the GPU, or the kernel launched others."
         )
-        yield Found("waves_vs_grid", text, (_not_launched(name, tables.kernels(wrong)),))
+        yield Found("waves_vs_grid", text, (_not_launched([name], tables.kernels(wrong)),))
 
 
-def _not_launched(counter: str, kernels: tuple[str, ...] | None) -> Doubt:
-    return Doubt("waves_vs_grid", f"{counter} is not the number of waves launched", (counter,), kernels=kernels)
+def _not_launched(counters: Sequence[str], kernels: tuple[str, ...] | None) -> Doubt:
+    text = f"{counters[0]} is not the number of waves launched"
+    return Doubt("waves_vs_grid", text, tuple(counters), kernels=kernels)
 
 
 def _expected(wave: int) -> str:
@@ -424,7 +426,10 @@ def _above_whole(tables: _Tables) -> _Faults:
         seen = tables.kernels(" OR ".join(f"{sql_name(c)} > {_WHOLE_PCT}" for c in high))
         brief = f"{_some(high)} exceeds 100 %: counted in different replays, collect them in one pass"
         blocks = same_block(tables.arch, high, tables.merged.counters)
-        yield Found("above_100", text, (Doubt("above_100", brief, blocks, kernels=seen),))
+        beside = tuple(c for c in blocks if c not in high)
+        told = f"counted beside {_some(high)}, which cannot be: replays differed, collect them in one pass"
+        doubts = (Doubt("above_100", brief, tuple(high), kernels=seen), Doubt("above_100", told, beside, kernels=seen))
+        yield Found("above_100", text, doubts if beside else doubts[:1])
 
 
 def _ncu_replays(tables: _Tables) -> _Faults:
@@ -469,7 +474,8 @@ def _run_spread(tables: _Tables) -> _Faults:
 
 def _contradictions(folder: Path, manifest: Manifest, merged: Merged, known: Iterable[Doubt]) -> _Faults:
     """Figures that contradict themselves, in one sentence, unless another check told already."""
-    told = [(set(d.counters), d.seen_in) for d in known if d.code == "above_100"]
+    above = [d for d in known if d.code == "above_100"]
+    told = [({c for d in above for c in d.counters}, d.seen_in) for d in above]
     against = {
         name: doubt
         for name, doubt in contradictions(folder, manifest, merged).items()
