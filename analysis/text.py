@@ -181,3 +181,9 @@ def speaks(text: str) -> bool:
     return any(
         sum(word.strip(",;").lower() not in _TYPES for word in run[0].split()) >= _MANY for run in _WORDS.finditer(text)
     )
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things: ``1 kernel``, ``2 kernels``, ``2 copies``, ``2 launches``."""
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}es" if what.endswith("ch") else f"{what}s"
+    return f"{n:,} {what if n == 1 else plural}"

@@ -102,11 +102,6 @@ def some(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     return frame[[name for name in columns if name in frame.columns]]
 
 
-def counted(n: int, what: str) -> str:
-    """A number of things: ``1 kernel``, ``2 kernels``."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
 class Shown:
     """An object that shows the view of itself."""
 

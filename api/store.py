@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..analysis.problems import BadArgument, NotFound
 from ..analysis.schema import schema
 from ..analysis.store import Store
+from ..analysis.text import counted
 from ..tools.progress import Listener, listening
 from . import frames
 from .asking import ALL, ask, changing
-from .display import Shown, View, counted
+from .display import Shown, View
 from .workload import By, OpenWorkload
 
 if TYPE_CHECKING:

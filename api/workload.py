@@ -11,10 +11,11 @@ from ..analysis.database import sql_name
 from ..analysis.problems import BadArgument, NotFound, near
 from ..analysis.schema import columns, iso, pass_times, schema
 from ..analysis.store import Manifest, Store
+from ..analysis.text import counted
 from ..analysis.workload import Workload
 from . import frames
 from .asking import ALL, ask, changing
-from .display import Shown, View, counted
+from .display import Shown, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -389,7 +390,7 @@ class OpenWorkload(Shown):
         m = self._manifest
         where = ", ".join(part for part in (m.device, m.arch) if part) or "device not stated"
         held = [
-            f"{m.dispatches:,} dispatch{'' if m.dispatches == 1 else 'es'} of {counted(m.kernels, 'kernel')}",
+            f"{counted(m.dispatches, 'dispatch')} of {counted(m.kernels, 'kernel')}",
             counted(len(m.counters), "counter"),
         ]
         held += [counted(m.events, "event")] if m.events else []

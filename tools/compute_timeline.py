@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ..analysis.notes import Note
 from ..analysis.store import Store
+from ..analysis.text import counted
 from ..analysis.timeline.balance import Balance
 from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.hosts_clocks import clocks
@@ -29,7 +30,7 @@ _CopyRow = namedtuple("_CopyRow", "direction host_memory copies ms pct mb gbs")
 _KernelRow = namedtuple("_KernelRow", "kernel calls ms pct_of_kernels mean_us communication")
 _RangeRow = namedtuple("_RangeRow", "range source count host_ms gpu_ms")
 _RankRow = namedtuple(
-    "_RankRow", "rank host devices computing_ms of_mean_pct communication_ms waited_ms copies_ms idle_ms"
+    "_RankRow", "rank host devices computing_ms of_mean_pct communication_ms of_kernels_pct waited_ms copies_ms idle_ms"
 )
 _DeviceRow = namedtuple(
     "_DeviceRow",
@@ -72,7 +73,8 @@ class TimelineResult(Result):
     figures: Table
     devices: Table
     ranks: Table
-    """Longest computing first; empty where there are not several."""
+    """Longest computing first; empty where there are not several. ``of_kernels_pct``: communication's share of the
+    time in kernels."""
     kernels: Table
     ranges: Table
     gaps: Table
@@ -246,13 +248,17 @@ def _ranks(ranks: Balance | None, top_n: int) -> Table:
             _ms(r.computing),
             round(100 * r.computing / r.devices / ranks.mean, 2) if ranks.mean else None,
             _ms(r.communication),
+            _pct(r.communication, r.computing + r.communication),
             _ms(r.waited),
             _ms(r.copies),
             _ms(r.idle),
         )
         for r in shown
     ]
-    units = {name: "ms" for name in _RankRow._fields if name.endswith("_ms")} | {"of_mean_pct": "%"}
+    units = {name: "ms" for name in _RankRow._fields if name.endswith("_ms")} | {
+        "of_mean_pct": "%",
+        "of_kernels_pct": "%",
+    }
     made = table_of(_RankRow, rows, units)
     return made.model_copy(update={"total_rows": len(ordered), "truncated": len(ordered) > len(rows)})
 
@@ -298,9 +304,17 @@ def _steps(found: Timeline) -> str:
     if not found.steps:
         return "none found: nothing repeats"
     by = "repeating range" if found.steps.by == "range" else "the repeating kernel"
-    return (
-        f"{len(found.steps.durations)} whole steps, {found.steps.warm_up} of them warm-up, by {by} {found.steps.name!r}"
+    steady = found.steps.durations[found.steps.warm_up :]
+    text = (
+        f"{counted(len(found.steps.durations), 'whole step')}, {found.steps.warm_up} of them warm-up, by {by} "
+        f"{found.steps.name!r}, each from its first work on the device to that of the next; after the last one nothing "
+        "starts that would end it"
     )
+    if not steady:
+        return text
+    text += f". step_ms is their median, of {min(steady) / 1e6:.4g} to {max(steady) / 1e6:.4g} ms"
+    drift = found.steps.drift_pct
+    return text if drift is None else f"{text}; they {'grow' if drift > 0 else 'fall'} by {abs(drift):.2g} %"
 
 
 def notes(found: Timeline) -> list[Note]:
@@ -328,6 +342,9 @@ def notes(found: Timeline) -> list[Note]:
     if found.selected == "range":
         text = "The window is when the ranges were open on the host; the device may work on what was asked for before."
         told.append(Note("range_time", text))
+    if found.balance and found.selected == "steady":
+        text = "ranks and the efficiencies of ranks are of the whole trace, all other figures of the steady steps."
+        told.append(Note("ranks_of_whole", text))
     if len(found.trace.lanes) > 1:
         text = f"Shares are of the time of {len(found.trace.lanes)} devices together."
         told.append(Note("several_devices", text))

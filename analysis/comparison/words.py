@@ -44,7 +44,7 @@ def summary(comparison: Comparison) -> str:
         time = f"{e.baseline_ns / 1e6:.4g} ms and {e.candidate_ns / 1e6:.4g} ms"
         return (
             f"{name}: inconclusive, {comparison.other_gpu}. {time}; speedup x {e.speedup:.3f} is the plain ratio of "
-            "the times of two GPUs, not the effect of a change. The table normalised holds each against its ceilings."
+            "the times of two GPUs, no effect of a change. The table normalised holds each against its own ceilings."
         )
     interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
     time = f"{e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, speed-up x {e.speedup:.3f}{interval}"

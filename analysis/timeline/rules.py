@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Limits:
     imbalance_pct: float
     uneven_pct: float
     slow_link: float
+    pinned: float
     large_copy_bytes: int
     sequence: int
 
@@ -58,8 +60,14 @@ class Height:
     """What to say where a height is the verdict; ``claim`` has a place for the share in %."""
 
     claim: str
-    advice: Sequence[str]
+    advice: Sequence[str | Sequence[str]]
     falsify: str
+
+    def advised(self, vendor: str | None, torch: bool) -> list[str]:
+        """What to do, in the words of the vendor's runtime and for the kind of program."""
+        words = _words(vendor)
+        texts = (one if isinstance(one, str) else one[0 if torch else 1] for one in self.advice)
+        return [text.format_map(words) for text in texts if text]
 
 
 @dataclass(frozen=True)
@@ -87,9 +95,22 @@ class Rules:
 
 
 @cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _words(vendor: str | None) -> dict[str, str]:
+    """The words of a vendor; of an unknown one those of all."""
+    known = _data()["words"]
+    chosen = [known[vendor]] if vendor in known else list(known.values())
+    return {name: " or ".join(words[name] for words in chosen) for name in chosen[0]}
+
+
+@cache
 def rules() -> Rules:
     """The rules; the file is ours, so that a mistake in it is a bug."""
-    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    data = _data()
     return Rules(
         limits=Limits(**data["limits"]),
         calls=[CallClass(c["class"], c["name"], c.get("category")) for c in data["call"]],

@@ -28,6 +28,11 @@ _COVERED = 0.6
 _ALIKE = 0.5
 _TOGETHER = 64
 """Times that a step may have its kernel."""
+_TREND = 4
+"""Steps from which on they can be told to grow."""
+_DRIFT_PCT = 3.0
+_ONWARDS = 0.7
+"""Of all steps those that go the way of the drift."""
 _SPREAD = 0.75
 """From the shortest to the longest tenth of the steps, in medians."""
 
@@ -47,6 +52,18 @@ class Steps:
     def durations(self) -> list[int]:
         """ns of each whole step; the last start only ends the one before it."""
         return [b - a for a, b in pairwise(self.starts)]
+
+    @property
+    def drift_pct(self) -> float | None:
+        """How much longer the last third of the steady steps takes than the first, medians, %; None where the steps
+        do not mostly follow one another in that direction, or it is less than they differ anyway."""
+        steady = self.durations[self.warm_up :]
+        third = len(steady) // 3
+        if not third or len(steady) < _TREND:
+            return None
+        drift = 100 * (median(steady[-third:]) / max(median(steady[:third]), 1) - 1)
+        on = sum((b > a) == (drift > 0) for a, b in pairwise(steady))
+        return drift if abs(drift) >= _DRIFT_PCT and on >= _ONWARDS * (len(steady) - 1) else None
 
     @property
     def steady(self) -> Window | None:

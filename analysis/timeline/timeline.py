@@ -9,6 +9,7 @@ from ..database import sql_literal
 from ..link import Link
 from ..patterns import matching
 from ..problems import BadArgument, BadInput, NotFound, near
+from ..text import counted
 from ..workload import Workload
 from . import hosts, idle, steps, verdict, work
 from .balance import Balance, balance
@@ -134,7 +135,8 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
         verdict=Verdict("unknown", 0.0, None, None),
     )
     made.doubts = doubts(trace)
-    judged, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made))
+    uneven = _uneven_pct(made.balance) if made.balance and made.slow else 0.0
+    judged, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made), uneven)
     made.verdict = verdict.doubted(judged, {doubt.of for doubt in made.doubts})
     made.findings = _with_ranks(made)
     return made
@@ -214,7 +216,7 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     """What speaks for each height, in words with figures."""
     found: dict[HeightName, list[str]] = {name: [] for name in verdict.HEIGHTS}
     wall = max(made.total.wall, 1)
-    figure = {f.name: f.value for f in made.figures}
+    figure = {f.name: f.value for f in made.figures if f.status == "ok"}
     for row in made.causes:
         height = rules().causes[row.idle.cause].height
         if height == "waiting":
@@ -234,7 +236,10 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
         found["launch"].append(text)
         found["gpu"].append(text)
     link = made.trace.workload.manifest.link
-    found["copies"] += [_copied(row, wall, link) for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
+    told = [row for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
+    # What copies of one direction could save at most is plain where none of them is beside a kernel.
+    apart = len(told) > 1 and not made.total.overlapped_copies
+    found["copies"] += [_copied(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in told]
     found["gpu"] += [
         f"{_cut(k.name)}: {k.share_pct:.3g} % of the kernels' time, {k.calls} launches"
         for k in [k for k in made.kernels if not k.communication][:2]
@@ -265,13 +270,18 @@ def _with_ranks(made: Timeline) -> list[Finding]:
         more = made.slow.advice if made.slow else ()
         return [replace(f, advice=[*more, *f.advice]) if f.height == "communication" else f for f in made.findings]
     told = _of_ranks(ranks, made.slow)
-    gone = 100 * (ranks.longest - ranks.mean) / ranks.wall
+    gone = _uneven_pct(ranks)
     why = [made.slow.claim] if made.slow else []
     claim = (why or [f"{told[0][0].upper()}{told[0][1:]}."])[0]
     advice = made.slow.advice if made.slow else ()
     evidence = [text for text in told if text != claim]
     bound = 100 / (100 - gone) if gone < 100 else None
     return [*made.findings, Finding("communication", gone, claim, bound, evidence, advice)]
+
+
+def _uneven_pct(ranks: Balance) -> float:
+    """The share of the wall time that the slowest rank computes beyond the mean, %; 0 where ranks are even."""
+    return 0.0 if ranks.even or not ranks.wall else 100 * (ranks.longest - ranks.mean) / ranks.wall
 
 
 def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
@@ -305,7 +315,7 @@ def _said(row: CauseRow, wall: int) -> str:
     """One cause of idle time in words."""
     text = f"{100 * row.idle.ns / wall:.1f} % idle: {rules().causes[row.idle.cause].title}"
     if row.idle.gaps:
-        text += f" ({row.idle.gaps} gaps, the longest {row.idle.longest_ns / 1e6:.3g} ms)"
+        text += f" ({counted(row.idle.gaps, 'gap')}, the longest {row.idle.longest_ns / 1e6:.3g} ms)"
     if row.doing.range:
         text += f", in {_cut(row.doing.range)}"
     if row.doing.operations:
@@ -313,16 +323,22 @@ def _said(row: CauseRow, wall: int) -> str:
     return text
 
 
+def _without(ns: int, wall: int) -> str:
+    return f"; without these at most x {wall / (wall - ns):.3g}" if ns < wall else ""
+
+
 def _copied(row: work.CopyRow, wall: int, link: Link | None) -> str:
     kind = {True: "pinned", False: "pageable", None: "host memory of unknown kind"}[row.pinned]
     side = f", {kind}" if row.direction in ("h2d", "d2h") else ""
-    rate = f", {row.gbs:.3g} GB/s" if row.gbs else ""
-    size = "" if row.bytes is None else f" of {row.bytes / 1e6:.4g} MB"
+    once = " (of one copy, start and end with it)" if row.copies == 1 else ""
+    rate = f", {row.gbs:.3g} GB/s{once}" if row.gbs else ""
+    size = "" if row.bytes is None else f", {row.bytes / 1e6:.4g} MB{' in all' if row.copies > 1 else ''}"
     large = row.bytes is not None and row.bytes >= rules().limits.large_copy_bytes * row.copies
     slow = ""
     if link and row.gbs and side and large and row.gbs < rules().limits.slow_link * link.gbs:
-        slow = f" (the link, {link}, carries up to {link.gbs:g})"
-    return f"{100 * row.ns / wall:.1f} % in {row.copies} copies {row.direction}{side}{size}{rate}{slow}"
+        slow = f" (the link, {link}, carries up to {link.gbs:g}"
+        slow += ")" if row.pinned else f"; from pinned memory expect some {rules().limits.pinned * link.gbs:.2g})"
+    return f"{100 * row.ns / wall:.1f} % in {counted(row.copies, 'copy')} {row.direction}{side}{size}{rate}{slow}"
 
 
 def _cut(name: str) -> str:

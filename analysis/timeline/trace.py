@@ -140,6 +140,14 @@ class Trace:
         """Whether any kernel does."""
         return bool(self.communicating)
 
+    @property
+    def of_torch(self) -> bool:
+        """Whether the program is one of PyTorch, as its kernels or the profile say."""
+        if self.workload.manifest.format == "torch":
+            return True
+        own = "contains(name, 'at::native') OR contains(name, 'c10::')"
+        return bool(self.rows(f"SELECT 1 FROM tl_kernels WHERE {own} LIMIT 1"))
+
     def kernel_names(self, numbers: Sequence[int]) -> dict[int, str]:
         """Names of kernels by their number."""
         listed = ", ".join(map(str, numbers)) or "NULL"

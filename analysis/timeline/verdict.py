@@ -71,11 +71,20 @@ def shares(busy: Mapping[int, Busy], idle: Sequence[Idle], communicates: bool) -
 
 
 def judge(
-    trace: Trace, busy: Mapping[int, Busy], idle: Sequence[Idle], evidence: Mapping[HeightName, list[str]]
+    trace: Trace,
+    busy: Mapping[int, Busy],
+    idle: Sequence[Idle],
+    evidence: Mapping[HeightName, list[str]],
+    uneven_pct: float = 0.0,
 ) -> tuple[Verdict, list[Finding]]:
-    """The verdict and the findings, the largest first."""
+    """The verdict and the findings, the largest first.
+
+    ``uneven_pct`` is the share of the wall time that even ranks would save, where it is known which rank is slow: it
+    weighs for communication, in which the others wait for that rank, beside the kernels that keep it busy.
+    """
     limits, share = rules().limits, shares(busy, idle, trace.communicates)
     weight = {name: share[name] * (limits.kernels_weigh if name == "gpu" else 1.0) for name in HEIGHTS}
+    weight["communication"] += uneven_pct if share["communication"] else 0.0
     first, second, *_ = sorted(HEIGHTS, key=lambda name: -weight[name])
     wall = max(sum(b.wall for b in busy.values()), 1)
     noise = sum(100 * i.ns / wall for i in idle if i.cause in ("queued", "profiler"))
@@ -89,7 +98,9 @@ def judge(
     for name in sorted(HEIGHTS, key=lambda name: (name != first, -weight[name])):
         if share[name] < limits.told_pct and name != first:
             continue
-        findings.append(_finding(name, share[name], gone[name] + _spare(name, share, noise), evidence.get(name, [])))
+        saved = gone[name] + _spare(name, share, noise)
+        advice = rules().heights[name].advised(trace.workload.manifest.vendor, trace.of_torch)
+        findings.append(_finding(name, share[name], saved, evidence.get(name, []), advice))
     if unknown > weight[first] or not weight[first]:
         return Verdict("unknown", 0.0, None, None), findings
     gap = weight[first] / weight[second] if weight[second] else _CLEAR
@@ -119,9 +130,9 @@ def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) ->
     return noise + lesser + (part * share[with_it] if share[with_it] >= limits.told_pct else 0.0)
 
 
-def _finding(name: HeightName, share: float, gone: float, evidence: list[str]) -> Finding:
+def _finding(name: HeightName, share: float, gone: float, evidence: list[str], advice: list[str]) -> Finding:
     """What to say of a height; ``gone`` is the share of the wall time in % that could be saved at most."""
     said = rules().heights[name]
     # How much faster kernels can become is not the timeline's to say.
     bound = None if name == "gpu" or gone >= 100 else 100 / (100 - gone)
-    return Finding(name, share, said.claim.format(share=share), bound, evidence, said.advice, said.falsify)
+    return Finding(name, share, said.claim.format(share=share), bound, evidence, advice, said.falsify)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..database import sql_literal
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _NAMES = 40
 """Names of ranges that are looked at, and instances of each."""
 _INSTANCES = 200_000
+_FEW_LAUNCHES = 5
+"""Launches below which nothing is typical of what they cost."""
 _OF_LAUNCHES = {
     "launch_call_us": "us",
     "host_us_per_launch": "us",
@@ -186,12 +188,16 @@ def _launching(trace: Trace, within: Within, mean: float | None) -> list[Figure]
     devices = within.wall * len(trace.lanes)
     queued = float((e - np.minimum(a0, e)).sum())
     launched = work.of((COMPUTE, COMMUNICATION), mine)  # a call that copies lasts as long as its copy
-    return [
+    made = [
         _figure("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
         _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
         _figure("launch_bound_index", typical / mean if typical and mean else None, "ratio"),
         _figure("queue_depth", queued / devices if devices else None, "operations"),
     ]
+    if int(launched.sum()) >= _FEW_LAUNCHES:
+        return made
+    why = f"fewer than {_FEW_LAUNCHES} launches"
+    return [f if f.value is None else replace(f, status="suspect", reason=why) for f in made]
 
 
 def _figure(name: str, value: float | None, unit: str) -> Figure:

@@ -206,6 +206,13 @@ def test_the_shipped_sample_tells_the_rank_with_more_work_without_any_counter(tm
     found = diagnose_bottleneck(store, done.workload)
     assert (found.ranks[0].rank, found.ranks[0].host, found.ranks[0].why) == (3, "node01", "uneven_work")
     assert found.application is None and found.kernels == []
+    wall = compute_timeline(store, done.workload)
+    assert wall.verdict.height == wall.findings[0].height == "communication", "the others wait for one with more to do"
+    assert wall.findings[0].evidence[0].startswith("Work is uneven: rank 3")
+    row = dict(zip(wall.ranks.columns, wall.ranks.rows[0], strict=True))
+    spent = row["computing_ms"] + row["communication_ms"]
+    assert row["of_kernels_pct"] == pytest.approx(100 * row["communication_ms"] / spent, abs=0.01)
+    assert any(note.startswith("ranks and the efficiencies of ranks are of the whole trace") for note in wall.notes)
     sql = "SELECT rank FROM ranks ORDER BY work_items DESC LIMIT 1"
     assert query_counters(store, sql, done.workload).table.rows == [[3]]
 

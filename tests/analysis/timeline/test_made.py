@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.problems import BadInput, NotFound
 from rooflens.analysis.store import Store
+from rooflens.analysis.timeline.rules import rules
 from rooflens.analysis.timeline.timeline import Asked, Timeline, timeline
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish, union
@@ -349,3 +350,47 @@ def test_kernels_that_communicate_are_no_evidence_of_computing(tmp_path: Path) -
     found = told(tmp_path, exposed_all_reduce())
     gpu = next(f for f in found.findings if f.height == "gpu")
     assert any("gemm" in text for text in gpu.evidence) and not any("rccl" in text for text in gpu.evidence)
+
+
+def growing(by: int) -> Made:
+    """Steps of 10 ms, each ``by`` ns longer than the one before."""
+    made, t = Made(), 0
+    for i in range(8):
+        length = 10 * MS + i * by
+        made.launch("k", (t, t + 5 * US), (t + 10 * US, t + length - 10 * US))
+        t += length
+    return made
+
+
+def test_steps_that_grow_are_told_and_even_ones_are_not(tmp_path: Path) -> None:
+    grown, even = (told(tmp_path / str(by), growing(by)).steps for by in (200 * US, 0))
+    assert grown and even and even.drift_pct is None
+    assert grown.drift_pct == pytest.approx(100 * (11.1 / 10.1 - 1), rel=0.1)
+
+
+def test_what_launches_cost_is_suspect_where_there_are_hardly_any(tmp_path: Path) -> None:
+    made = Made()
+    for i in range(2):
+        made.launch("k", (i * MS, i * MS + 5 * US), (i * MS + 10 * US, i * MS + 11 * US))
+    found = told(tmp_path, made)
+    of = {f.name: f for f in found.figures}
+    assert (of["launch_bound_index"].status, of["queue_depth"].status) == ("suspect", "suspect")
+    assert of["kernels"].status == "ok"
+    assert not any("launch-bound index" in line for f in found.findings for line in f.evidence)
+
+
+@pytest.mark.parametrize(("vendor", "own", "other"), [("amd", "hipMallocAsync", "cuda"), ("nvidia", "cudaFree", "hip")])
+def test_advice_is_in_the_words_of_the_vendor_and_names_no_framework(
+    tmp_path: Path, vendor: str, own: str, other: str
+) -> None:
+    store = Store(tmp_path)
+    with Workload.open(store, publish(store, allocation(), vendor=vendor)) as workload:
+        advice = " ".join(timeline(workload).findings[0].advice)
+    assert own in advice and other not in advice and "torch" not in advice
+    assert "torch.cuda.empty_cache" in " ".join(rules().heights["allocation"].advised(vendor, torch=True))
+
+
+def test_every_advice_can_be_said_for_every_vendor_and_kind_of_program() -> None:
+    for height in rules().heights.values():
+        for vendor in ("amd", "nvidia", "cpu", None):
+            assert all(height.advised(vendor, torch) for torch in (True, False))
