@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import defaultdict, namedtuple
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
@@ -11,13 +11,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ..analysis.database import sql_literal
-from ..analysis.hotspots.code import Key, Line, read
+from ..analysis.hotspots.code import Key, Line, classes, read
 from ..analysis.hotspots.kernels import Sampled, launches_of, meant, sampled
 from ..analysis.hotspots.line_info import advice
 from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank
 from ..analysis.hotspots.stalls import reasons
 from ..analysis.problems import NotFound
 from ..analysis.store import Store
+from ..analysis.text import counted
 from ..analysis.workload import Workload
 from .parameters import Detail, KernelName, WorkloadName
 from .results import NextCall, Result, Table, table, table_of
@@ -31,6 +32,12 @@ _LEAST_PCT = 0.5
 """Share below which a place is left out of a summary."""
 _REASONS = 3
 _LEAST_REASON_PCT = 5
+_CLASSES = 4
+"""Reasons and classes of instructions that the samples of all are split by."""
+_EXPLAINED = 0.05
+"""Share of the samples from which on a word is explained."""
+_COUNTED = 1000
+"""Samples of a kernel below which a row says how many it has."""
 _EXECUTED = "Neither samples nor cycles: the order is by executions, which say nothing of time. Take samples."
 _NOTHING = "Neither samples nor cycles nor executions were counted here: no wave of this kernel was seen."
 _MOST_KNOWN = 99.0
@@ -130,12 +137,19 @@ class _Answer:
             "source": (None, lambda s: texts.get(s.line) if self.full else texts.pop(s.line, None)),
             "inlined": (None, self._inlined),
             "pct": ("%", lambda s: _one(ranking.share_pct(s.cost))),
-            "interval": ("%", self._interval),
+            "samples": (
+                None,
+                lambda s: _one(s.cost) if ranking.unit == "samples" and ranking.total < _COUNTED else None,
+            ),
+            "interval": ("%, 95 % confidence", self._interval),
             "why": (None, self._why),
             "instruction": (None, lambda s: self._instruction(s.main)),
-            "found_here_pct": ("%", lambda s: _one(ranking.share_pct(s.here)) if ranking.unit == "samples" else None),
+            "found_here_pct": (
+                "%",
+                lambda s: _one(ranking.share_pct(s.here)) if ranking.unit == "samples" and self._moved_much() else None,
+            ),
             "waits": (None, self._waits),
-            "executed": (None, lambda s: s.executed),
+            "executed": ("times a wave", lambda s: s.executed),
             "lanes": (None, lambda s: _one(s.lanes)),
             "excess_bytes": ("bytes", self._excess_bytes),
             "lds_excess": ("wavefronts", lambda s: s.excess("lds")),
@@ -286,11 +300,12 @@ class _Answer:
             notes.append(_EXECUTED if ranking.total else _NOTHING)
         elif code.sampled < FEW:
             notes.append(
-                f"{code.sampled} samples are no evidence for an order of lines: take some hundreds (a longer run, more "
-                "launches, a shorter interval)."
+                f"{counted(code.sampled, 'sample')} {'is' if code.sampled == 1 else 'are'} no evidence for an order of "
+                "lines: take some hundreds (a longer run, more launches, a shorter interval)."
             )
         elif ranking.unsure():
-            notes.append("The intervals of the first two overlap: either may be the costlier one.")
+            notes.append("The 95 % intervals of the first two overlap: either may be the costlier one.")
+        notes += self._in_all()
         lined = ranking.share_pct(ranking.lined)
         if lined is not None:
             if lined < 50:
@@ -301,20 +316,60 @@ class _Answer:
             notes += [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
             if lined + lacking < _MOST_KNOWN:
                 notes.append(_UNKNOWN_CODE)
-        moved = sum(sum(spot.shows.values()) for spot in ranking.spots)
-        if ranking.total and moved / ranking.total >= 0.05:
+        if self._moved_much():
+            share = 100 * self._moved() / ranking.total
             notes.append(
-                f"{100 * moved / ranking.total:.0f} % of the {ranking.unit} are waits found elsewhere, and counted at "
-                "what is waited for: a load is late, the instruction that needs its value shows it (waits: seen at)."
+                f"{share:.0f} % of the {ranking.unit} are waits found elsewhere, and counted at what is waited for: a "
+                "load is late, the instruction that needs its value shows it (waits: seen at; found_here_pct: before)."
             )
         for reason, line in islice(self.unshown.items(), 1):
             notes.append(f"Source text of {self._place(line)} is not shown: {reason}.")
         if shown < worth:
             notes.append(f"{worth - shown} more places have {_LEAST_PCT} % or more: top_n shows them.")
-        told = [r for spot in ranking.spots[:1] for r, n in spot.reasons.items() if r and n >= 0.2 * spot.cost]
-        known = reasons()
-        notes += [f"{reason}: waits for {known[reason].title}." for reason in told if reason in known]
+        if worth < len(ranking.spots):
+            left = counted(len(ranking.spots) - worth, "place")
+            notes.append(f"{left} below {_LEAST_PCT} % left out: detail='full' shows all.")
+        known, least = reasons(), _EXPLAINED * ranking.total
+        told = {r for spot in ranking.spots[:shown] for r, n in spot.reasons.items() if n and n >= least}
+        notes += [f"{name}: waits for {one.title}." for name, one in known.items() if name in told and one.waits]
+        if any(one.key.text == "s_endpgm" and one.sampled > _EXPLAINED * ranking.total for one in code.instructions):
+            notes.append(
+                "s_endpgm: a wave ends once its own memory accesses, stores too, are done (an implied s_waitcnt)."
+            )
         return notes
+
+    def _moved(self) -> float:
+        """What was found elsewhere than at the place that it is charged to."""
+        return sum(sum(spot.shows.values()) for spot in self.ranking.spots)
+
+    def _moved_much(self) -> bool:
+        return self.ranking.total > 0 and self._moved() / self.ranking.total >= 0.05
+
+    def _in_all(self) -> list[str]:
+        """The kernel's samples by reason, and by the class of instruction that they are charged to."""
+        ranking = self.ranking
+        if ranking.unit != "samples" or not ranking.total:
+            return []
+        known = classes()
+        by_reason: dict[str, float] = defaultdict(float)
+        by_class: dict[str, float] = defaultdict(float)
+        for spot in ranking.spots:
+            for reason, n in spot.reasons.items():
+                if reason:
+                    by_reason[reason] += n
+            for key, n in spot.parts.items():
+                by_class[known[self.at[key].kind or "other"].title] += n
+        told = []
+        if by_reason:
+            told.append(f"All samples by reason: {self._shares(by_reason)}.")
+        else:
+            told.append("The samples hold no reasons, as host-trap ones never do: they tell where waves are, not why.")
+        told.append(f"By instruction: {self._shares(by_class)}.")
+        return told
+
+    def _shares(self, counts: dict[str, float]) -> str:
+        shares = [(name, 100 * n / self.ranking.total) for name, n in sorted(counts.items(), key=lambda item: -item[1])]
+        return ", ".join(f"{name} {share:.0f} %" for name, share in shares[:_CLASSES] if share >= 1)
 
     def _next(self) -> list[NextCall]:
         """Built from ids, ranks and closed sets only."""

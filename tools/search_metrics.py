@@ -50,6 +50,8 @@ def search_metrics(
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
     told = _confirmed(store, fitting[offset : offset + limit])
     notes = told if fitting else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
+    if target is None and shown.truncated:
+        notes = [*notes, "Metrics of all GPUs: gpu= narrows them to one."]
     best = next(iter(fitting[0].values())).name if fitting else None
     suggested = [NextCall(tool="compute_metrics", arguments={"workload": "latest", "metrics": [best]},
                           why="its value in the newest workload")] if best else []  # fmt: skip

@@ -11,8 +11,13 @@ _ALSO = {
     "dram": ("hbm", "memory"), "hbm": ("dram", "fabric"), "memory": ("hbm", "fabric"), "bandwidth": ("_bw_",),
     "shared": ("lds",), "warp": ("wave",), "warps": ("waves",), "l1": ("vl1d",), "tensor": ("matrix", "mfma"),
     "mfma": ("matrix",), "coalesced": ("coalescing",), "flops": ("flop",), "registers": ("vgpr",),
+    "vector": ("valu",), "scalar": ("salu",),
 }  # fmt: skip
 """What the vendors and the field call the same thing."""
+_SMALL = {"a", "an", "and", "by", "for", "in", "of", "on", "per", "the", "to"}
+"""Words that say nothing of what is looked for."""
+_PER = "per wave, work-item, kernel, launch, cycle, second"
+"""What a metric with a normalization may be asked for."""
 
 
 def fitting_best(
@@ -61,8 +66,11 @@ def _score(query: str, on: dict[str, Metric]) -> float:
         (metric.table_title, 3.0),
         (metric.subsystem, 3.0),
         (metric.description, 2.0),
+        (_PER if metric.norm else "", 2.0),
     )
-    hits = [max(w * _found(t, text) for text, w in fields) for t in word.replace("-", " ").split()]
+    words = word.replace("-", " ").split()
+    words = [t for t in words if t not in _SMALL] or words
+    hits = [max(w * _found(t, text) for text, w in fields) for t in words]
     # All words found come before most of them, whatever each of them weighs.
     return _ALL_WORDS * sum(map(bool, hits)) / len(hits) + sum(hits) / len(hits) if any(hits) else 0.0
 

@@ -241,7 +241,7 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     apart = len(told) > 1 and not made.total.overlapped_copies
     found["copies"] += [_copied(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in told]
     found["gpu"] += [
-        f"{_cut(k.name)}: {k.share_pct:.3g} % of the kernels' time, {k.calls} launches"
+        f"{_cut(k.name)}: {k.share_pct:.3g} % of the kernels' time, {counted(k.calls, 'launch')}"
         for k in [k for k in made.kernels if not k.communication][:2]
     ]
     total = made.total

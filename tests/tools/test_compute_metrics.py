@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.analysis.store import Store
 from rooflens.tests.recordings import stored
@@ -106,6 +107,22 @@ def test_search_ranks_an_exact_name_first_and_suggests_near_names(samples: Store
     assert records(search_metrics(samples, "l2.hit_rate_pct").table)[0]["name"] == "l2.hit_rate_pct"
     nothing = search_metrics(samples, "l2.hit_rote_pct")
     assert nothing.table.rows == [] and "l2.hit_rate_pct" in nothing.notes[0]
+
+
+def test_search_knows_what_a_vector_instruction_and_a_normalization_are_called(samples: Store) -> None:
+    found = search_metrics(samples, "vector instructions per wave")
+    assert "valu.instructions" in {r["name"] for r in records(found.table)}
+    assert any("gpu= narrows" in note for note in found.notes)
+    one = search_metrics(samples, "vector instructions per wave", gpu="gfx908")
+    assert "valu.chart_instructions" in [r["name"] for r in records(one.table)][:3]
+    assert not any("gpu= narrows" in note for note in one.notes)
+
+
+def test_the_instruction_mix_has_vector_instructions_on_every_target(samples: Store) -> None:
+    mix = catalog.presets()["instruction_mix"]
+    for target in {*catalog.with_metrics()} - {"cpu"}:
+        known = {name for name in catalog.by_name(target) if name in mix}
+        assert any(name.startswith("valu.") for name in known), target
 
 
 def test_search_limits_to_a_gpu_and_spells_its_counters(samples: Store) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ....analysis.hotspots.stalls import reason_sql
 from ....analysis.notes import Note
 from ....analysis.store import write_table
-from ....analysis.text import visible_sql
+from ....analysis.text import counted, visible_sql
 from ... import progress
 from .contract import parquet, row_of
 from .demangled import with_readable
@@ -255,4 +255,4 @@ def _told(samples: int, lined: int, instructions: int) -> Note:
     if not samples:
         return Note("samples", f"The profile has {instructions} instructions with counts, and no samples.")
     share = f"{100 * lined / samples:.0f} % of them with a source line" if lined else "none with a source line"
-    return Note("samples", f"{samples:,} samples of the program counter (table samples), {share}.")
+    return Note("samples", f"{counted(samples, 'sample')} of the program counter (table samples), {share}.")
