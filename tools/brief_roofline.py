@@ -54,7 +54,7 @@ def unused(table: Table, numbers: dict[str, str]) -> list[str]:
     with_others = _moving(table)
     none = dict.fromkeys((row[kernel], row[level]) for row in table.rows if row[moved] == 0)
     told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in with_others]
-    notes = [f"No point where no bytes were moved: {', '.join(told)}."] if told else []
+    notes = [f"No bytes moved, no point: {', '.join(told)}."] if told else []
     unknown: dict[str, list[str]] = {}
     for row in table.rows:
         if _not_collected(table, row) and row[level] not in (at := unknown.setdefault(row[kernel], [])):

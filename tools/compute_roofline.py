@@ -236,7 +236,7 @@ def _derived(ceilings: Ceilings, shown: Table) -> list[str]:
     """Which of the ceilings shown were not measured themselves."""
     names = [row[shown.columns.index("ceiling")] for row in shown.rows]
     made = [f"{name} ({ceilings.known[name].source})" for name in names if ceilings.known[name].derived_from]
-    return [f"Not measured itself: {', '.join(made)}."] if made else []
+    return [f"Derived: {', '.join(made)}."] if made else []
 
 
 def _ranks(points: Table, numbers: Mapping[str, str]) -> list[str]:

@@ -272,9 +272,8 @@ def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
 
 def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> list[str]:
     notes = [
-        "speedup_bound is an upper bound for this version's own work and traffic (everything overlaps and runs at its "
-        "ceiling); a version that moves less can go beyond it. 1 means at the ceiling: only less work helps. "
-        "program_bound is what it makes of all kernels' time."
+        "speedup_bound is an upper bound for this version's own work and traffic, all overlapped and at its ceiling; "
+        "one that moves less can go beyond it. 1: only less work helps. program_bound: of all kernels' time."
         f"{_SQL if sql else ''}"
     ]
     if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < score.CONFIDENT]:

@@ -103,7 +103,7 @@ def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | No
         return _with_stated(reached, by_hand, workload), theory
     if reached is not None:
         return reached, theory
-    text = "No measured ceilings of this device are in the store: these are theoretical, which no kernel quite reaches."
+    text = "No measured ceilings of this device are stored: these are theoretical, which nothing quite reaches."
     return replace(theory, notes=[Note("none_measured", text), *theory.notes]), theory
 
 
@@ -394,7 +394,7 @@ def _about_recorded(manifest: Manifest, origin: Manifest, rows: list[_Recorded])
     first, devices = rows[0], sorted({r.device_id for r in rows if r.device_id is not None})
     text = (
         f"Ceilings measured by {first.method or 'an unnamed benchmark'}{_dated(first)}, device {first.device_id}: "
-        "lower bounds of what is possible, so more than 100 % of one can be right."
+        "lower bounds, so more than 100 % of one can be right."
     )
     notes = [Note("recorded", text)]
     if len(devices) > 1:
