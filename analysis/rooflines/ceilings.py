@@ -103,7 +103,7 @@ def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | No
         return _with_stated(reached, by_hand, workload), theory
     if reached is not None:
         return reached, theory
-    text = "No measured ceilings of this device are stored: these are theoretical, which nothing quite reaches."
+    text = "No measured ceilings of this device are stored: these are theoretical, never quite reached."
     return replace(theory, notes=[Note("none_measured", text), *theory.notes]), theory
 
 
@@ -393,8 +393,8 @@ def _about_recorded(manifest: Manifest, origin: Manifest, rows: list[_Recorded])
     """Where recorded ceilings come from, and what speaks against them."""
     first, devices = rows[0], sorted({r.device_id for r in rows if r.device_id is not None})
     text = (
-        f"Ceilings measured by {first.method or 'an unnamed benchmark'}{_dated(first)}, device {first.device_id}: "
-        "lower bounds, so more than 100 % of one can be right."
+        f"Measured by {first.method or 'an unnamed benchmark'}{_dated(first)}, device {first.device_id}: "
+        "lower bounds, so more than 100 % can be right."
     )
     notes = [Note("recorded", text)]
     if len(devices) > 1:

@@ -87,7 +87,7 @@ def _of_inputs(inputs: RooflineInputs, levels: Sequence[str]) -> list[Note]:
         text = f"{plural} {asked.offset + 1} to {asked.offset + asked.limit} of {total}, by time; offset= for more."
         made.append(Note("page", text))
     if not targets.gpu(inputs.target).validated_on_hardware:
-        text = f"{inputs.target}: figures from documents and recorded profiles, not validated on hardware."
+        text = f"{inputs.target}: from documents and recorded profiles, not validated on hardware."
         made.append(Note("not_validated", text))
     return made
 
