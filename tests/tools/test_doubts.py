@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from rooflens.analysis.diagnosis.findings import diagnose
 from rooflens.analysis.doubts import Doubt
@@ -178,8 +179,16 @@ def test_an_impossible_figure_makes_its_block_suspect_and_names_the_remedy(store
     assert {row["status"] for row in rows(compute_metrics(store, "h200", ["l2"], kernel=sound).table)} == {"ok"}
 
 
-def test_a_comparison_tells_which_of_its_quantities_are_suspect(store: Store) -> None:
-    answer = compare_workloads(store, "cycles", "cycles", detail="full")
+def test_a_comparison_tells_which_of_its_quantities_are_suspect(store: Store, tmp_path: Path) -> None:
+    manifest = store.resolve("cycles")
+    other = Store(tmp_path / "store")
+    for factor in (1, 10):
+        with other.draft() as folder:
+            for file in (store.root / f"workload={manifest.id}").glob("*.parquet"):
+                longer = f"REPLACE (duration_ns * {factor} AS duration_ns)" if file.stem == "dispatches" else ""
+                duckdb.sql(f"SELECT * {longer} FROM '{file}'").write_parquet(str(folder / file.name))
+            other.publish(folder, manifest.model_copy(update={"name": f"x{factor}"}))
+    answer = compare_workloads(other, "x1", "x10", detail="full")
     assert answer.metrics is None or all(row["status"] in ("ok", "suspect") for row in rows(answer.metrics))
     assert rows(answer.kernels)[0]["status"] == "ok", "the times are sound"
     assert any("suspect are" in note and COLLECTING in note for note in answer.notes)
