@@ -14,11 +14,13 @@ from typing import Any
 
 from mcp.client import Client
 from questions import CHARACTERS_PER_TOKEN
-from rooflens.analysis.planning.plan import plan
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.catalogue.formula import references
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 TOP = 3
+_TARGET = "sm_90"
 _FACTS = ("device__", "launch__")
 """Names of columns that every profile has, whatever is collected."""
 BINS = (0.0, 0.5, 0.7, 0.85, 1.0)
@@ -131,13 +133,26 @@ def scores(results: Iterable[Diagnosed]) -> dict[str, Any]:
 
 def _thinned(source: Path, only: list[str], path: Path) -> Path:
     """A raw page of ncu with the counters of these metrics alone; columns that are no counters stay."""
-    keep = {"gpu__time_duration.sum", *(counter for counters in plan("sm_90", only).passes for counter in counters)}
     with gzip.open(source, "rt", encoding="utf-8", newline="") as text:
         rows = list(csv.reader(text))
+    formulas = [f for m in catalog.select(_TARGET, only) for f in (m.num, m.den or "1", m.unseen or "0")]
+    keep = {"gpu__time_duration.sum", *_read(formulas, frozenset(rows[0]))}
     at = [i for i, name in enumerate(rows[0]) if name in keep or "__" not in name or name.startswith(_FACTS)]
     with path.open("w", encoding="utf-8", newline="") as text:
         csv.writer(text, quoting=csv.QUOTE_ALL).writerows([[row[i] for i in at] for row in rows])
     return path
+
+
+def _read(formulas: Iterable[str], recorded: frozenset[str]) -> frozenset[str]:
+    """The counters that formulas read of a recording: of each term those of the first form that can be computed."""
+    stated, read = catalog.alternatives(_TARGET), set[str]()
+    for name in {name for names in references(formulas).values() for name in names}:
+        if name in stated:
+            forms = [_read([form], recorded) for form in stated[name]]
+            read |= next((form for form in forms if form <= recorded), forms[0])
+        elif catalog.is_counter(_TARGET, name):
+            read.add(name)
+    return frozenset(read)
 
 
 def _pct(right: Iterable[bool]) -> float:

@@ -10,12 +10,16 @@ from mcp.client import Client
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tools.import_profile import import_profile
 
-from . import scoring
+from . import scoring, suite
 from .scoring import Said, Truth
 
 HERE = Path(__file__).resolve().parent
 TIMES, COUNTERS = HERE / "h200_times.csv", HERE / "h200_counters.csv.gz"
+LATER_TIMES, LATER_COUNTERS = HERE / "h200_later_times.csv", HERE / "h200_later_counters.csv.gz"
+LATER = {3: "seeds 3 to 6", 4: "seeds 3 to 6", 5: "seeds 3 to 6", 6: "seeds 3 to 6", 7: "seeds 7, 8", 8: "seeds 7, 8"}
+"""Recorded when the rules stood: after the first four, four rules were changed; the last two were only looked at."""
 NAME = "interventions"
 CHARACTERS_PER_TOKEN = 4
 SAMPLED = 60
@@ -47,11 +51,27 @@ async def diagnosed(client: Client, store: Store) -> list[tuple[Truth, Said]]:
     return pairs
 
 
-def recorded(store: Store, times: Path = TIMES) -> list[tuple[Truth, Said]]:
+def recorded(store: Store) -> list[tuple[Truth, Said]]:
     """What the analysis says of every kernel that was timed and counted."""
-    kernels, _ = diagnose(Workload.open(store, NAME))
-    by_name = {d.kernel: said(d) for d in kernels}
-    return [(truth, by_name[truth.kernel]) for truth in scoring.truths(times) if truth.kernel in by_name]
+    return _paired(store, NAME, scoring.truths(TIMES))
+
+
+def of_recording(store: Store, counters: Path, truths: list[Truth], name: str) -> list[tuple[Truth, Said]]:
+    """The same of another recording, which is imported under ``name``."""
+    import_profile(store, str(counters), name=name)
+    return _paired(store, name, truths)
+
+
+def later(store: Store) -> list[tuple[Truth, Said]]:
+    """The same of the kernels of the later seeds."""
+    truths = scoring.truths(LATER_TIMES)
+    told = [replace(truth, half=LATER[suite.seed_of(truth.kernel)]) for truth in truths]
+    return of_recording(store, LATER_COUNTERS, told, "later")
+
+
+def _paired(store: Store, name: str, truths: list[Truth]) -> list[tuple[Truth, Said]]:
+    by_name = {d.kernel: said(d) for d in diagnose(Workload.open(store, name))[0]}
+    return [(truth, by_name[truth.kernel]) for truth in truths if truth.kernel in by_name]
 
 
 def said(kernel: Diagnosis) -> Said:
@@ -96,7 +116,7 @@ def report(found: dict[str, Any]) -> list[str]:
             ("names_the_best_fix", 12), ("helps", 5),
         ]  # fmt: skip
         lines.append(
-            f"  {half:12}{s['kernels']:8}{s['where_something_helps']:17}"
+            f"  {half:13}{s['kernels']:8}{s['where_something_helps']:17}"
             + "".join(f"{_told(s[f'{name}_pct'], 1):>{width}} %" for name, width in shares)
             + f"{s['wrong_and_sure']:16}{s['bounds']:8}{s['bounds_below_a_fix']:13}"
             f"{_told(s['median_bound_over_gain'], 2):>14}{_told(s['tokens_per_answer'], 0):>19}"

@@ -10,7 +10,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from interventions import diagnoses, scoring
 from rooflens.analysis.store import Store
-from rooflens.tools.import_profile import import_profile
 
 
 def main() -> int:
@@ -21,9 +20,9 @@ def main() -> int:
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(folder)
-        import_profile(store, str(options.folder / "counters.csv.gz"), name=diagnoses.NAME)
-        pairs = diagnoses.recorded(store, options.folder / "times.csv")
+        truths = scoring.truths(options.folder / "times.csv")
+        counters = options.folder / "counters.csv.gz"
+        pairs = diagnoses.of_recording(Store(folder), counters, truths, diagnoses.NAME)
     found = diagnoses.scores(pairs)
     print("\n".join(diagnoses.report(found)))
     for what in ("wrong_and_sure", "bounds_below_a_fix"):

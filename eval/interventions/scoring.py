@@ -46,7 +46,8 @@ class Measured:
 class Truth:
     """A kernel, the cause that it was drawn for, its time and what interventions bring.
 
-    ``level`` is the farthest memory that its loads go over, ``strided`` says that neighbours' accesses are apart.
+    ``level`` is the farthest memory that its loads go over, ``strided`` says that neighbours' accesses are apart,
+    ``copied`` that asynchronous copies load them through LDS, and ``whole`` that every demand of it was changed.
     """
 
     kernel: str
@@ -56,6 +57,8 @@ class Truth:
     time_us: float
     measured: tuple[Measured, ...]
     strided: bool = False
+    copied: bool = False
+    whole: bool = True
 
     def best(self, *, fix: bool) -> float:
         """The largest gain of a kind, 1 where nothing helps."""
@@ -107,7 +110,10 @@ def truths(path: Path) -> list[Truth]:
             for what, row in of_kernel.items()
             if what != BASE and (row["keeps_work"] == "0" or row["counted"] == base["counted"])
         )
-        found.append(Truth(kernel, half, launch.family, _level(launch), time, measured, launch.shape.stride > 1))
+        copied = launch.demand.access == "ASYNC"
+        found.append(
+            Truth(kernel, half, launch.family, _level(launch), time, measured, launch.shape.stride > 1, copied)
+        )
     return found
 
 
@@ -143,7 +149,8 @@ def supported(truth: Truth, measured: Measured) -> frozenset[str]:
     """The subsystems that an intervention supports, whatever it brought. Raises KeyError for one that is not stated."""
     table = _table()
     closer = [f"{measured.what}.{truth.level}", *([f"{measured.what}.strided"] if truth.strided else [])]
-    return table[next((name for name in closer if name in table), measured.what)]
+    through_lds = table.get(f"{measured.what}.async", frozenset()) if truth.copied else frozenset()
+    return table[next((name for name in closer if name in table), measured.what)] | through_lds
 
 
 def credited(truth: Truth, measured: Measured) -> frozenset[str]:
@@ -191,7 +198,9 @@ def names_the_best_fix(truth: Truth, subsystem: str) -> bool:
 
 
 def wrong_and_sure(truth: Truth, said: Said) -> bool:
-    return said.confidence >= SURE and not helped(truth, said.subsystem)
+    """Whether nothing supports a confident verdict; of a kernel that was changed in part, nothing of what could."""
+    tried = truth.whole or any(said.subsystem in supported(truth, m) for m in truth.measured)
+    return said.confidence >= SURE and tried and not helped(truth, said.subsystem)
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
+from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "eval"))
@@ -239,3 +242,40 @@ def test_of_memory_and_arithmetic_equally_full_memory_is_the_limit(found: dict[s
     for kernel in ("s1k155", "s1k164", "s1k167"):
         assert found[kernel].verdict.subsystem == "hbm", kernel
         assert TRUTHS[kernel].gain_for("hbm", fix=False) >= scoring.HELPS
+
+
+@pytest.fixture(scope="module")
+def later(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Diagnosis]:
+    """Kernels of later seeds on which the rules were wrong when they were recorded."""
+    wanted = {"s3k153", "s3k160", "s4k089", "s5k156"}
+    folder = tmp_path_factory.mktemp("later")
+    with gzip.open(diagnoses.LATER_COUNTERS, "rt", newline="") as text:
+        names, units, *rows = list(csv.reader(text))
+    at = names.index("Kernel Name")
+    with (folder / "few.csv").open("w", newline="") as few:
+        csv.writer(few, quoting=csv.QUOTE_ALL).writerows([names, units, *(row for row in rows if row[at] in wanted)])
+    store = Store(folder / "store")
+    import_profile(store, str(folder / "few.csv"), name="later")
+    return {d.kernel: d for d in diagnose(Workload.open(store, "later"))[0]}
+
+
+LATER_TRUTHS = {t.kernel: t for t in scoring.truths(diagnoses.LATER_TIMES)}
+
+
+def test_atomics_on_one_line_are_seen_among_scattered_loads(later: dict[str, Diagnosis]) -> None:
+    """They are 3 % of the requests, since each gather is 32 of them, and all of the time: 2.9 times as fast without."""
+    assert later["s3k153"].verdict.subsystem == "atomics"
+
+
+def test_lanes_that_work_alone_are_the_verdict_where_waves_wait_for_them(later: dict[str, Diagnosis]) -> None:
+    one, gain = later["s4k089"].verdict, LATER_TRUTHS["s4k089"].gain_for("divergence", fix=True)
+    assert one.subsystem == "divergence" and one.speedup_bound is not None
+    assert 17 < gain < one.speedup_bound
+
+
+def test_full_shared_memory_goes_before_the_waits_of_atomics(later: dict[str, Diagnosis]) -> None:
+    assert later["s5k156"].verdict.subsystem == "lds"
+
+
+def test_issue_slots_beside_busy_tensor_cores_are_no_sure_verdict(later: dict[str, Diagnosis]) -> None:
+    assert later["s3k160"].verdict.confidence < scoring.SURE

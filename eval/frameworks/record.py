@@ -1,0 +1,160 @@
+"""Times the operations of `programs.py` with their changes and counts their kernels, on the GPU that is here.
+
+python eval/frameworks/record.py --out DIR [--seconds 300]
+
+Needs PyTorch, Triton and ncu. Leaves times.csv and counters.csv.gz in DIR, the first written as it is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+COUNTERS = HERE.parent / "interventions" / "counters.txt"
+RUNS, LEAST_MS = 7, 2.0
+_BROKEN = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
+
+
+def changes(made: object) -> Iterator[tuple[str, int, object, float]]:
+    """Name, whether it keeps the work, call and work of the operation itself and of each of its changes."""
+    yield "base", 1, made.base, 1.0
+    for keeps, some in ((1, made.fixes), (0, made.removals)):
+        for what, call in some.items():
+            yield (what, keeps, *(call if isinstance(call, tuple) else (call, 1.0)))
+
+
+def timed(call: object) -> list[float]:
+    """Microseconds of a call in runs of many, replayed as a graph: launching from the host takes no part."""
+    import torch
+
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.synchronize()
+    repeats = 1
+    with torch.cuda.graph(graph):
+        for _ in range(repeats):
+            call()
+    once = _replayed(graph, 1)
+    often = max(1, int(LEAST_MS / max(once, 1e-3)))
+    if often > 1:
+        graph = torch.cuda.CUDAGraph()
+        repeats = min(often, 100)
+        with torch.cuda.graph(graph):
+            for _ in range(repeats):
+                call()
+        often = max(1, often // repeats)
+    return [1e3 * _replayed(graph, often) / often / repeats for _ in range(RUNS)]
+
+
+def _replayed(graph: object, times: int) -> float:
+    import torch
+
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    graph.replay()
+    start.record()
+    for _ in range(times):
+        graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end)
+
+
+def time_all(out: Path, until: float) -> None:
+    import programs
+    import torch
+
+    with (out / "times.csv").open("w", encoding="utf-8", newline="") as text:
+        writer = csv.writer(text)
+        writer.writerow(["kernel", "what", "keeps_work", "time_us", "least_us", "most_us", "n", "work"])
+        for name, make in programs.CASES.items():
+            if time.monotonic() > until:
+                print(f"no time for {name}", flush=True)
+                continue
+            try:
+                for what, keeps, call, work in changes(make()):
+                    runs = sorted(timed(call))
+                    figures = [f"{us:.3f}" for us in (runs[RUNS // 2], runs[0], runs[-1])]
+                    writer.writerow([name, what, keeps, *figures, RUNS, work])
+                    text.flush()
+            except _BROKEN as problem:
+                print(f"left out {name}: {type(problem).__name__}: {str(problem)[:300]}", flush=True)
+            torch.cuda.empty_cache()
+
+
+def call_all() -> None:
+    """Each operation once, in a range with its name, as the profiler is to see it."""
+    import programs
+    import torch
+
+    for name, make in programs.CASES.items():
+        try:
+            base = make().base
+            base()
+            torch.cuda.synchronize()
+            torch.cuda.cudart().cudaProfilerStart()
+            torch.cuda.nvtx.range_push(name)
+            base()
+            torch.cuda.synchronize()
+            torch.cuda.nvtx.range_pop()
+            torch.cuda.cudart().cudaProfilerStop()
+        except _BROKEN as problem:
+            print(f"not counted {name}: {problem}", flush=True)
+        torch.cuda.empty_cache()
+
+
+def count_all(out: Path, seconds: float) -> None:
+    page = out / "counters.csv"
+    metrics = ",".join(COUNTERS.read_text(encoding="utf-8").split())
+    words = [os.environ.get("NCU", "ncu"), "--profile-from-start", "off", "--nvtx", "--metrics", metrics]
+    words += ["--replay-mode", "kernel", "--cache-control", "all", "--clock-control", "none", "--csv", "--page", "raw"]
+    words += [
+        "--print-units",
+        "base",
+        "--log-file",
+        str(page),
+        sys.executable,
+        str(HERE / "record.py"),
+        "--out",
+        str(out),
+        "--once",
+    ]
+    try:
+        subprocess.run(words, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        print("counting was ended: what was counted stays", flush=True)
+    text = page.read_bytes() if page.exists() else b""
+    (out / "counters.csv.gz").write_bytes(gzip.compress(text, mtime=0))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--once", action="store_true", help="only call each operation once, for a profiler")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.once:
+        call_all()
+        return 0
+    start = time.monotonic()
+    time_all(options.out, start + 0.5 * options.seconds)
+    print(f"timed after {time.monotonic() - start:.0f} s", flush=True)
+    count_all(options.out, options.seconds - (time.monotonic() - start))
+    print(f"counted after {time.monotonic() - start:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
