@@ -272,6 +272,11 @@ def counters(target: str, metric: Metric) -> list[str]:
 
 def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
     """The same that any formulas read, such as those of the rooflines."""
+    return list(_counters_of(target, tuple(formulas)))
+
+
+@cache
+def _counters_of(target: str, formulas: tuple[str, ...]) -> tuple[str, ...]:
     named, read, pending = terms(target), set[str](), list(formulas)
     references(pending)
     while pending:
@@ -280,7 +285,7 @@ def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
                 pending.append(named[name])
             elif is_counter(target, name):
                 read.add(spelling(target, name))
-    return sorted(read)
+    return tuple(sorted(read))
 
 
 def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) -> list[Metric]:
