@@ -254,15 +254,8 @@ class Workload:
         means all configurations of the kernels that it fits, and so does "#1"; "#1.2" means one. ``dispatches`` is a
         list of dispatch ids or a text such as "0,2,5-9". Raises NotFound with near names when nothing fits.
         """
-        table = self.relation("dispatches")
         ranges = dispatch_ids.ranges(dispatches)
-        everything = Selection([], True, ranges)
-        names = [
-            str(name)
-            for (name,) in self.rows(
-                f"SELECT kernel FROM {table} d WHERE {everything.condition('d')} GROUP BY kernel {_BY_TIME}"
-            )
-        ]
+        names = self._every_kernel if ranges is None else self._kernels_of(Selection([], True, ranges))
         if not names:
             raise NotFound(
                 f"No dispatch of workload {self.name!r} has the id asked for",
@@ -270,12 +263,22 @@ class Workload:
                 "query_counters can list them: SELECT dispatch_id, kernel FROM dispatches",
             )
         if kernel is None:
-            return Selection(names, True, ranges)
+            return Selection(list(names), True, ranges)
         wanted = set(self._named(kernel, names) if isinstance(kernel, str) else kernel)
         chosen = [name for name in names if name in wanted]
         if isinstance(kernel, str) and not chosen:
             raise NotFound(f"None of the dispatches asked for is of {kernel[:100]!r}", fix="Leave dispatches out")
         return Selection(chosen, False, ranges)
+
+    @cached_property
+    def _every_kernel(self) -> list[str]:
+        return self._kernels_of(Selection([], True, None))
+
+    def _kernels_of(self, selection: Selection) -> list[str]:
+        """The names of the kernels of these dispatches, longest total time first."""
+        table, condition = self.relation("dispatches"), selection.condition("d")
+        rows = self.rows(f"SELECT kernel FROM {table} d WHERE {condition} GROUP BY kernel {_BY_TIME}")
+        return [str(name) for (name,) in rows]
 
     def _named(self, pattern: str, names: list[str]) -> list[str]:
         if _RANKS.fullmatch(pattern):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from rooflens.analysis.store import Store
-from rooflens.tests import nursery, once, recordings
+from rooflens.tests import nursery, once, recordings, waiting
 from rooflens.tools.isolation import child, forks
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+# Processes that tests start, hundreds of them, find modules and tests compiled, whatever this machine usually does.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # The same examples in every run, and nothing that depends on how fast they are made or tried; `make fuzz` draws anew.
 settings.register_profile(
     "the same everywhere", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -53,6 +58,13 @@ def copies(own_locks: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, closing(nursery.Nursery()) as ours:
         for module in (child, forks):
             patch.setattr(module, "start_fresh", ours.start)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clock_of_sql() -> Iterator[None]:
+    """Queries of tests that do not test the clock have time; so have those in copies of the nursery."""
+    with waiting.unhurried_sql():
         yield
 
 

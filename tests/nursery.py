@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -18,19 +19,48 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from rooflens.server import warm_up
+from rooflens.tests.waiting import unhurried_sql
 from rooflens.tools.isolation import child
 from rooflens.tools.isolation.channel import Channel
 from rooflens.tools.isolation.limits import Limits
 
 _FOREVER = Limits(memory_bytes=16_000_000_000, cpu_s=10**8)
 _ORDER_BYTES = 1 << 17
+_MAXRSS = 1 if sys.platform == "darwin" else 1024
+"""The unit of ru_maxrss in bytes."""
 _AS_IMPORTED = ("ROOFLENS_CATALOGUE", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables that decide what was imported: where they differ, only a fresh interpreter will do."""
 start_fresh = child.start_fresh
 """What a user's program does."""
+
+
+@dataclass
+class Used:
+    """Processor time that processes have used, and the most memory that any of them took."""
+
+    cpu_s: float = 0.0
+    most_bytes: int = 0
+
+    def add(self, cpu_s: float, most_bytes: int) -> None:
+        """Those of one more."""
+        self.cpu_s += cpu_s
+        self.most_bytes = max(self.most_bytes, most_bytes)
+
+
+used = Used()
+"""By the copies that have ended, which are no children of the test process."""
+
+
+def used_by_children() -> Used:
+    """The same by these and by the children of this process that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    both = Used(used.cpu_s, used.most_bytes)
+    both.add(children.ru_utime + children.ru_stime, children.ru_maxrss * _MAXRSS)
+    return both
 
 
 class Copy:
@@ -42,7 +72,10 @@ class Copy:
     def poll(self) -> int | None:
         """How it ended, None while it runs."""
         if self._ended is None and select.select([self._status], [], [], 0)[0]:
-            self._ended = int(os.read(self._status, 16) or -signal.SIGKILL)
+            told = os.read(self._status, 128) or f"{-signal.SIGKILL:d} 0 0".encode()
+            ended, cpu_s, most_bytes = told.split()
+            self._ended = int(ended)
+            used.add(float(cpu_s), int(most_bytes))
         return self._ended
 
     def __del__(self) -> None:
@@ -99,13 +132,14 @@ def nurse(channel: Channel, _: dict[str, Any]) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     copies: dict[int, int] = {}
-    while True:
-        readable, _, _ = select.select([channel.end, wake], [], [])
-        if wake in readable:
-            os.read(wake, 4096)
-        if channel.end in readable and not _copied(channel.end, copies):
-            return
-        _reap(copies)
+    with unhurried_sql():
+        while True:
+            readable, _, _ = select.select([channel.end, wake], [], [])
+            if wake in readable:
+                os.read(wake, 4096)
+            if channel.end in readable and not _copied(channel.end, copies):
+                return
+            _reap(copies)
 
 
 def _copied(control: socket.socket, copies: dict[int, int]) -> bool:
@@ -132,9 +166,11 @@ def _copied(control: socket.socket, copies: dict[int, int]) -> bool:
 
 
 def _reap(copies: dict[int, int]) -> None:
-    """Tell how copies ended, where they did."""
+    """Tell how copies ended, where they did, and what they used."""
     with suppress(ChildProcessError):
-        while pid := (ended := os.waitpid(-1, os.WNOHANG))[0]:
+        while pid := (ended := os.wait4(-1, os.WNOHANG))[0]:
+            _, status, usage = ended
+            cpu_s, most_bytes = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _MAXRSS
             with suppress(BrokenPipeError):
-                os.write(copies[pid], str(os.waitstatus_to_exitcode(ended[1])).encode())
+                os.write(copies[pid], f"{os.waitstatus_to_exitcode(status)} {cpu_s} {most_bytes}".encode())
             os.close(copies.pop(pid))

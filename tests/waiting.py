@@ -6,13 +6,15 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rooflens.analysis.store import Store
     from rooflens.tools.get_run import RunResult
+    from rooflens.tools.sql.sandbox import Sandbox
 
 END_S = 120.0
 """When to give up waiting; what comes early costs nothing. What tests leave hanging takes at least LONG_S."""
@@ -67,6 +69,26 @@ def _sample() -> float:
         totals[str(row["name"])] = totals.get(str(row["name"]), 0.0) + float(row["value"])
     assert len(" ".join(sorted(totals))) > 500
     return time.thread_time() - began
+
+
+@contextmanager
+def unhurried_sql() -> Iterator[None]:
+    """Queries without a ``timeout_s`` of their own have as long as tests wait: the ten seconds by the clock, which are
+    enough for people, may pass on a busy machine. What a test states holds as it stands, and the default's number too.
+    """
+    from rooflens.tools import query_counters as query  # processes that tests start need the rest of this module alone
+
+    usual = query.sandbox
+    default = signature(query.query_counters).parameters["timeout_s"].default
+
+    def sandbox(sql: str, timeout_s: float) -> AbstractContextManager[Sandbox]:
+        return usual(sql, END_S if timeout_s == default else timeout_s)
+
+    query.sandbox = sandbox
+    try:
+        yield
+    finally:
+        query.sandbox = usual
 
 
 @contextmanager

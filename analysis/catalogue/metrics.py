@@ -149,7 +149,13 @@ class Metric(Strict):
 def with_metrics() -> tuple[str, ...]:
     """The targets whose counters the catalogue has metrics for, those of one vendor together."""
     vendors = get_args(Gpu.model_fields["vendor"].annotation)
-    return tuple(sorted(filter(metrics, targets.targets()), key=lambda t: vendors.index(gpu(t).vendor)))
+    return tuple(sorted(filter(_any_metric, targets.targets()), key=lambda t: vendors.index(gpu(t).vendor)))
+
+
+def _any_metric(target: str) -> bool:
+    """Whether there will be some in ``metrics``, which takes longer to make."""
+    stated = (m for document in of_family(target) for table in document.get("table", []) for m in table["metric"])
+    return any(holds(m.get("gpus"), target) for m in stated)
 
 
 def no_formulas(workload: str, target: str | None) -> BadInput:
@@ -266,6 +272,11 @@ def counters(target: str, metric: Metric) -> list[str]:
 
 def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
     """The same that any formulas read, such as those of the rooflines."""
+    return list(_counters_of(target, tuple(formulas)))
+
+
+@cache
+def _counters_of(target: str, formulas: tuple[str, ...]) -> tuple[str, ...]:
     named, read, pending = terms(target), set[str](), list(formulas)
     references(pending)
     while pending:
@@ -274,7 +285,7 @@ def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
                 pending.append(named[name])
             elif is_counter(target, name):
                 read.add(spelling(target, name))
-    return sorted(read)
+    return tuple(sorted(read))
 
 
 def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) -> list[Metric]:

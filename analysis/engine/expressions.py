@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..catalogue import rules
 from ..catalogue.formula import paths
-from ..database import connect, sql_name
+from ..database import planned, sql_name
 from .evaluation import IMPOSSIBLE_PCT, Figure
 
 Values = Mapping[str, float | None]
@@ -37,26 +37,24 @@ def evaluate(
     wanted = list(dict.fromkeys(expressions))
     if not wanted or not inputs:
         return [{} for _ in inputs]
-    names = sorted({name for one in inputs for name in one} | _named(target))
-    rows: dict[str, list[float | None]] = {name: [_finite(one.get(name)) for one in inputs] for name in names}
-    fixed = sorted({name for one in given for name in one})
-    rows |= {_GIVEN + name: [_finite(one.get(name)) for one in given] for name in fixed}
-    columns = {f"c{i}": values for i, values in enumerate(rows.values())}
-    lists = ", ".join(f"unnest(${column}::DOUBLE[]) AS {column}" for column in columns)
-    metrics = structures(dict(zip(rows, columns, strict=True)))
+    signals = rules.signals(target)
+    read = {name for e in wanted for name in paths(e)}
+    fixed = sorted(read.intersection(*given)) if given else []
+    own = [name for name in signals if name in read and name not in fixed]
+    names = sorted((read - set(fixed) - set(own)).union(*(paths(e) for name in own for e in signals[name])))
+    rows = {name: [one.get(name) for one in inputs] for name in names}
+    rows |= {_GIVEN + name: [one.get(name) for one in given] for name in fixed}
+    columns = {name: f"c{i}" for i, name in enumerate(rows)}
+    lists = ", ".join(f"unnest(${i + 2}::DOUBLE[]) AS c{i}" for i in range(len(rows)))
     shares = {n: f"CASE WHEN {sql} <= {IMPOSSIBLE_PCT} THEN {sql} END" for n, sql in rules.shares(target).items()}
     stated = rules.defined(target) | shares
-    signals = structures(stated | {name: _GIVEN + name for name in fixed})
-    con = connect()
-    try:
-        found = con.execute(
-            f"SELECT {', '.join(f'({e})::DOUBLE' for e in wanted)} FROM (SELECT *{f', {signals}' if signals else ''} "
-            f"FROM (SELECT place, {metrics} FROM (SELECT unnest(range({len(inputs)})) AS place, {lists}))) "
-            "ORDER BY place",
-            columns,
-        ).fetchall()
-    finally:
-        con.close()
+    shown = structures({name: stated[name] for name in own} | {name: _GIVEN + name for name in fixed})
+    found = planned(
+        f"SELECT {', '.join(f'({e})::DOUBLE' for e in wanted)} FROM (SELECT *{f', {shown}' if shown else ''} "
+        f"FROM (SELECT {', '.join(filter(None, ['place', structures(columns)]))} "
+        f"FROM (SELECT {', '.join(filter(None, ['unnest($1::DOUBLE[]) AS place', lists]))}))) ORDER BY place",
+        [range(len(inputs)), *([_finite(value) for value in values] for values in rows.values())],
+    )
     return [dict(zip(wanted, map(_finite, row), strict=True)) for row in found]
 
 
@@ -77,14 +75,6 @@ def _packed(columns: Mapping[str, str]) -> dict[str, str]:
         inner |= _packed({name: sql for name, sql in fields.items() if "." in name})
         packed[head] = f"struct_pack({', '.join(f'{sql_name(name)} := {sql}' for name, sql in inner.items())})"
     return packed
-
-
-def _named(target: str) -> set[str]:
-    """Every plain name that expressions of a target read, so that each exists even where nothing gives it a value."""
-    signals = rules.signals(target)
-    expressions = [e for alternatives in signals.values() for e in alternatives]
-    expressions += [e for rule in rules.rules(target) for e in rule.expressions]
-    return {name for e in expressions for name in paths(e)} - signals.keys()
 
 
 def _finite(value: float | None) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from ..catalogue import metrics as catalog
 from ..catalogue import targets
@@ -146,10 +147,16 @@ def _is_counter(target: str, word: str) -> bool:
     that is spelled like an event of the profiler and like nothing else."""
     if limits := targets.gpu(target).counter_limits:
         return block_of(word) in limits
-    if any(word in catalog.counters(target, metric) for metric in catalog.metrics(target)):
+    if word in _in_formulas(target):
         return True
     metric_like = word.split(".")[0] in catalog.SUBSYSTEMS
     return bool(_EVENT.fullmatch(word)) and catalog.is_counter(target, word) and not metric_like
+
+
+@cache
+def _in_formulas(target: str) -> frozenset[str]:
+    """Every counter that the metrics of a target use."""
+    return frozenset(name for metric in catalog.metrics(target) for name in catalog.counters(target, metric))
 
 
 def _our_spelling(target: str, name: str) -> str | None:

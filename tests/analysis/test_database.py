@@ -1,7 +1,8 @@
-"""Tests of analysis/database.py: databases take few threads, whatever the machine has."""
+"""Tests of analysis/database.py: databases take few threads, whatever the machine has, and plans are kept."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -31,6 +32,31 @@ def test_settings_are_passed_on(tmp_path: Path) -> None:
     con = database.apart(1, temp_directory=str(tmp_path))
     assert con.execute("SELECT current_setting('temp_directory')").fetchall() == [(str(tmp_path),)]
     con.close()
+
+
+def test_a_query_whose_plan_is_kept_reads_every_number_as_it_is() -> None:
+    numbers = [None, 0.0, -0.1, 1 / 3, 123456789.123456789, 5e-324, -1.7976931348623157e308, 2**53 + 2.0, 7]
+    for given in (numbers, numbers[::-1], [], [None]):
+        rows = database.planned("SELECT unnest($1::DOUBLE[]), unnest($2::DOUBLE[])", [given, given])
+        assert rows == [(number, number) for number in given]
+
+
+def test_as_many_plans_are_kept_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_PLANS", 3)
+    database._planner.cache_clear()
+    for i in range(8):
+        for _ in range(2):
+            assert database.planned(f"SELECT {i} + unnest($1::DOUBLE[])", [[0.5]]) == [(i + 0.5,)]
+        assert len(database._planner()[1]) <= 3
+    database._planner.cache_clear()
+
+
+def test_threads_do_not_get_the_rows_of_others() -> None:
+    def asked(i: int) -> bool:
+        return database.planned(f"SELECT {i % 3} + unnest($1::DOUBLE[])", [[i] * 50]) == [(i % 3 + i,)] * 50
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(asked, range(200)))
 
 
 def test_databases_are_opened_in_one_place_or_with_its_threads() -> None:

@@ -10,9 +10,7 @@ from typing import Any, cast
 
 import pytest
 from rooflens.server import calls
-from rooflens.tests.waiting import END_S
 from rooflens.tools.isolation.channel import Channel
-from rooflens.tools.sql.sandbox import sandbox
 
 EVAL = Path(__file__).resolve().parents[2] / "eval"
 sys.path.insert(0, str(EVAL))
@@ -40,6 +38,4 @@ def answered_here() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls.Calls, "reply", reply)
-        # Ten seconds by the clock, which is enough for people, may pass on a busy machine.
-        patch.setattr("rooflens.tools.query_counters.sandbox", lambda sql, timeout_s: sandbox(sql, END_S))
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import tempfile
 import time
@@ -15,6 +14,7 @@ from rooflens.analysis.database import sql_name, sql_path
 from rooflens.analysis.problems import Problem
 from rooflens.analysis.store import Manifest, Store
 from rooflens.tests.fuzz.profiles import Spoilt
+from rooflens.tests.nursery import used_by_children
 from rooflens.tests.waiting import slowness
 from rooflens.tools.codeobject import kernels
 from rooflens.tools.import_profile import import_profile
@@ -105,8 +105,7 @@ def _read(store: Store, manifest: Manifest, table: str, pick: str) -> tuple[floa
 def _worked_s() -> float:
     """Seconds of CPU time of this process and its children, so that the machine's other load does not count; that
     nothing waits for ever is for the clock of whoever runs this."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    return time.process_time() + used_by_children().cpu_s
 
 
 def _reset_memory() -> int:
@@ -118,5 +117,4 @@ def _reset_memory() -> int:
 def _most_memory() -> int:
     """Bytes; the largest child counts as well."""
     (line,) = [text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith("VmHWM:")]
-    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return (int(line.split()[1]) + children) << 10
+    return (int(line.split()[1]) << 10) + used_by_children().most_bytes

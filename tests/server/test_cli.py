@@ -117,13 +117,13 @@ def test_a_failed_export_leaves_no_file(samples: Store, tmp_path: Path, capsys: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_demo_shows_kernels_metrics_sql_and_the_caveat(
+def test_demo_shows_kernels_metrics_sql_and_the_caveat_and_keeps_the_samples_in_a_named_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Locks of its own: it measures, and would wait for another test that does.
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     tmp_path.chmod(0o700)
-    status, out, _ = _call(capsys, "demo")
+    status, out, _ = _call(capsys, "demo", "--store", str(tmp_path / "kept"))
     assert status == 0
     for part in (
         "yax(double*",
@@ -139,13 +139,6 @@ def test_demo_shows_kernels_metrics_sql_and_the_caveat(
         "claude mcp add",
     ):
         assert part in out, part
-
-
-def test_demo_keeps_the_samples_in_a_named_store(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(demo, "_ceilings", lambda store: [])
-    assert _call(capsys, "demo", "--store", str(tmp_path / "kept"))[0] == 0
     assert sorted(m.name for m in Store(tmp_path / "kept").scan()[0]) == [
         "clover",
         "matmul_fp64",
@@ -158,6 +151,19 @@ def test_demo_keeps_the_samples_in_a_named_store(
         "yax_problem",
         "yax_solution",
     ]
+
+
+def test_demo_without_a_store_leaves_that_of_the_user_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("_ceilings", "_loop"):
+        monkeypatch.setattr(demo, part, lambda store: [])
+    monkeypatch.setenv("ROOFLENS_STORE", str(tmp_path / "usual"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    status, out, _ = _call(capsys, "demo")
+    assert status == 0 and "l2.hit_rate_pct" in out
+    assert not (tmp_path / "usual").exists() and not (tmp_path / "data").exists()
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:

@@ -12,33 +12,33 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from rooflens.analysis.store import Store
+from rooflens.tests.waiting import END_S, until
 from rooflens.tools.import_profile import import_profile
 
 SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
-_START_S = 60
 _NOBODY = 65534
 
 
 def _started(process: subprocess.Popen[bytes], log: Path, said: str) -> None:
-    """Wait until a server has written that it is there."""
-    end = time.monotonic() + _START_S
-    while said not in log.read_text(errors="replace"):
-        assert process.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-2000:]
-        time.sleep(0.05)
+    """Wait until a server has written that it is there, or has ended."""
+    with suppress(AssertionError):
+        until(lambda: said in log.read_text(errors="replace") or process.poll() is not None)
+    told = log.read_text(errors="replace")
+    assert said in told and process.poll() is None, told[-2000:]
 
 
 def _ended(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
     process.send_signal(how)
     try:
-        process.wait(20)
+        process.wait(END_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

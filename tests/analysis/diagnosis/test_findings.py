@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rooflens.analysis import database
 from rooflens.analysis.diagnosis import score
 from rooflens.analysis.diagnosis.evidence import gather
 from rooflens.analysis.diagnosis.figures import Case, Subject
@@ -222,6 +223,15 @@ def test_identical_launches_give_the_same_verdict_as_one(copies: int, store: Sto
         assert many[name].verdict.confidence == one.verdict.confidence
         assert many[name].verdict.speedup_bound == pytest.approx(one.verdict.speedup_bound)
         assert many[name].share_pct == pytest.approx(one.share_pct)
+
+
+def test_a_second_diagnosis_plans_no_expressions_anew(store: Store) -> None:
+    """Planning them takes most of the time of a small diagnosis."""
+    manifest, planned = store.resolve("yax_before"), []
+    for _ in range(2):
+        assert diagnose(Workload(store, manifest))[1] == 1
+        planned.append(set(database._planner()[1]))
+    assert planned[0] == planned[1] != set()
 
 
 def check_that_less_is_never_surer(store: Store, name: str, rounds: int, seed: int) -> None:
