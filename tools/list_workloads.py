@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -16,6 +15,7 @@ from ..analysis.doubts import TIME
 from ..analysis.engine import launched_by
 from ..analysis.hotspots.kernels import has_code, sampled
 from ..analysis.notes import Note
+from ..analysis.schema import iso
 from ..analysis.store import Manifest, Store
 from ..analysis.workload import Workload
 from .parameters import Offset, Reference
@@ -161,7 +161,7 @@ def _row(manifest: Manifest) -> list[Any]:
     """One line of the list, in the order of ``_WORKLOADS``."""
     shown = {
         "workload": manifest.id,
-        "created": _time(manifest),
+        "created": iso(manifest.created_ns),
         "kernels": manifest.kernels_told,
         "dispatches": manifest.dispatches_told,
         "counters": len(manifest.counters),
@@ -181,7 +181,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
     detail = WorkloadDetail(
         id=manifest.id,
         name=manifest.name,
-        created=_time(manifest),
+        created=iso(manifest.created_ns),
         arch=manifest.arch,
         device=manifest.device,
         host=manifest.host,
@@ -330,7 +330,3 @@ def _trust(workload: Workload, kernel: str) -> tuple[str, str | None]:
     """Whether the times of a kernel are to be trusted, and why not."""
     doubt = workload.doubts.about(frozenset({TIME}), [kernel])
     return ("suspect", doubt.text) if doubt else ("ok", None)
-
-
-def _time(manifest: Manifest) -> str:
-    return datetime.fromtimestamp(manifest.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -6,14 +6,15 @@ tools are those of the caller, by name.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from ... import __version__
 from ...analysis.kernel_names import distinct
 from ...analysis.problems import BadArgument, Problem
+from ...analysis.schema import iso
 from ...analysis.store import Manifest, Store
 from ..progress import report as tell
 from ..results import Result, Table
@@ -74,7 +75,7 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: Limits = L
     return {
         "format": FORMAT,
         "rooflens": __version__,
-        "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "created": iso(time.time_ns()),
         "workloads": workloads,
         "comparisons": comparisons,
         "short_names": {full: short for full, short in distinct(names).items() if short != full},
