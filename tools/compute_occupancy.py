@@ -192,7 +192,7 @@ def compute_occupancy(
             raise BadArgument("kernel needs a workload or a code_object", fix=_WAYS)
         if gpu is None or vgprs is None or workgroup_size is None:
             lacking = [n for n, v in (("gpu", gpu), ("vgprs", vgprs), ("workgroup_size", workgroup_size)) if v is None]
-            raise BadArgument("The kernel is not fully described", f"{', '.join(lacking)} missing", _WAYS)
+            raise BadArgument("The kernel is not fully described", f"Missing: {', '.join(lacking)}", _WAYS)
         launch = Launch(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size)
         kernels = Kernels("numbers", [Kernel(gpu, launch)])
     return _answer(kernels, mode, limit, offset)

@@ -80,7 +80,7 @@ def test_infinities_in_every_column_of_a_wide_workload_are_read_at_once(bench, s
 
 
 def test_more_columns_than_a_profile_has_are_refused(bench, soon):
-    with pytest.raises(BadInput, match="columns.*more than the"):
+    with pytest.raises(BadInput, match="columns.*More than the"):
         bench.load(wide_page(bench.folder / "page.csv", [["1"] * 9000], 9000))
 
 
