@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
+from ....analysis.text import counted
 from ... import progress
 from ..tables.files import open_text
 from ..tables.jsonstream import JsonCut, elements
@@ -108,7 +109,7 @@ class _Reading:
                             count += 1
                             if not count % _BATCH:
                                 self._flush()
-                                progress.report(f"read {count:,} events of {file.name}")
+                                progress.report(f"read {counted(count, 'event')} of {file.name}")
                     elif len(path) == 1 and path[0] in _KEPT:
                         self._fact(path[0], value)
                 while text.read(_BLOCK):  # to the end, which tells whether a packed file is whole

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ....analysis.database import sql_name
 from ....analysis.doubts import Doubt
+from ....analysis.text import counted
 from .recorded import Faults, Found, Tables
 
 _FITTED = 6
@@ -43,7 +44,7 @@ def added_cycles(ask: Ask, cycles: str, clock_mhz: float) -> tuple[float, str] |
     )  # fmt: skip
     low, high = (share * clock_mhz / 1000 for share in _CLOCKS)
     if n >= _FITTED and long > _SPAN * short and fit >= _FIT and low <= slope <= high and 0 < added <= _MOST:
-        return added, f"a fit over {n:.0f} launches, which ran at {1000 * slope:.0f} MHz"
+        return added, f"a fit over {counted(int(n), 'launch')}, which ran at {1000 * slope:.0f} MHz"
     beyond = f"{cycles} - {time} * {clock_mhz / 1000!r}"
     least, middle, most = ask(f"min({beyond})", f"median({beyond})", f"max({beyond})")
     if least > 0 and most <= min(_MOST, _ALIKE * least):
@@ -78,7 +79,7 @@ def amd_clock(tables: Tables) -> Faults:
         cause = "its cycles include the start and end of short kernels, so percentages per cycle are too low"
         brief = "includes the start and end of short kernels, so a share of it is too low"
     text = (
-        f"In {bad:.0f} of {known:.0f} dispatches GRBM_GUI_ACTIVE means more than the maximum clock of "
+        f"In {bad:.0f} of {counted(int(known), 'dispatch')} GRBM_GUI_ACTIVE means more than the maximum clock of "
         f"{clock:.0f} MHz (up to {highest:.0f} MHz): {cause}."
     )
     seen = tables.kernels(f"{rate} > {limit!r}")
@@ -96,7 +97,7 @@ def nvidia_clock(tables: Tables) -> Faults:
     bad, known, highest = tables.above(rate, limit)
     if bad:
         text = (
-            f"In {bad:.0f} of {known:.0f} launches {name} means more than the maximum clock of "
+            f"In {bad:.0f} of {counted(int(known), 'launch')} {name} means more than the maximum clock of "
             f"{clock:.0f} MHz (up to {highest:.0f} MHz): cycles and time come from replays that took "
             "different times, so rates of short kernels are uncertain."
         )
@@ -110,7 +111,9 @@ def _standing(tables: Tables, counter: str, rate: str, clock: float) -> Faults:
     slow = f"{rate} < {_STANDSTILL * clock!r}"
     bad, known = tables.wrong(slow)
     if bad:
-        text = f"In {bad:.0f} of {known:.0f} launches {counter} means less than {_STANDSTILL * clock:.0f} MHz"
+        text = (
+            f"In {bad:.0f} of {counted(int(known), 'launch')} {counter} means less than {_STANDSTILL * clock:.0f} MHz"
+        )
         brief = f"{counter} means a clock at which no GPU runs: it or the time is wrong"
         doubt = Doubt("standstill", brief, (counter,), times=True, kernels=tables.kernels(slow))
         yield Found("standstill", f"{text}: it or the time is wrong, do not trust rates.", (doubt,))
@@ -124,7 +127,8 @@ def cpu_clock(tables: Tables) -> Faults:
     bad, known, highest = tables.above(f"1000 * {sql_name(cycles)} / nullif({sql_name(time)}, 0)", _PLAUSIBLE_MHZ)
     if bad:
         text = (
-            f"In {bad:.0f} of {known:.0f} runs cycles per time on the processor mean {highest:.0f} MHz, which "
+            f"In {bad:.0f} of {counted(int(known), 'run')} cycles per time on the processor mean {highest:.0f} "
+            "MHz, which "
             "no processor runs at: the two were not counted over the same tasks or time."
         )
         brief = f"{cycles} and {time} were not counted over the same tasks or time"
