@@ -17,6 +17,7 @@ from ..analysis.hotspots.kernels import has_code, sampled
 from ..analysis.notes import Note
 from ..analysis.schema import iso
 from ..analysis.store import Manifest, Store
+from ..analysis.text import counted
 from ..analysis.workload import Workload
 from .parameters import Offset, Reference
 from .results import NextCall, Result, Table, table
@@ -218,7 +219,7 @@ def _total(shown: Table, rows: list[list[Any]], offset: int) -> list[str]:
     if not whole or not shown.rows:
         return []
     if len(shown.rows) == len(rows):
-        return [f"All {len(rows)} rows together take {short_time(whole)}."]
+        return [f"All {counted(len(rows), 'row')} together take {short_time(whole)}."]
     last = offset + len(shown.rows)
     return [f"Rows {offset + 1} to {last} of {len(rows)} take {100 * part / whole:.1f} % of {short_time(whole)}."]
 

@@ -241,8 +241,9 @@ def _cleaned(page: Page, numbers: set[int]) -> list[Note]:
     (column, (count, example)), *others = bad.items()
     more = f" and {len(others)} more metrics" if others else ""
     text = (
-        f"{page.source.name}: {page.headers[column]}{more} hold text instead of a number ({count} of {page.rows} "
-        f"launches, for instance {plain_text(example, 40)!r}); those cells are taken as not collected."
+        f"{page.source.name}: {page.headers[column]}{more} hold text instead of a number ({count} of "
+        f"{counted(page.rows, 'launch')}, for instance {plain_text(example, 40)!r}); those cells are taken as "
+        "not collected."
     )
     return [Note("not_a_number", text)]
 

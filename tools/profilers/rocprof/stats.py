@@ -67,8 +67,9 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
     write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
     passes = [Pass(PassTable(s.name, s.source), {}) for s in parts]
     write_passes(con, passes, out)
+    over = "" if calls is None else f" over {counted(calls, 'call')}"
     note = (
-        f"This profile holds totals of {counted(kernels, 'kernel')} over {counted(calls, 'call')}, no single "
+        f"This profile holds totals of {counted(kernels, 'kernel')}{over}, no single "
         "dispatches and no counters: "
         "kernels can be ranked by time (table kernel_stats), but metrics, rooflines and diagnoses have no data."
     )

@@ -15,6 +15,7 @@ from ....analysis.database import sql_name
 from ....analysis.doubts import EVERY, Doubt
 from ....analysis.notes import Note
 from ....analysis.store import Manifest
+from ....analysis.text import counted
 from . import clock, impossible
 from .contradictions import contradictions
 from .impossible import RUNNING
@@ -63,7 +64,7 @@ def _replay_spread(tables: Tables) -> Faults:
     (spread,) = tables.ask(f"median((greatest({all_times}) - least({all_times})) / c.duration_ns)")
     if spread > _SPREAD:
         differs = f"by {100 * spread:.0f} % in the median"
-        text = f"The duration of a dispatch differs between the {len(times)} replays {differs}"
+        text = f"The duration of a dispatch differs between the {counted(len(times), 'replay')} {differs}"
         doubt = Doubt("replay_spread", f"joins replays whose times differ {differs}", across=True)
         yield Found("replay_spread", f"{text}: a ratio of figures of two replays is as uncertain.", (doubt,))
 
@@ -87,14 +88,14 @@ def _waves(tables: Tables) -> Faults:
     bad, known = tables.wrong(wrong)
     if bad:
         text = (
-            f"In {bad:.0f} of {known:.0f} dispatches SQ_WAVES is not the number of waves "
+            f"In {bad:.0f} of {counted(int(known), 'dispatch')} SQ_WAVES is not the number of waves "
             f"launched (work-groups x ceil(work-group / {wave})): counters and dispatches may not belong together."
         )
         spelt = [c for c in tables.merged.counters if c.partition("@")[0] in ("SQ_WAVES", "SQ_WAVES_sum")]
         yield Found("waves_vs_grid", text, (_not_launched(spelt, tables.kernels(wrong)),))
     none, known = tables.wrong('"SQ_WAVES" = 0')
     if none:
-        text = f"In {none:.0f} of {known:.0f} dispatches SQ_WAVES is zero, which no launch can be"
+        text = f"In {none:.0f} of {counted(int(known), 'dispatch')} SQ_WAVES is zero, which no launch can be"
         blind = tuple(c for c in tables.merged.counters if block_of(c.partition("@")[0]) == block_of("SQ_WAVES"))
         seen = tables.kernels('"SQ_WAVES" = 0')
         doubt = Doubt("no_waves", "SQ_WAVES is zero, which no launch can be: SQ did not count", blind, kernels=seen)
@@ -110,7 +111,7 @@ def _warps(tables: Tables) -> Faults:
     bad, known = tables.wrong(wrong)
     if bad:
         text = (
-            f"In {bad:.0f} of {known:.0f} launches {name} is not the number of warps of the "
+            f"In {bad:.0f} of {counted(int(known), 'launch')} {name} is not the number of warps of the "
             f"grid (blocks x ceil(block / {_WARP})): another program ran on the GPU, or the kernel launched others."
         )
         yield Found("waves_vs_grid", text, (_not_launched([name], tables.kernels(wrong)),))
@@ -130,7 +131,7 @@ def _kept(tables: Tables) -> Faults:
         bad, of = tables.wrong(one.wrong)
         if bad:
             names = " and ".join(one.counters[:2])
-            text = f"In {bad:.0f} of {of:.0f} launches {names} contradict each other: {one.text}"
+            text = f"In {bad:.0f} of {counted(int(of), 'launch')} {names} contradict each other: {one.text}"
             brief = f"{names} contradict each other ({one.text}): one did not count, or they are of different work"
             doubt = Doubt("identity", brief, tuple(one.counters), kernels=tables.kernels(one.wrong))
             yield Found("identity", f"{text}. What is made of them is suspect.", (doubt,))

@@ -253,7 +253,7 @@ def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:
 
 def _infinite(source: Path, header: str, cells: tuple[int, int]) -> Note:
     """The warning about cells that hold an infinity or NaN: ``cells`` are how many, of how many."""
-    text = f"{source.name}: column {header} holds infinite values or NaN in {cells[0]} of {cells[1]} rows"
+    text = f"{source.name}: column {header} holds infinite values or NaN in {cells[0]} of {counted(cells[1], 'row')}"
     return Note("not_a_number", f"{text}; those cells are taken as not collected.")
 
 
@@ -261,6 +261,6 @@ def not_a_number(source: Path, header: str, cells: tuple[int, int], example: str
     """The warning about cells that hold no number: ``cells`` are how many, of how many."""
     return Note(
         "not_a_number",
-        f"{source.name}: column {header} holds text in {cells[0]} of {cells[1]} rows "
+        f"{source.name}: column {header} holds text in {cells[0]} of {counted(cells[1], 'row')} "
         f"(for instance {plain_text(str(example), 40)!r}); those cells are taken as not collected.",
     )

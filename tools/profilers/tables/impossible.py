@@ -9,6 +9,7 @@ from ....analysis.catalogue.targets import described
 from ....analysis.database import sql_name
 from ....analysis.doubts import EVERY, Doubt
 from ....analysis.store import Manifest
+from ....analysis.text import counted
 from .contradictions import same_block
 from .merge import Pass
 from .recorded import WAVE, Faults, Found, Tables, launched, some
@@ -132,7 +133,7 @@ def no_instructions(tables: Tables) -> Faults:
         return
     bad, known = tables.wrong(f"{sql_name(name)} = 0")
     if bad:
-        text = f"In {bad:.0f} of {known:.0f} launches {name} is zero, which no kernel can be"
+        text = f"In {bad:.0f} of {counted(int(known), 'launch')} {name} is zero, which no kernel can be"
         seen = tables.kernels(f"{sql_name(name)} = 0")
         doubt = Doubt("no_instructions", "launches without an instruction were not counted", (EVERY,), kernels=seen)
         yield Found("no_instructions", f"{text}: the counters of these launches mean nothing.", (doubt,))

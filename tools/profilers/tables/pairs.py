@@ -60,7 +60,8 @@ def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) ->
         notes.append(
             Note(
                 "events_unfinished",
-                f"{counted(unfinished, 'range has', 'ranges have')} no end: they end with their thread's last mark.",
+                f"{counted(unfinished, 'range has', 'ranges have')} no end: the last mark of the thread is "
+                "taken for it.",
             )
         )
     return parquet(spans.close()), notes
