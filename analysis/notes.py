@@ -13,6 +13,7 @@ import pydantic
 
 ReasonCode = Literal[
     "no_counter",
+    "not_countable",
     "no_fact",
     "no_dispatch",
     "no_channel",
@@ -43,6 +44,7 @@ class Reason:
 
     ``nothing_there`` is a ratio whose denominator was counted and is zero: a kernel without loads has no hit rate.
     ``unseen``: the kernel did work that the figure's counters do not see. ``bypassed``: its data pass elsewhere.
+    ``no_counter``: a counter was not collected; ``not_countable``: the GPU has none.
     ``doubted`` is a figure built on a counter or time that a check doubts.
     """
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from .database import connect
 from .problems import BadArgument, LimitExceeded
+from .text import counted
 
 PATTERN_LENGTH = 1000
 """Characters of a regular expression. Whole names and ranks are not regular expressions and may be longer."""
@@ -25,7 +26,7 @@ def matching(pattern: str, names: Sequence[str]) -> list[str]:
     if len(pattern) > PATTERN_LENGTH:
         raise BadArgument(
             f"The kernel pattern {_shown(pattern)} is too long",
-            f"it has {len(pattern)} characters, and a regular expression may have {PATTERN_LENGTH}",
+            f"it has {counted(len(pattern), 'character')}, and a regular expression may have {PATTERN_LENGTH}",
             "Give a part of the name, the whole name as it is, or a rank such as #1",
         )
     _search(pattern, [""])  # tells of mistakes, also where there are no names

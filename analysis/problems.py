@@ -26,6 +26,12 @@ _NEAR_WORK = 3_000_000
 """Pairs of characters that are compared: as many short names, but fewer long ones."""
 
 _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+_WORD = re.compile(r"[a-z]+(?= [\w'\"(#])")
+_WORDLIKE = {
+    "chmod", "clang", "cpu", "cuda", "duckdb", "git", "hip", "hipcc", "hiprtc", "libcuda", "libcupti", "localhost",
+    "ncu", "nsys", "nvcc", "perf", "pip", "python", "rocprof", "rooflens", "torch", "uvx",
+}  # fmt: skip
+"""Names that look like words: they keep their case where a sentence begins with them."""
 _LONGEST = 2000
 _PART = 600
 """Characters of a message, and of each part of a longer one: what to do must survive what happened."""
@@ -49,7 +55,7 @@ class Problem(Exception):
         parts = [part for part in (self.what, self.why, self.fix) if part]
         if sum(map(len, parts)) > _LONGEST:
             parts = [cut(part, _PART) for part in parts]
-        return " ".join(map(_sentence, parts))
+        return " ".join([*map(_sentence, parts[:1]), *(_sentence(_begun(part)) for part in parts[1:])])
 
 
 class NotFound(Problem):
@@ -102,6 +108,13 @@ def near(name: str, known: Iterable[str], n: int = 5) -> str:
     close = [folded[f] for f in get_close_matches(low, compared, n=n, cutoff=0.5)]
     hits = list(dict.fromkeys([*close, *inside]))[:n]
     return f"Near names: {', '.join(cut(hit, _SHOWN) for hit in hits)}" if hits else ""
+
+
+def _begun(part: str) -> str:
+    """``part`` as the beginning of a sentence: a word gets its capital, a name, a path or code stays as it is."""
+    part = part.strip()
+    word = _WORD.match(part)
+    return part if word is None or word[0] in _WORDLIKE else part[0].upper() + part[1:]
 
 
 def _sentence(part: str) -> str:

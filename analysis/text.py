@@ -183,7 +183,10 @@ def speaks(text: str) -> bool:
     )
 
 
-def counted(n: int, what: str) -> str:
-    """A number of things: ``1 kernel``, ``2 kernels``, ``2 copies``, ``2 launches``."""
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}es" if what.endswith("ch") else f"{what}s"
-    return f"{n:,} {what if n == 1 else plural}"
+def counted(n: int, one: str, more: str = "") -> str:
+    """A number of things: ``1 kernel``, ``2 kernels``, ``2 copies``, ``2 launches``.
+
+    ``more`` is said of another number than 1 where an s is not enough: ``row has``, ``rows have``.
+    """
+    plural = f"{one[:-1]}ies" if one.endswith("y") else f"{one}{'es' if one.endswith(('ch', 's')) else 's'}"
+    return f"{n:,} {one if n == 1 else more or plural}"

@@ -22,7 +22,7 @@ from .older_doubts import stated
 from .patterns import matching
 from .problems import BadInput, NotFound, near
 from .store import Manifest, Store
-from .text import called
+from .text import called, counted
 
 if TYPE_CHECKING:
     import duckdb
@@ -259,7 +259,7 @@ class Workload:
         if not names:
             raise NotFound(
                 f"No dispatch of workload {self.name!r} has the id asked for",
-                f"it has {self.manifest.dispatches} dispatches",
+                f"it has {counted(self.manifest.dispatches, 'dispatch')}",
                 "query_counters can list them: SELECT dispatch_id, kernel FROM dispatches",
             )
         if kernel is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..analysis.problems import BadArgument, NotFound
-from ..analysis.schema import schema
+from ..analysis.schema import iso, schema
 from ..analysis.store import Store
 from ..analysis.text import counted
 from ..tools.progress import Listener, listening
@@ -294,10 +293,8 @@ class OpenStore(Shown):
         if not found:
             return View(self._title(0)).text()
         last = found[-1]
-        at = datetime.fromtimestamp(last.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
-        return (
-            View(self._title(len(found))).text() + "\n" + View(f"  newest: {last.name!r} ({last.id}), {at} UTC").text()
-        )
+        newest = View(f"  newest: {last.name!r} ({last.id}), {iso(last.created_ns)}")
+        return View(self._title(len(found))).text() + "\n" + newest.text()
 
 
 def _nobody(activity: str) -> None:

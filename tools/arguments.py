@@ -86,7 +86,7 @@ def _sound(tool: str, name: str, value: Any, switch: bool, left: list[int]) -> N
         if min(left) < 0 or len(waiting) > left[1]:
             raise LimitExceeded(
                 f"The arguments of {tool} are too large",
-                f"{name} goes beyond {MOST_CHARACTERS:,} characters or {_MOST_VALUES:,} values in all",
+                f"the argument {name} goes beyond {MOST_CHARACTERS:,} characters or {_MOST_VALUES:,} values in all",
                 "Ask for less at once",
             )
         if depth > _DEEPEST:

@@ -20,7 +20,7 @@ from .check import judging
 from .get_run import RunResult, run_result
 from .list_devices import survey
 from .machine.model import Device, Roots
-from .parameters import DeviceName, MetricNames, ProfilerName, WaitSeconds
+from .parameters import DeviceName, MetricNames, WaitSeconds
 from .profile_command import Order, Steering, begin
 from .profilers import drivers
 from .profilers.choice import choose, facts
@@ -39,7 +39,7 @@ _EVERY = (1, 100)
 def check_counters(
     store: Store,
     device: Annotated[DeviceName | None, Field(description="index or uuid; default: first GPU")] = None,
-    profiler: ProfilerName = "auto",
+    profiler: drivers.ProfilerName = "auto",
     metrics: Annotated[MetricNames | None, Field(description="as for compute_metrics; default: all")] = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:

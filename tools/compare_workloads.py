@@ -21,6 +21,7 @@ from ..analysis.hotspots.kernels import has_code, meant, sampled
 from ..analysis.kernel_names import short
 from ..analysis.problems import BadArgument, BadInput
 from ..analysis.store import Store
+from ..analysis.text import counted
 from ..analysis.timeline.change import notes as wall_time
 from ..analysis.workload import Workload
 from . import comparison_tables as tables
@@ -110,7 +111,7 @@ class Asked:
 def compared(store: Store, asked: Asked, extent: Extent) -> CompareResult:
     """The answer of compare_workloads with tables of this extent."""
     if not 1 <= len(asked.candidates) <= _SERIES:
-        raise BadArgument(f"candidate names {len(asked.candidates)} workloads", fix=f"Name 1 to {_SERIES}")
+        raise BadArgument(f"candidate names {counted(len(asked.candidates), 'workload')}", fix=f"Name 1 to {_SERIES}")
     kernel, words = asked.kernel, (asked.baseline, *asked.candidates)
     with ExitStack() as opened:
         before, *after = (opened.enter_context(Workload.open(store, word, kernel, asked.by)) for word in words)
@@ -152,7 +153,8 @@ def _lines_alone(before: Workload, after: Workload, asked: Asked, extent: Extent
         candidates=[after.id],
         verdict="inconclusive",
         same_work="unknown",
-        summary=f"{short(one.kernel)}: {lost} places lost samples and {gained} gained some. A profile lacks the times "
+        summary=f"{short(one.kernel)}: {counted(lost, 'place')} lost samples and {gained} gained some. A "
+        "profile lacks the times "
         "of launches, so that nothing tells whether it is faster.",
         kernels=table_of(_SampledRow, found, {"baseline_samples": "samples", "candidate_samples": "samples"}),
         lines=tables.of_lines(changed, extent),

@@ -22,6 +22,7 @@ from ..analysis.engine.evaluation import View
 from ..analysis.problems import BadArgument
 from ..analysis.rooflines.ceilings import contradicted, measured
 from ..analysis.store import Manifest, Store
+from ..analysis.text import counted
 from ..analysis.workload import Selection, Workload
 from .brief_metrics import Brief, asked_for_presets, brief
 from .channels import folded
@@ -230,7 +231,7 @@ def _within(left_out: int, part: launched_by.Part) -> list[str]:
         return []
     notes = ["A launch counts in every range around it, so that ranges within each other are not to be added."]
     if left_out:
-        notes.append(f"{left_out} ranges with less time are left out; the SQL table ranges has all.")
+        notes.append(f"Left out: {counted(left_out, 'range')} with less time; the SQL table ranges has all.")
     return notes
 
 
@@ -287,10 +288,13 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
         notes.append(f"{gpu.target}: formulas checked on recorded profiles, not yet run on hardware.")
     for status, what in _WITHOUT.items():
         if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
-            notes.append(f"{missing} of {len(figures)} figures {what}.")
+            notes.append(f"{missing} of {counted(len(figures), 'figure')} {what}.")
     for status in ("impossible", "suspect"):
         if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
-            notes.append(f"{len(odd)} figures are {status}: {', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}.")
+            notes.append(
+                f"{counted(len(odd), 'figure is', 'figures are')} {status}: "
+                f"{', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}."
+            )
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
         notes.append(f"Suspect: {doubt.text}.")
     if any(w.code == "no_timing" for w in manifest.warnings):
@@ -306,7 +310,7 @@ def _together(view: View, selection: Selection) -> list[str]:
     many = len(selection.kernels)
     if view.kernel is None or view.by_kernel or view.launched_by or many < 2:
         return []
-    return [f'kernel= fits {many} kernels, taken together here; by="kernel" has each.']
+    return [f'kernel= fits {counted(many, "kernel")}, taken together here; by="kernel" has each.']
 
 
 def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
@@ -323,15 +327,16 @@ def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
     if turns := [name for name, figure in {f.name: f for f in figures}.items() if figure.combined]:
         shown = f"{', '.join(turns[:3])}{' ...' if len(turns) > 3 else ''}"
         return [
-            f"{len(turns)} figures combine counters of different launches of a kernel, as each launch collected some "
+            f"{counted(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
+            "kernel, as each launch collected some "
             f"of them; what differs between launches, such as cold caches or clocks, is in them: {shown}."
         ]
     names = scattered(workload, read)
     if not names:
         return []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
-    combine = "figure combines" if len(names) == 1 else "figures combine"
-    return [f"{len(names)} {combine} counters of passes whose runs can differ: {shown}."]
+    combine = counted(len(names), "figure combines", "figures combine")
+    return [f"{combine} counters of passes whose runs can differ: {shown}."]
 
 
 def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
@@ -371,7 +376,7 @@ def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], 
             NextCall(
                 tool="compute_metrics",
                 arguments={"workload": manifest.id, "by": "kernel"},
-                why=f"the same per kernel ({manifest.kernels} kernels)",
+                why=f"the same per kernel ({counted(manifest.kernels, 'kernel')})",
             )
         )
     if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:

@@ -19,6 +19,7 @@ from ..analysis.occupancy.rule import Launch, Mode, registers
 from ..analysis.occupancy.words import words_of
 from ..analysis.problems import BadArgument, BadInput, Problem
 from ..analysis.store import Store
+from ..analysis.text import counted
 from ..analysis.workload import Workload
 from .parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
 from .results import NextCall, Result, Table, table
@@ -192,7 +193,7 @@ def compute_occupancy(
             raise BadArgument("kernel needs a workload or a code_object", fix=_WAYS)
         if gpu is None or vgprs is None or workgroup_size is None:
             lacking = [n for n, v in (("gpu", gpu), ("vgprs", vgprs), ("workgroup_size", workgroup_size)) if v is None]
-            raise BadArgument("The kernel is not fully described", f"{', '.join(lacking)} missing", _WAYS)
+            raise BadArgument("The kernel is not fully described", f"Missing: {', '.join(lacking)}", _WAYS)
         launch = Launch(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size)
         kernels = Kernels("numbers", [Kernel(gpu, launch)])
     return _answer(kernels, mode, limit, offset)
@@ -299,13 +300,19 @@ def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[No
         )
         notes.append(Note("static_lds_only", text))
     if spilling := sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels):
-        text = f"{spilling} of {every} kernels spill registers; VGPRs spilled to scratch cost memory traffic."
+        text = (
+            f"{spilling} of {counted(every, 'kernel spills', 'kernels spill')} registers; VGPRs spilled to "
+            "scratch cost memory traffic."
+        )
         notes.append(Note("spills", text))
     if any(k.dynamic_stack for k in kernels):
         text = "Kernels with a dynamic stack (recursion, calls through pointers) need more scratch than stated."
         notes.append(Note("dynamic_stack", text))
     if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
-        text = f"{small} of {every} kernels were compiled for less than {size} work-items: such a launch fails."
+        text = (
+            f"{small} of {counted(every, 'kernel was', 'kernels were')} compiled for less than {size} "
+            "work-items: such a launch fails."
+        )
         notes.append(Note("too_large", text))
     return notes
 
@@ -412,7 +419,7 @@ def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
 def _failed(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -> list[Note]:
     if not failed:
         return []
-    text = f"{len(failed)} of {len(figures)} kernels could not be computed; the column reason says why."
+    text = f"{len(failed)} of {counted(len(figures), 'kernel')} could not be computed; the column reason says why."
     return [Note("failed", text)]
 
 

@@ -66,8 +66,8 @@ _REPLAYED = (
 )
 _PIPES = ("hbm", "l2", "gl1", "vl1d", "lds", "valu", "valu.issue", "matrix")
 _MORE_PIPES = ("gl1",)
-_NOT_TO_COUNT = ("no_ceiling", "no_fact", "no_timing")
-"""Codes of unknown loads that no further counters tell."""
+_NOT_TO_COUNT = ("no_ceiling", "no_fact", "no_timing", "no_value", "not_countable")
+"""Codes of unknown loads that no further counters tell: of ``no_value`` all were collected."""
 _LORE = ("without_flop", "data_sheet", "no_ceiling", "several_devices", "why_not_counted")
 """Notes that a summary shows by itself, or that change nothing in it."""
 _BUSY = ("valu", "matrix", "lds")

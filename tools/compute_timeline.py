@@ -294,9 +294,9 @@ def _kernels(found: Timeline) -> Table:
 
 def _window(found: Timeline) -> str:
     if found.selected == "range":
-        return f"{len(found.windows)} ranges"
+        return f"{counted(len(found.windows), 'range')}"
     if found.selected == "steady" and found.steps:
-        return f"{found.steps.count} steps in the steady state"
+        return f"{counted(found.steps.count, 'step')} in the steady state"
     return "from the first event to the last"
 
 
@@ -346,12 +346,12 @@ def notes(found: Timeline) -> list[Note]:
         text = "ranks and the efficiencies of ranks are of the whole trace, all other figures of the steady steps."
         told.append(Note("ranks_of_whole", text))
     if len(found.trace.lanes) > 1:
-        text = f"Shares are of the time of {len(found.trace.lanes)} devices together."
+        text = f"Shares are of the time of {counted(len(found.trace.lanes), 'device')} together."
         told.append(Note("several_devices", text))
     if set_by := clocks(found.trace.workload).note:
         told.append(Note("clocks", set_by))
     if found.trace.unusable:
-        text = f"{found.trace.unusable} events without a usable time were left out."
+        text = f"Left out: {counted(found.trace.unusable, 'event')} without a usable time."
         told.append(Note("unusable_events", text))
     return told
 

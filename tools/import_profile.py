@@ -148,7 +148,7 @@ def _apart(store: Store, manifest: Manifest, merged: Merged, source: Path) -> st
     stated, folder = manifest.name, "/".join(source.parts[-_FOLDERS:])
     own = (manifest.arch, manifest.command, merged.dispatches, len(merged.counters))
     others = {(m.arch, m.command, m.dispatches, len(m.counters)) for m in store.scan()[0] if m.name == stated}
-    return f"{stated} ({folder})" if others - {own} and not folder.endswith(f"/{stated}") else stated
+    return f"{stated} ({folder})" if others - {own} and not f"/{folder}".endswith(f"/{stated}") else stated
 
 
 def checked_labels(name: str | None, tags: list[str] | None) -> tuple[str | None, list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -16,7 +15,9 @@ from ..analysis.doubts import TIME
 from ..analysis.engine import launched_by
 from ..analysis.hotspots.kernels import has_code, sampled
 from ..analysis.notes import Note
+from ..analysis.schema import iso
 from ..analysis.store import Manifest, Store
+from ..analysis.text import counted
 from ..analysis.workload import Workload
 from .parameters import Offset, Reference
 from .results import NextCall, Result, Table, table
@@ -161,7 +162,7 @@ def _row(manifest: Manifest) -> list[Any]:
     """One line of the list, in the order of ``_WORKLOADS``."""
     shown = {
         "workload": manifest.id,
-        "created": _time(manifest),
+        "created": iso(manifest.created_ns),
         "kernels": manifest.kernels_told,
         "dispatches": manifest.dispatches_told,
         "counters": len(manifest.counters),
@@ -181,7 +182,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
     detail = WorkloadDetail(
         id=manifest.id,
         name=manifest.name,
-        created=_time(manifest),
+        created=iso(manifest.created_ns),
         arch=manifest.arch,
         device=manifest.device,
         host=manifest.host,
@@ -218,7 +219,7 @@ def _total(shown: Table, rows: list[list[Any]], offset: int) -> list[str]:
     if not whole or not shown.rows:
         return []
     if len(shown.rows) == len(rows):
-        return [f"All {len(rows)} rows together take {short_time(whole)}."]
+        return [f"All {counted(len(rows), 'row')} together take {short_time(whole)}."]
     last = offset + len(shown.rows)
     return [f"Rows {offset + 1} to {last} of {len(rows)} take {100 * part / whole:.1f} % of {short_time(whole)}."]
 
@@ -330,7 +331,3 @@ def _trust(workload: Workload, kernel: str) -> tuple[str, str | None]:
     """Whether the times of a kernel are to be trusted, and why not."""
     doubt = workload.doubts.about(frozenset({TIME}), [kernel])
     return ("suspect", doubt.text) if doubt else ("ok", None)
-
-
-def _time(manifest: Manifest) -> str:
-    return datetime.fromtimestamp(manifest.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")

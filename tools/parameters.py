@@ -131,7 +131,6 @@ WaitSeconds = Annotated[
         description="seconds to wait, at most 50",
     ),
 ]
-ProfilerName = Annotated[Reference, Field(description="auto, rocprofv3, rocprof, rocprofv2, ncu or perf")]
 Replay = Annotated[
     Literal["auto", "application", "kernel", "iteration"],
     Field(description="iteration: passes take turns in one run (rocprofv3)"),

@@ -13,6 +13,7 @@ from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
 from ..analysis.problems import BadArgument
 from ..analysis.store import Store
+from ..analysis.text import counted
 from .parameters import (
     MOST_ITEMS,
     CommandWords,
@@ -20,7 +21,6 @@ from .parameters import (
     Detail,
     Launches,
     MostPasses,
-    ProfilerName,
     Reference,
     Replay,
     SomeMetrics,
@@ -127,7 +127,7 @@ def plan_profile(
     store: Store,
     gpu: _Gpu,
     metrics: _Metrics = None,
-    profiler: ProfilerName = "auto",
+    profiler: drivers.ProfilerName = "auto",
     profiler_version: _Version = None,
     command: _Command = None,
     replay: Replay = "auto",
@@ -251,12 +251,13 @@ def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> list[str]:
     notes = []
     if split:
         notes.append(
-            f"{split} metrics need counters of several passes: numerator and denominator come from different runs."
+            f"{counted(split, 'metric needs', 'metrics need')} counters of several passes: numerator and "
+            "denominator come from different runs."
         )
     if unsupported > _REASONS:
-        notes.append(f"{unsupported} metrics cannot be collected like this.")
+        notes.append(f"{counted(unsupported, 'metric')} cannot be collected like this.")
     if planned.left_out:
-        notes.append(f"max_passes leaves out {len(planned.left_out)} metrics.")
+        notes.append(f"max_passes leaves out {counted(len(planned.left_out), 'metric')}.")
     return notes
 
 

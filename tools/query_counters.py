@@ -16,6 +16,7 @@ from ..analysis.older_doubts import stated
 from ..analysis.problems import BadArgument, LimitExceeded, StoreProblem
 from ..analysis.schema import columns, schema
 from ..analysis.store import Manifest, Store
+from ..analysis.text import counted
 from .isolation.child import Child, ChildLost
 from .parameters import SQL_CHARACTERS, Reference
 from .results import Result, Table
@@ -71,7 +72,8 @@ class QueryResult(Result):
         more = [names[i] for i in filled if i not in kept]
         shown = f"{', '.join(more[:_NAMED])}{', ...' if len(more) > _NAMED else ''}"
         note = (
-            f"{len(names) - len(kept)} of {len(names)} columns are left out: {len(empty)} without a value in these rows"
+            f"{len(names) - len(kept)} of {counted(len(names), 'column is', 'columns are')} left out: "
+            f"{len(empty)} without a value in these rows"
             f"{f' and {len(more)} more ({shown})' if more else ''}. Name columns to see them; DESCRIBE lists all."
         )
         table = self.table.model_copy(
@@ -195,7 +197,9 @@ def _check(sql: str, limit: int, timeout_s: float) -> None:
     except UnicodeEncodeError:
         raise BadArgument("The SQL is not valid Unicode text") from None
     if size > SQL_BYTES:
-        raise LimitExceeded(f"The SQL has {size} bytes", f"{SQL_BYTES} are allowed", "Shorten it, or split it")
+        raise LimitExceeded(
+            f"The SQL has {counted(size, 'byte')}", f"{SQL_BYTES} are allowed", "Shorten it, or split it"
+        )
     if "\0" in sql:
         raise BadArgument("The SQL contains a NUL character")
     if not sql.strip():
@@ -240,15 +244,17 @@ def _remarks(answer: dict[str, Any], table: Table) -> list[str]:
     """What was changed or left out on the way, in words."""
     notes = []
     if answer["cut_bytes"]:
-        shown = f"{len(table.rows)} rows, at {TOTAL_BYTES // 1000} kB"
+        shown = f"{counted(len(table.rows), 'row')}, at {TOTAL_BYTES // 1000} kB"
         notes.append(f"The answer was cut after {shown}; name fewer columns, or aggregate.")
     elif table.truncated:
-        of = f" of {table.total_rows}" if table.total_rows is not None else ""
+        of = f" of {table.total_rows:,}" if table.total_rows is not None else ""
         notes.append(f"The first {len(table.rows)}{of} rows; raise limit (10000 at most), or aggregate.")
     if n := answer["not_finite"]:
-        notes.append(f"{n} values are NaN or infinite, as from a division by zero; they are null here.")
+        notes.append(
+            f"{counted(n, 'value is', 'values are')} NaN or infinite, as from a division by zero; they are null here."
+        )
     if n := answer["big_integers"]:
-        notes.append(f"{n} integers beyond 2^53 are given as text.")
+        notes.append(f"{counted(n, 'integer is', 'integers are')} beyond 2^53 and given as text.")
     if n := answer["cut_cells"]:
         notes.append(f"{n} long values were cut; their length stands at their end.")
     return notes

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from ..analysis.problems import BadArgument
-from ..analysis.text import CONTROLS, HIDDEN
+from ..analysis.text import CONTROLS, HIDDEN, counted
 from .profilers.tables.names import plain_text
 
 OPTION = "--source-root"
@@ -84,7 +84,7 @@ def source_lines(file: str, line: int, context: int = 0) -> SourceText:
     if isinstance(text, str):
         return SourceText(reason=text)
     if not 1 <= line <= len(text):
-        return SourceText(reason=f"the file has {len(text)} lines: it is another version of it")
+        return SourceText(reason=f"the file has {counted(len(text), 'line')}: it is another version of it")
     context = min(max(context, 0), _CONTEXT)
     first, last = max(1, line - context), min(len(text), line + context)
     return SourceText({n: text[n - 1] for n in range(first, last + 1)})

@@ -14,7 +14,7 @@ from typing import IO, Any
 from ..analysis.owners import draft_of
 from ..analysis.problems import BadArgument, StoreProblem
 from ..analysis.store import Store
-from ..analysis.text import visible
+from ..analysis.text import counted, visible
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.timeline import Asked, Timeline, lane_name, timeline
 from ..analysis.timeline.trace import Trace
@@ -64,7 +64,7 @@ def _write(out: IO[str], found: Timeline) -> int:
         out.write(f"{',' if count else ''}{json.dumps(event)}\n")
         count += 1
         if count % _AT_ONCE == 0:
-            report(f"export: {count:,} events")
+            report(f"export: {counted(count, 'event')}")
     out.write("]}\n")
     return count
 

@@ -233,7 +233,7 @@ def known_words(target: str, wanted: Iterable[str]) -> tuple[list[str], dict[str
     everything, named = metrics(target), by_name(target)
     words = list(wanted)
     unknown = {word: _unknown(word, target, named) for word in words if not _meant(word, everything, named)}
-    told = {word: f"{p.what}. {p.why}".removesuffix(". ") for word, p in unknown.items()}
+    told = {word: BadArgument(p.what, p.why).text.removesuffix(".") for word, p in unknown.items()}
     if unknown and len(unknown) == len(set(words)):
         first, *others = unknown.values()
         raise BadArgument(first.what, ". ".join([first.why, *list(told.values())[1:]]), first.fix) if others else first

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ..configurations import COLUMNS
 from ..database import sql_literal
+from ..text import counted
 from ..workload import Workload
 from .matching import Pair
 from .work import Side, known
@@ -79,4 +80,4 @@ def _told(values: list[Any]) -> int | str:
         return int(values[0])
     if len(values) <= _LISTED:
         return ", ".join(map(str, values))
-    return f"{values[0]} to {values[-1]} ({len(values)} values)"
+    return f"{values[0]} to {values[-1]} ({counted(len(values), 'value')})"

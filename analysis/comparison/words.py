@@ -8,6 +8,7 @@ from .. import clocks, kernel_names
 from ..configurations import parted
 from ..doubts import TIME
 from ..notes import Note
+from ..text import counted
 from .compare import Compared, Comparison
 from .explain import Change
 from .matching import Pair
@@ -136,7 +137,8 @@ def series_notes(steps: Sequence[Comparison]) -> list[Note]:
         notes.append(
             Note(
                 "few_launches",
-                f"Fewer than {ENOUGH} timed launches in {len(few)} of {len(steps)} steps: no interval, and a noise "
+                f"Fewer than {ENOUGH} timed launches in {len(few)} of {counted(len(steps), 'step')}: no "
+                "interval, and a noise "
                 f"floor of {max(e.floor for e in few):.0%}.",
             )
         )
@@ -183,7 +185,7 @@ def _launches(compared: Compared) -> Note | None:
     if before != after and compared.effect is not None:
         words.append(f"launched {before} and {after} times; {_basis(compared)} compared")
     if lost:
-        words.append(f"{lost} launches have no usable time and are left out")
+        words.append(f"{counted(lost, 'launch has', 'launches have')} no usable time and are left out")
     return Note("launches", f"{short(compared.pair.label)}: {'; '.join(words)}.") if words else None
 
 
@@ -223,7 +225,7 @@ def _few_launches(comparison: Comparison) -> Note | None:
     few = [c.effect for c in comparison.pairs if c.effect and min(c.effect.n) < ENOUGH]
     if not few or comparison.other_gpu is not None:
         return None
-    which = f" of {len(few)} pairs" if len(comparison.pairs) > 1 else f" ({few[0].n[0]} and {few[0].n[1]})"
+    which = f" of {counted(len(few), 'pair')}" if len(comparison.pairs) > 1 else f" ({few[0].n[0]} and {few[0].n[1]})"
     return Note(
         "few_launches",
         f"Fewer than {ENOUGH} timed launches{which}: no interval, and differences below "

@@ -14,6 +14,7 @@ from ..catalogue.metrics import Metric
 from ..doubts import TIME, Doubts
 from ..notes import Reason
 from ..problems import BadArgument
+from ..text import counted
 from ..workload import Selection, Workload
 from . import launched_by
 from .compile import Grouping, Parts, Query, channel_query, dispatch_query, pass_of, remeasured, replayed
@@ -180,9 +181,11 @@ def _why_empty(metric: Metric, aggregate: Aggregate | None) -> Reason:
     if aggregate.total and aggregate.untimed == aggregate.total:
         return Reason("no_timing", "the dispatches have no usable timing: start and end are missing, equal or rounded")
     if aggregate.zero:
-        launches = "all" if aggregate.zero == aggregate.total else f"{aggregate.zero} of {aggregate.total}"
+        every = counted(aggregate.total, "dispatch")
+        launches = "all dispatches" if aggregate.zero == aggregate.total else f"{aggregate.zero} of {every}"
         return Reason(
-            "nothing_there", f"the denominator is zero in {launches} dispatches: {metric.den or 'normalization'}"
+            "nothing_there",
+            f"the denominator is zero in {launches}: {metric.den or 'normalization'}",
         )
     return Reason("no_value", "its counters hold no value for these dispatches")
 
@@ -376,7 +379,7 @@ def _without_unseen(figure: Figure, aggregate: Aggregate | None) -> Figure:
     """The figure of those dispatches that have one, with a word on those that have none."""
     if not aggregate or not aggregate.unseen or figure.value is None or figure.reason:
         return figure
-    text = f"without {aggregate.unseen} of {aggregate.total} dispatches: {figure.metric.unseen_why}"
+    text = f"without {aggregate.unseen} of {counted(aggregate.total, 'dispatch')}: {figure.metric.unseen_why}"
     return replace(figure, reason=Reason("caveat", text))
 
 

@@ -10,6 +10,7 @@ from ..configurations import kernel_of
 from ..engine import Figure, View, figures
 from ..engine.by_time import restated
 from ..notes import Note, Reason
+from ..text import counted
 from ..workload import Workload
 
 ACHIEVED = "occupancy.waves"
@@ -135,7 +136,8 @@ def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration]
     halved = sum(bool(row.vgprs and not row.agprs) for row in rows)
     if halved and target and any(defect.halves_registers for defect in target.defect):
         text = (
-            f"{halved} of {len(rows)} rows state no AGPRs: profilers of ROCm SDK 1.0 report half of the registers "
+            f"{halved} of {counted(len(rows), 'row states', 'rows state')} no AGPRs: profilers of ROCm SDK 1.0 "
+            "report half of the registers "
             f"on {arch}. If this profile is one of theirs, vgprs must be doubled; the code object tells."
         )
         notes.append(Note("halved_registers", text))

@@ -14,6 +14,7 @@ from ..catalogue.events import absent, block_of, events_of, in_total, level_of, 
 from ..catalogue.metrics import Metric
 from ..catalogue.work import Family, Kind, Operation, family
 from ..problems import BadArgument
+from ..text import counted
 from .packing import Block, least_passes, pack, union
 
 ROOFLINE = "roofline"
@@ -286,9 +287,11 @@ def _within(
             events |= mask
             fitting[name] = counters
         elif (alone := least_passes(blocks, mask)) > max_passes:
-            left_out[name] = f"it needs {alone} passes, max_passes is {max_passes}"
+            left_out[name] = f"it needs {counted(alone, 'pass')}, max_passes is {max_passes}"
         else:
-            left_out[name] = f"it would make {needed} passes with what was asked for before, max_passes is {max_passes}"
+            left_out[name] = (
+                f"it would make {counted(needed, 'pass')} with what was asked for before, max_passes is {max_passes}"
+            )
     return fitting, left_out
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..engine import Figure
 from ..problems import BadInput
 from ..store import Manifest
+from ..text import counted
 from .bars import BarPicture, Row, Time, Value
 from .style import number
 
@@ -82,7 +83,7 @@ def comparison(
     )
     words = [
         f"{role} {t.name}: {'no usable timing' if not t.total_ns else f'{number(t.total_ns / 1e6)} ms'} "
-        f"in {t.dispatches} dispatches."
+        f"in {counted(t.dispatches, 'dispatch')}."
         for role, t in zip(("Baseline", "Candidate"), times, strict=True)
     ]
     words += [
@@ -123,7 +124,7 @@ def _missing(figures: Sequence[Figure]) -> list[str]:
     names = ", ".join(f.name.replace(".sol_", ".") for f in lost)
     reasons = list(dict.fromkeys(str(f.reason or "") for f in lost))
     why = f" ({reasons[0]})" if len(reasons) == 1 and reasons[0] else ""
-    return [f"No value for {len(lost)} of {len(figures)} figures: {names}{why}."]
+    return [f"No value for {len(lost)} of {counted(len(figures), 'figure')}: {names}{why}."]
 
 
 def _doubts(rows: list[Row], figures: Sequence[Figure]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..text import counted
 from ..timeline.balance import Balance, RankRow
 from .style import FAINT, INK, NORMAL, SMALL, WIDTH, Page
 
@@ -36,7 +37,7 @@ def of_balance(found: Balance) -> RankBars:
         return float(getattr(row, key)) / row.devices / 1e6
 
     parts = {key: [ms(row, key) for row in found.rows] for key in _COLOURS}
-    title = f"{len(found.rows):,} ranks: load balance {found.load_balance_pct or 0:.3g} % (mean over maximum)"
+    title = f"{counted(len(found.rows), 'rank')}: load balance {found.load_balance_pct or 0:.3g} % (mean over maximum)"
     if not found.even:
         title += f", {found.slowest.name} computes {found.excess_pct:.3g} % longer than the mean"
     return RankBars(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..text import counted
 from ..timeline.busy import COMPUTING, KERNELS
 from ..timeline.idle import CAUSES
 from ..timeline.timeline import Timeline, lane_name
@@ -136,7 +137,7 @@ def _lane_title(found: Timeline, window: Window) -> str:
     ms = (window.end - window.start) / 1e6
     if found.selected == "steady" and found.steps:
         steps = min(STEPS, found.steps.count)
-        return f"{steps} of {found.steps.count} steps in the steady state, {ms:.4g} ms"
+        return f"{steps} of {counted(found.steps.count, 'step')} in the steady state, {ms:.4g} ms"
     return f"{ms:.4g} ms"
 
 

@@ -12,6 +12,7 @@ from ..manifest import read_small
 from ..owners import mark
 from ..problems import StoreProblem, Unreachable
 from ..store import sha256_of
+from ..text import counted
 
 
 class Object(NamedTuple):
@@ -65,7 +66,7 @@ def missing(key: str) -> StoreProblem:
 def wrong_size(key: str, actual: int, size: int) -> StoreProblem:
     """An object that is not what its manifest says."""
     return StoreProblem(
-        f"{key} has {actual} bytes instead of {size}",
+        f"{key} has {counted(actual, 'byte')} instead of {size}",
         "it was changed after it was stored, or its manifest was",
         "Try again; if it stays, delete its manifest there and push the workload again from a store that has it",
     )

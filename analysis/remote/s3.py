@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..problems import MissingTool, StoreProblem, Unreachable
+from ..text import counted
 from .address import Bucket
 from .objects import Object, missing, wrong_size
 
@@ -94,7 +95,7 @@ class S3Objects:
             answer = self._client.get_object(Bucket=self.bucket.name, Key=self._key(key))
             with closing(answer["Body"]) as body:
                 if answer["ContentLength"] > most:
-                    raise StoreProblem(f"{key} has {answer['ContentLength']} bytes", f"{most} are allowed")
+                    raise StoreProblem(f"{key} has {counted(answer['ContentLength'], 'byte')}", f"{most} are allowed")
                 return bytes(body.read(most))
         return None
 

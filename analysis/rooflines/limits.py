@@ -274,7 +274,7 @@ def _held_against(load: Load | None) -> str:
 
 def _unknown(load: Load) -> str:
     """A unit whose load is not known; counters that lack are named by the points in full."""
-    told = load.reason is not None and load.reason.code not in ("no_counter", "partly_counted")
+    told = load.reason is not None and load.reason.code not in ("no_counter", "not_countable", "partly_counted")
     return f"{load.label} ({load.reason})" if told else load.label
 
 
@@ -316,7 +316,7 @@ def _spare(level: Level, work: KernelWork, bandwidth: float, share: float) -> fl
 
 def _pipe(name: str, operations: list[Operation], work: KernelWork, inputs: RooflineInputs) -> Share:
     if not operations:
-        return Share(name, None, Reason("no_counter", "this GPU has no counters for it"))
+        return Share(name, None, Reason("not_countable", "this GPU has no counters for it"))
     counted, missing = countable(operations, work, inputs.collected)
     if not counted:
         return Share(name, None, not_counted(missing)) if missing else Share(name, 0.0)

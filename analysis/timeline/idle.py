@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .busy import ANY, Within
-from .rules import rules
+from .pace import paced
+from .rules import Limits, rules
 from .trace import BLOCKING, COPY, NONE, Blocks, Lane, Trace, pieces
 
 if TYPE_CHECKING:
@@ -135,6 +136,15 @@ class _Bare:
     """1 before the first work of a lane, 2 after the last."""
 
 
+@dataclass(frozen=True)
+class _Looking:
+    """What gaps are looked at in, and the limits of this machine's pace."""
+
+    trace: Trace
+    within: Within
+    limits: Limits
+
+
 def find(trace: Trace, within: Within) -> Gaps:
     """All idle time within the windows, by cause."""
     import numpy as np
@@ -155,14 +165,14 @@ def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
     """All gaps, some at a time, in arrays that stay in the cache; by several threads, as numpy lets others run."""
     from concurrent.futures import ThreadPoolExecutor
 
+    looking = _Looking(trace, within, paced(trace))
     parts = [(lane, own) for lane in trace.lanes for own in (*pieces(lane.first, lane.last), None)]
 
     def piece(part: tuple[Lane, slice | None]) -> Some:
         lane, own = part  # None: what lies around the lane's work
         bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
-        return _explained(trace, lane, bare, within)
+        return _explained(looking, lane, bare)
 
-    trace.ahead("any", ANY)  # once, before threads ask for it
     if len(parts) <= _FEW:
         yield from map(piece, parts)
         return
@@ -170,17 +180,17 @@ def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
         yield from pool.map(piece, parts)
 
 
-def _explained(trace: Trace, lane: Lane, bare: _Bare, within: Within) -> Some:
+def _explained(looking: _Looking, lane: Lane, bare: _Bare) -> Some:
     import numpy as np
 
-    ns, main, parts = _shared(trace, bare, within)
+    ns, main, parts = _shared(looking, bare)
     most = np.zeros(len(CAUSES), dtype=np.int64)
     for code in np.flatnonzero(np.bincount(main, minlength=len(CAUSES))):
         most[code] = ns[main == code].max()
     start, end = bare.g0, bare.g1
     # A gap is told as far as it lies in the window; several windows leave it whole.
-    if len(within.windows) == 1:
-        start, end = (np.clip(at, *within.windows[0]) for at in (start, end))
+    if len(windows := looking.within.windows) == 1:
+        start, end = (np.clip(at, *windows[0]) for at in (start, end))
     return Some(lane.number, start, end, ns, main, bare.pid, [int(n) for n in parts.sum(axis=1)], most)
 
 
@@ -224,32 +234,29 @@ def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
     )
 
 
-def _shared(trace: Trace, bare: _Bare, within: Within) -> tuple[Ints, NDArray[np.int8], Ints]:
+def _shared(looking: _Looking, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Ints]:
     """Of some gaps what lies in the windows, the main cause, and the ns of each cause."""
     import numpy as np
 
-    ns = within.ns(bare.g0, bare.g1)
+    ns = looking.within.ns(bare.g0, bare.g1)
     h = np.clip(bare.a0, bare.g0, bare.g1)
     q = np.clip(np.maximum(bare.a0, bare.a1), bare.g0, bare.g1)
     inner, asked = bare.edge == 0, bare.a0 != NONE
-    told = inner & asked
     matrix = np.zeros((len(CAUSES), len(ns)), dtype=np.int64)
     parts = dict(zip(CAUSES, matrix, strict=True))
-    drained = _before_call(trace, bare, within, np.flatnonzero(told & (h > bare.g0)), h, parts)
-    _call_and_after(bare, within, told, (h, q), parts)
+    drained = _before_call(looking, bare, h, parts)
+    _call_and_after(looking, bare, (h, q), parts)
     for cause, gaps, waited in drained:
         moved = np.minimum(parts["launch"][gaps], waited)
         parts[cause][gaps] += moved
         parts["launch"][gaps] -= moved
     for cause, where in (("start_up", bare.edge == 1), ("shut_down", bare.edge == 2), ("unknown", inner & ~asked)):
         parts[cause][where] += ns[where]
-    _profiled(trace, bare, within, parts)
+    _profiled(looking, bare, parts)
     return ns, matrix.argmax(axis=0).astype(np.int8), matrix
 
 
-def _before_call(
-    trace: Trace, bare: _Bare, within: Within, index: Ints, h: Ints, parts: dict[str, Ints]
-) -> list[tuple[str, Ints, Ints]]:
+def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]) -> list[tuple[str, Ints, Ints]]:
     """Share out what lies before the call that asked: blocking calls, and the rest.
 
     Returns, by cause, the gaps at whose start the host was in a call that waits, and for how long it had been: that
@@ -257,13 +264,14 @@ def _before_call(
     """
     import numpy as np
 
+    index = np.flatnonzero((bare.edge == 0) & (bare.a0 != NONE) & (h > bare.g0))
     if not len(index):
         return []
     g0, h = bare.g0[index], h[index]
     waited = np.zeros(len(index), dtype=np.int64)
     covered = np.zeros((len(BLOCKING), len(index)), dtype=np.int64)
     calls, drain = np.zeros(len(index), dtype=np.int64), np.full(len(index), -1, dtype=np.int8)
-    for own, blocks in _by_thread(trace, bare.pid[index], bare.thread[index]):
+    for own, blocks in _by_thread(looking.trace, bare.pid[index], bare.thread[index]):
         k0, k1 = (np.searchsorted(blocks.s, at[own], side="right") - 1 for at in (g0, h))
         calls[own] = k1 - k0
         waiting = (k0 >= 0) & (blocks.e[np.maximum(k0, 0)] >= g0[own])
@@ -275,9 +283,9 @@ def _before_call(
             covered[code, mine] = blocks.until(code, h[mine], k1[some]) - blocks.until(code, g0[mine], k0[some])
     blocked = covered.sum(axis=0)
     rest = h - g0 - blocked
-    brief = rest <= rules().limits.short_pause_ns * (calls + 1)
+    brief = rest <= looking.limits.short_pause_ns * (calls + 1)
     # What lies outside of the windows is left out of each part alike.
-    inside = within.ns(g0, h)
+    inside = looking.within.ns(g0, h)
     whole = inside == h - g0
     left = inside.copy()
     for code, cause in enumerate(BLOCKING):
@@ -309,10 +317,11 @@ def _by_thread(trace: Trace, pid: Ints, thread: Ints) -> list[tuple[Ints | slice
     return found
 
 
-def _call_and_after(bare: _Bare, within: Within, told: Flags, at: tuple[Ints, Ints], parts: dict[str, Ints]) -> None:
+def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts: dict[str, Ints]) -> None:
     """Share out the call that asked for the next work, and what lies behind it."""
-    limits, (h, q) = rules().limits, at
+    limits, within, (h, q) = looking.limits, looking.within, at
     call, tail = within.ns(h, q), within.ns(q, bare.g1)
+    told = (bare.edge == 0) & (bare.a0 != NONE)
     lazy = ~bare.copy & (q - h > limits.lazy_load_ns)
     late = bare.g1 - q > limits.queued_ns
     fresh = q > bare.g0
@@ -329,14 +338,14 @@ def _call_and_after(bare: _Bare, within: Within, told: Flags, at: tuple[Ints, In
         parts[cause][where] += part[where]
 
 
-def _profiled(trace: Trace, bare: _Bare, within: Within, parts: dict[str, Ints]) -> None:
+def _profiled(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> None:
     """Give the profiler what its own work takes of gaps, at the cost of launches, then of the host."""
     import numpy as np
 
     paying = ("launch", "module_load", "synchronisation", "host")
-    for busy in trace.profiler[:1000]:
+    for busy in looking.trace.profiler[:1000]:
         touched = np.flatnonzero((bare.g0 < busy.end) & (bare.g1 > busy.start))
-        shared = within.ns(np.maximum(bare.g0[touched], busy.start), np.minimum(bare.g1[touched], busy.end))
+        shared = looking.within.ns(np.maximum(bare.g0[touched], busy.start), np.minimum(bare.g1[touched], busy.end))
         for i, left in zip(touched, shared, strict=True):
             for cause in paying:
                 taken = min(left, int(parts[cause][i]))

@@ -18,6 +18,7 @@ class Limits:
     lazy_load_ns: int
     queued_ns: int
     short_kernel_ns: int
+    ordinary_launch_ns: int
     warm_up: float
     kernels_weigh: float
     recorded_launch: float

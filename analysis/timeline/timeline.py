@@ -292,12 +292,13 @@ def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
     if not ranks.even and ranks.load_balance_pct is not None:
         told.append(
             f"out of balance: {ranks.slowest.name} computes {ranks.excess_pct:.3g} % longer than the mean of "
-            f"{len(ranks.rows):,} ranks (load balance {ranks.load_balance_pct:.3g} %, mean over maximum)"
+            f"{counted(len(ranks.rows), 'rank')} (load balance {ranks.load_balance_pct:.3g} %, mean over maximum)"
         )
     if ranks.waited_pct is not None and ranks.waited_pct >= 1:
         last = min((r for r in ranks.rows if r.waited is not None), key=lambda r: r.waited or 0)
         told.append(
-            f"in {ranks.collectives:,} collectives the mean rank waits {ranks.waited_pct:.3g} % of the time for the "
+            f"in {counted(ranks.collectives, 'collective')} the mean rank waits {ranks.waited_pct:.3g} % of the "
+            "time for the "
             f"last one to come; {last.name} waits least: the others wait for it"
         )
     if slow and not ranks.even:

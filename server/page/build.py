@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.text import shown
+from ...tools.results import rounded
 from .. import render
 
 _FOLDER = Path(__file__).parent
@@ -20,8 +21,8 @@ _INTERNED = "\x01"
 """Begins a cell that names the place of its text; no text that is shown holds it."""
 _LONG = 12
 """Characters from which on a text of a table is kept once."""
-_DIGITS, _EXACT = 8, 2**53
-"""Digits of a figure in a table, twice what the page shows; whole numbers keep all of theirs."""
+_DIGITS = 8
+"""Digits of a figure in a table, twice what the page shows."""
 OPENING = "<!doctype html>\n<!-- rooflens report -->"
 
 
@@ -71,7 +72,7 @@ def _interned(value: Any, texts: dict[str, int]) -> Any:
 
 def _cell(cell: Any, texts: dict[str, int]) -> Any:
     if isinstance(cell, float):
-        return int(cell) if cell.is_integer() and abs(cell) < _EXACT else float(f"{cell:.{_DIGITS}g}")
+        return rounded(cell, _DIGITS)
     if not isinstance(cell, str) or len(cell) < _LONG:
         return cell
     return f"{_INTERNED}{texts.setdefault(cell, len(texts))}"

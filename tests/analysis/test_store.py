@@ -211,7 +211,7 @@ def test_damaged_and_foreign_entries_are_named_while_the_rest_works(store):
         ("[]", "format.json cannot be read"),
         ("", "format.json cannot be read"),
         ("[" * 3000, "format.json cannot be read"),
-        (" " * 100_000, "format.json cannot be read: it has more than"),
+        (" " * 100_000, "format.json cannot be read.*[Ii]t has more than"),
     ],
 )
 def test_a_store_of_a_newer_or_unknown_layout_is_neither_read_nor_written(store, content, told):
@@ -232,7 +232,7 @@ def test_a_store_of_a_newer_or_unknown_layout_is_neither_read_nor_written(store,
     for name, use in uses.items():
         with pytest.raises(StoreProblem) as caught:
             use()
-        assert re.search(told.replace(": it", ".*it"), caught.value.text), (name, caught.value.text)
+        assert re.search(told, caught.value.text), (name, caught.value.text)
     assert sorted(p for p in store.root.rglob("*")) == before
 
 

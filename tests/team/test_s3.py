@@ -256,7 +256,7 @@ def test_errors_say_what_is_wrong_and_what_to_do(s3: str, monkeypatch: pytest.Mo
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(variable)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    with pytest.raises(StoreProblem, match="no credentials"):
+    with pytest.raises(StoreProblem, match="No credentials"):
         Store.locate(s3).scan()
 
 

@@ -131,9 +131,9 @@ def test_a_missing_module_names_the_interpreter_that_ran(show, monkeypatch: pyte
     (tmp_path / "python").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     found = _failed(show, "\n".join(TRACEBACK), page=PAGE, command="python train.py")
-    assert found.problem and f"it ran with {tmp_path}/python, the python on the server's PATH" in found.problem
+    assert found.problem and f"It ran with {tmp_path}/python, the python on the server's PATH" in found.problem
     own = _failed(show, "\n".join(TRACEBACK), page=PAGE, command="python train.py", variables=["PATH"])
-    assert own.problem and "it ran with python. " in own.problem
+    assert own.problem and "It ran with python. " in own.problem
 
 
 def test_an_error_on_standard_output_alone_is_shown(show) -> None:

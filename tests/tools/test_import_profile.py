@@ -69,6 +69,25 @@ def test_another_profile_of_the_same_name_is_told_by_its_folder(store, profile, 
     assert import_profile(store, str(other)).name == "mine (tiled/MI200)"
 
 
+def test_a_folder_that_states_no_name_is_called_by_workload_and_model(store, tmp_path):
+    """rocprof-compute writes workloads/NAME/MODEL, and the word "path" where it was told a folder."""
+    for of in ("vcopy", "mixbench"):
+        folder = tmp_path / of / "MI200"
+        folder.mkdir(parents=True)
+        (folder / "sysinfo.csv").write_text(SYSINFO.replace("mine", "path"))
+        (folder / "pmc_perf.csv").write_text(ROWS)
+        assert import_profile(store, str(folder)).name == f"{of}/MI200"
+        assert import_profile(store, str(folder)).name == f"{of}/MI200", "the same profile again"
+    assert store.resolve("vcopy/MI200").name == "vcopy/MI200"
+    assert import_profile(store, str(shorter(tmp_path / "vcopy" / "MI200"))).name == "vcopy/MI200"
+
+
+def shorter(folder):
+    """The folder with a launch less: another profile of its name."""
+    (folder / "pmc_perf.csv").write_text(ROWS.replace("1,j,64,1,30,60\n", ""))
+    return folder
+
+
 def test_name_and_tags_of_the_caller_win(store, profile):
     done = import_profile(store, str(profile), name="after tiling", tags=["x", "y"])
     assert done.name == "after tiling" and store.resolve("after tiling").tags == ["x", "y"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from rooflens.analysis.store import Store
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
+from rooflens.tools.query_counters import query_counters
 
 
 def stored(folder: Path, **times: list[float]) -> Store:
@@ -47,3 +49,12 @@ def test_of_several_workloads_it_is_told_how_to_find_the_one_with_a_kernel(tmp_p
     workload(store, launches("b", [1.0]), name="other")
     (note,) = list_workloads(store).notes
     assert "SELECT DISTINCT workload, kernel FROM dispatches WHERE kernel ILIKE" in note
+
+
+def test_times_are_iso_8601_in_utc_as_everywhere(tmp_path: Path) -> None:
+    store = stored(tmp_path, a=[1.0])
+    of_one = list_workloads(store, "w").workload
+    listed = list_workloads(store).table
+    assert of_one and listed.rows[0][listed.columns.index("created")] == of_one.created
+    assert query_counters(store, "SELECT created FROM workloads").table.rows == [[of_one.created]]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", of_one.created)

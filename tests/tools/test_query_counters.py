@@ -266,7 +266,7 @@ def test_values_that_json_cannot_hold_become_null_or_text_with_a_note(store: Sto
     )
     assert found.table.rows == [[None, None, [1.5, None], "9007199254740993", 2**53, "12345678901234567890123"]]
     assert any(note.startswith("3 values are NaN") for note in found.notes)
-    assert any(note.startswith("2 integers beyond") for note in found.notes)
+    assert any(note.startswith("2 integers are beyond") for note in found.notes)
 
 
 def test_every_type_survives_to_valid_json(store: Store) -> None:
@@ -302,8 +302,8 @@ def test_long_values_and_long_answers_are_cut_and_told(store: Store) -> None:
         store, "SELECT repeat('x', 1000000) AS a, range(100000) AS b, repeat('y', 100000)::BLOB AS c"
     )
     assert len(text_of(found)) < 8_000 and "3 long values were cut" in found.notes[-1]
-    assert found.table.rows[0][0].endswith("... (1000000 characters)")
-    assert found.table.rows[0][2].endswith("... (100000 bytes)")
+    assert found.table.rows[0][0].endswith("... (1,000,000 characters)")
+    assert found.table.rows[0][2].endswith("... (100,000 bytes)")
     long = query_counters(store, "SELECT repeat('x', 1500) FROM range(5000)", limit=5000)
     assert len(text_of(long)) < 210_000 and long.table.truncated and long.table.total_rows == 5000
     assert "cut after" in long.notes[-1]

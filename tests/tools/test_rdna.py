@@ -66,6 +66,15 @@ def test_more_than_the_memory_delivers_is_the_infinity_cache_and_no_verdict(stor
     assert any(f.subsystem == "latency" and "95.5 % of their life" in f.claim for f in kernel.findings)
 
 
+def test_no_other_profile_is_offered_where_none_can_tell_more(store: Store, shared: Path, tmp_path: Path) -> None:
+    """All counters were collected: one is dead, the GPU has none of its matrix unit, the memory's rate is not known."""
+    for kind in ("flop", "instruction"):
+        assert not [call for call in compute_roofline(store, "copy", kind=kind).next if call.tool == "plan_profile"]
+    some = Store(tmp_path)
+    import_profile(some, str(shared / "workloads38" / "ipblocks_CU__RDNA35_HALO"), name="some")
+    assert [call for call in compute_roofline(some, "some").next if call.tool == "plan_profile"], "counters are missing"
+
+
 def test_a_level_that_only_others_have_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     import_profile(made := Store(tmp_path), str(Path(__file__).parents[2] / "server/samples/yax_before"), name="w")
     with pytest.raises(BadArgument, match="no memory level 'gl1'.*hbm, l2, vl1d, lds"):

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...analysis.problems import NotFound, near
+from ...analysis.text import counted
 from ..machine.files import listing, read, whole
 from .judge import Outcome
 
@@ -161,7 +162,7 @@ class Bench:
         return max(min(_BESIDE * (cache or _LEAST), free_bytes() // 2, self._effort.most_bytes), _LEAST)
 
     def _method(self, about: str = "") -> str:
-        return ", ".join(word for word in (self._kernels.name, f"{len(self._cpus)} threads", about) if word)
+        return ", ".join(word for word in (self._kernels.name, f"{counted(len(self._cpus), 'thread')}", about) if word)
 
     def _measured(self, blank: Outcome, parts: list[Part]) -> Outcome:
         """Every part once, to check it; then samples of the rate of all together until the effort is spent."""

@@ -11,6 +11,7 @@ from ...analysis.catalogue.work import family
 from ...analysis.clocks import FAULTS, Clock
 from ...analysis.rooflines.ceilings import theoretical
 from ...analysis.store import Manifest, Store
+from ...analysis.text import counted
 from ...analysis.workload import Workload
 from .runtime import OpenGpu
 from .table import Spec, Unit
@@ -152,7 +153,9 @@ def best_of_memory(outcomes: list[Outcome]) -> Outcome | None:
     if not ways:
         return None
     top = max(ways, key=lambda o: o.value or 0)
-    return replace(top, ceiling="hbm.bw", method=f"{top.ceiling}, the highest of {len(ways)} ways: {top.method}")
+    return replace(
+        top, ceiling="hbm.bw", method=f"{top.ceiling}, the highest of {counted(len(ways), 'way')}: {top.method}"
+    )
 
 
 def _joined(*parts: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...analysis import measured_ceilings as peaks
+from ...analysis.text import counted
 from ..results import NextCall, Table, table
 
 _COLUMNS: dict[str, str | None] = {
@@ -37,13 +38,16 @@ def notes(rows: Sequence[Row], mode: str) -> list[str]:
     # A run that failed before its first kernel says so itself.
     if mode == "functional" and rows:
         right = sum(row.get("status") == "ok" for row in rows)
-        sentences.append(f"{right} of {len(rows)} kernels gave the right result; nothing was timed or stored.")
+        sentences.append(
+            f"{right} of {counted(len(rows), 'kernel')} gave the right result; nothing was timed or stored."
+        )
     for name in dict.fromkeys(row["ceiling"] for row in rows if row.get("intensity") is not None):
         points = [row for row in rows if row["ceiling"] == name and row.get("value")]
         if points:
             low, high = (pick(points, key=lambda r: r["intensity"]) for pick in (min, max))
             sentences.append(
-                f"{name}: {len(points)} points from {low['intensity']:g} FLOP/B ({low['value']:.4g} {low['unit']}) to "
+                f"{name}: {counted(len(points), 'point')} from {low['intensity']:g} FLOP/B ({low['value']:.4g} "
+                f"{low['unit']}) to "
                 f'{high["intensity"]:g} ({high["value"]:.4g}); plot(kind="roofline") draws them.'
             )
     doubtful = [row["ceiling"] for row in rows if row.get("status") == "impossible"]

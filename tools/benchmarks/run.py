@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ...analysis.clocks import Clock
 from ...analysis.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem
+from ...analysis.text import counted
 from ..machine.sensors import reader
 from . import checks, cuda, hip
 from .judge import Outcome, Theory, best_of_memory, compared, held_back, judged, theory
@@ -124,7 +125,10 @@ class Session:
     def _timed(self, ready: list[Ready], blank: Outcome, effort: Effort) -> Outcome:
         fastest, timing = best(ready, effort, self._read)
         median = timing.rate(0.5)
-        sizes = f"{len(timing.samples)} launches of {timing.rounds} rounds, {timing.groups} groups"
+        sizes = (
+            f"{counted(len(timing.samples), 'launch')} of {counted(timing.rounds, 'round')}, "
+            f"{counted(timing.groups, 'group')}"
+        )
         outcome = replace(
             blank,
             value=median,

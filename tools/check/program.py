@@ -21,6 +21,7 @@ from ...analysis.catalogue import targets
 from ...analysis.checking.known import Launch, planned
 from ...analysis.checking.known import launches as launches_of
 from ...analysis.problems import Problem
+from ...analysis.text import counted
 from ..benchmarks.run import open_device
 from ..benchmarks.runtime import Runtime, settle
 from .sources import define, text
@@ -119,7 +120,10 @@ def main() -> int:
         return 0
     bad = {name: one["wrong"] for name, one in found["kernels"].items() if one["right"] is False}
     right = sum(one["right"] is True for one in found["kernels"].values())
-    print(f"{right} of {len(found['kernels'])} kernels gave the right result, {len(bad)} a wrong one.", *bad.items())
+    print(
+        f"{right} of {counted(len(found['kernels']), 'kernel')} gave the right result, {len(bad)} a wrong one.",
+        *bad.items(),
+    )
     return 1 if bad else 0
 
 

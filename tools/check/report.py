@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...analysis.text import counted
 from ..results import Table, table
 
 COLUMNS = {
@@ -44,7 +45,8 @@ def notes(found: Sequence[Mapping[str, Any]], wrong: Mapping[str, str]) -> list[
     """Counts, what the verdicts mean, and kernels that did not leave what they must."""
     counts = Counter(row["verdict"] for row in found)
     said = [
-        f"{counts['holds']} metrics hold on this device, {counts['off']} do not, {counts['not_determined']} are not "
+        f"{counted(counts['holds'], 'metric holds', 'metrics hold')} on this device, {counts['off']} do not, "
+        f"{counts['not_determined']} are not "
         "determined by kernels of known work."
     ]
     said += [f"{kernel}: {what}: what was counted of it proves nothing." for kernel, what in wrong.items()]
@@ -64,7 +66,11 @@ def markdown(about: Mapping[str, Any], found: Sequence[Mapping[str, Any]], answe
     counts = Counter(row["verdict"] for row in found)
     lines = ["# Check of counters and formulas", ""]
     lines += [f"- {name}: {value}" for name, value in about.items() if value not in (None, "")]
-    lines += ["", f"{counts['holds']} metrics hold, {counts['off']} do not, {counts['not_determined']} not determined."]
+    lines += [
+        "",
+        f"{counted(counts['holds'], 'metric holds', 'metrics hold')}, {counts['off']} do not, "
+        f"{counts['not_determined']} not determined.",
+    ]
     for verdict, title in (("off", "Does not hold"), ("holds", "Holds"), ("not_determined", "Not determined")):
         rows = [row for row in found if row["verdict"] == verdict]
         if verdict == "not_determined":

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...analysis.checking.known import Launch
+from ...analysis.text import counted
 
 Array = npt.NDArray[Any]
 Download = Callable[[int, int], bytes]
@@ -24,7 +25,7 @@ def wrong(launch: Launch, download: Download) -> str | None:
     bad = _compared(launch, download)
     if bad is None:
         return None
-    return f"{int(bad.sum())} of {bad.size} results are wrong" if bad.any() else ""
+    return f"{int(bad.sum())} of {counted(bad.size, 'result is', 'results are')} wrong" if bad.any() else ""
 
 
 def _compared(launch: Launch, download: Download) -> Array | None:

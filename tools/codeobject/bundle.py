@@ -11,6 +11,7 @@ from io import BytesIO
 from struct import Struct
 
 from ...analysis.problems import BadInput, LimitExceeded
+from ...analysis.text import counted
 from .elf import MAGIC, Budget, Elf, Window, opened
 
 BUNDLE, COMPRESSED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
@@ -87,7 +88,7 @@ def _of_bundle(window: Window, budget: Budget) -> tuple[int, list[Window]]:
     for _ in range(count):
         offset, size, length = _ENTRY.unpack(window.at(at, _ENTRY.size))
         if length > _ID_LIMIT:
-            raise BadInput("The offload bundle is damaged", f"an entry has a name of {length:,} bytes")
+            raise BadInput("The offload bundle is damaged", f"an entry has a name of {counted(length, 'byte')}")
         host = window.at(at + _ENTRY.size, length).startswith(b"host")
         at += _ENTRY.size + length
         part, end = window.part(offset, size), max(end, offset + size)
@@ -104,14 +105,18 @@ def _unpacked(window: Window, budget: Budget) -> tuple[int, Window]:
     head = 8 + _SIZES[version].size
     *whole, size = _SIZES[version].unpack(window.at(8, head - 8))
     if size > _UNPACKED_LIMIT:
-        raise LimitExceeded(f"The compressed bundle unpacks to {size:,} bytes", f"{_UNPACKED_LIMIT:,} are allowed")
+        raise LimitExceeded(
+            f"The compressed bundle unpacks to {counted(size, 'byte')}", f"{_UNPACKED_LIMIT:,} are allowed"
+        )
     budget.spend("unpacked_bytes", size)
     used = whole[0] if whole else _next_bundle(window, _PAGE, budget)
     if used < head:
-        raise BadInput("The compressed bundle is damaged", f"it states a size of {used} bytes")
+        raise BadInput("The compressed bundle is damaged", f"it states a size of {counted(used, 'byte')}")
     content = _decompressed(window.part(head, used - head).read(), method, size)
     if len(content) != size:
-        raise BadInput("The compressed bundle is damaged", f"it does not unpack to the {size:,} bytes that it states")
+        raise BadInput(
+            "The compressed bundle is damaged", f"it does not unpack to the {counted(size, 'byte')} that it states"
+        )
     return used, Window(BytesIO(content), 0, size)
 
 

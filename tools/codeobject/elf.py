@@ -12,6 +12,7 @@ from elftools.common.utils import struct_parse
 from elftools.elf.elffile import ELFFile
 
 from ...analysis.problems import BadInput, LimitExceeded
+from ...analysis.text import counted
 
 READ_LIMIT = 64 << 20
 """Bytes that one read may ask for; a table of notes or a compressed bundle is never larger."""
@@ -51,7 +52,9 @@ class Window:
         left = max(self.size - self._at, 0)
         count = left if count < 0 else min(count, left)
         if count > READ_LIMIT:
-            raise BadInput("The file cannot be used", f"one of its tables has {count:,} bytes; {READ_LIMIT:,} are read")
+            raise BadInput(
+                "The file cannot be used", f"one of its tables has {counted(count, 'byte')}; {READ_LIMIT:,} are read"
+            )
         self._file.seek(self._start + self._at)
         found = self._file.read(count)
         self._at += len(found)
@@ -88,7 +91,7 @@ class Window:
     def _cut(self, offset: int, size: int) -> BadInput:
         return BadInput(
             "The file is cut off or damaged",
-            f"{size:,} bytes are announced at offset {offset:,} of {self.size:,}",
+            f"{counted(size, 'byte is', 'bytes are')} announced at offset {offset:,} of {self.size:,}",
             "Copy or build it again",
         )
 
@@ -164,7 +167,9 @@ def _notes(table: bytes) -> Iterator[tuple[bytes, int, bytes]]:
         at += _NOTE.size
         content = at + -(-name_size // 4) * 4
         if content + size > len(table):
-            raise BadInput("The ELF file is damaged", f"a note of {size:,} bytes lies in a table of {len(table):,}")
+            raise BadInput(
+                "The ELF file is damaged", f"a note of {counted(size, 'byte')} lies in a table of {len(table):,}"
+            )
         yield table[at : at + name_size].rstrip(b"\0"), kind, table[content : content + size]
         at = content + -(-size // 4) * 4
 

@@ -16,6 +16,7 @@ import msgpack
 
 from ...analysis.catalogue import targets
 from ...analysis.problems import BadInput
+from ...analysis.text import counted
 from .. import progress
 from ..profilers.tables.files import open_regular
 from ..profilers.tables.names import KERNEL_LIMIT, plain_text
@@ -128,7 +129,7 @@ def _keys(reader: Any) -> Iterator[str]:
     """The keys of the map that comes next; its values are the caller's to read."""
     count = reader.read_map_header()
     if count > _KEY_LIMIT:
-        raise ValueError(f"a map of {count:,} entries")
+        raise ValueError(f"a map of {counted(count, 'entry')}")
     for _ in range(count):
         yield reader.unpack()
 

@@ -47,7 +47,7 @@ def _matching(kernels: list[CodeKernel], pattern: str | None, name: str) -> list
     if rank := _RANK.fullmatch(pattern.strip()):
         number = int(rank[1])
         if not 1 <= number <= len(kernels):
-            raise NotFound(f"There is no kernel {pattern}", f"{name} has #1 to #{len(kernels)}")
+            raise NotFound(f"There is no kernel {pattern}", f"{name!r} has #1 to #{len(kernels)}")
         return [kernels[number - 1]]
     if exact := called(pattern, [k.name for k in kernels]):
         return [k for k in kernels if k.name in exact]

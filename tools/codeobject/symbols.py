@@ -9,6 +9,7 @@ from typing import Any
 from elftools.common.exceptions import ELFError
 
 from ...analysis.problems import BadInput, LimitExceeded
+from ...analysis.text import counted
 from ..profilers.tables.names import KERNEL_LIMIT, plain_text
 
 _TABLES = (".symtab", ".dynsym")
@@ -31,7 +32,7 @@ def functions(file: Any) -> list[Function]:
             if table is None:
                 continue
             if (count := table.num_symbols()) > _MOST:
-                raise LimitExceeded(f"The code object has {count:,} symbols", f"{_MOST:,} are read")
+                raise LimitExceeded(f"The code object has {counted(count, 'symbol')}", f"{_MOST:,} are read")
             for symbol in table.iter_symbols():
                 start, size = symbol["st_value"], symbol["st_size"]
                 if symbol["st_info"]["type"] == "STT_FUNC" and size:

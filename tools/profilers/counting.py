@@ -18,7 +18,7 @@ from ...analysis.planning.sampling import ENOUGH_PCT, USUAL, Chosen, Configurati
 from ...analysis.problems import NotFound, Problem, near
 from ...analysis.scratch import scratch
 from ...analysis.store import Store
-from ...analysis.text import cut
+from ...analysis.text import counted, cut
 from ..runner.job import Step
 from ..runner.state import ProfileRun, read_record, read_state
 from ..runner.worker import Progress
@@ -173,7 +173,10 @@ def _without_times(driver: Sampler, wanted: Asked, problem: Problem) -> dict[str
     """Some launches of every configuration, where the run for times tells none."""
     each = wanted.launches or USUAL
     request = replace(wanted.request, sample=Sample((), 0, each)) if driver.REPLAY == "kernel" else wanted.request
-    remark = f"The run for times told no launches ({problem.what}): {each} launches of every configuration are counted."
+    remark = (
+        f"The run for times told no launches ({problem.what}): {counted(each, 'launch')} of every "
+        "configuration are counted."
+    )
     return {"steps": [asdict(step) for step in _steps(driver, request, wanted)], "remarks": [remark]}
 
 
@@ -198,7 +201,10 @@ def _countable(launches: Launches, wanted: Asked) -> tuple[Launches, list[str]]:
     alone = [name for name in kernels if name not in waiting]
     if not waiting or not alone:
         return launches.only(kernels), []
-    remark = f"{len(waiting)} kernels of communication have times only: replayed alone they would wait for other GPUs."
+    remark = (
+        f"{counted(len(waiting), 'kernel')} of communication with times only: replayed alone they would "
+        "wait for other GPUs."
+    )
     return launches.only(alone), [remark]
 
 
@@ -215,7 +221,10 @@ def _fitting(wanted: Asked, cost: Cost, budget_s: float) -> tuple[Asked, list[st
     passes, runs_s = len(wanted.request.passes), cost.run_s
     if passes <= 1 or wanted.request.replay != "application" or runs_s <= budget_s:
         return wanted, []
-    why = f"{passes} runs of the program would take about {runs_s:.0f} s, more than the {budget_s:.0f} s that are left"
+    why = (
+        f"{counted(passes, 'run')} of the program would take about {runs_s:.0f} s, more than the "
+        f"{budget_s:.0f} s that are left"
+    )
     if wanted.may_take_turns and wanted.request.range is None:
         changed = wanted.model_copy(update={"request": replace(wanted.request, replay="iteration")})
         return changed, [
@@ -273,8 +282,10 @@ def _told(chosen: Chosen, launches: Launches, took_s: float, cost: Cost) -> list
         least_s = took_s + enough(launches.configurations, cost).estimate_s + _AROUND_S
         more += f" {ENOUGH_PCT:.0f} % of the time takes budget_s={math.ceil(least_s)}."
     return [
-        f"Counted: {chosen.counted} launches, up to {chosen.launches} of each of {chosen.configurations} launch "
-        f"configurations of {len(chosen.kernels)} kernels, which make up {of_all}. Estimate: {chosen.estimate_s:.0f} s"
+        f"Counted: {counted(chosen.counted, 'launch')}, up to {chosen.launches} of each of "
+        f"{chosen.configurations} launch "
+        f"configurations of {counted(len(chosen.kernels), 'kernel')}, which make up {of_all}. Estimate: "
+        f"{chosen.estimate_s:.0f} s"
         f" ({cost.known_by}). {more}"
     ]
 

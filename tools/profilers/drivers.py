@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
 
 from ...analysis.notes import Note
 from ...analysis.planning.sampling import Cost
 from ...analysis.problems import BadArgument, NotFound, Problem, near
+from ..parameters import Reference
 from ..runner.following import Read
 from ..runner.job import Step
 from .ncu import run as ncu
@@ -80,6 +83,9 @@ class Sampler(Profiler, Protocol):
 _SAMPLERS: dict[str, Sampler] = {rocprofv3.NAME: rocprofv3, ncu.NAME: ncu}
 _PROFILERS: tuple[Profiler, ...] = (rocprofv3, rocprof.V2, rocprof.V1, ncu, perf)
 """In the order of preference for each vendor."""
+_ALL_BUT_ONE, _LAST = ", ".join(("auto", *(p.NAME for p in _PROFILERS[:-1]))), _PROFILERS[-1].NAME
+ProfilerName = Annotated[Reference, Field(description=f"{_ALL_BUT_ONE} or {_LAST}")]
+"""The argument of tools that names one of them."""
 
 _TELLING: dict[str, Read] = {ncu.NAME: ncu.progress, rocprofv3.NAME: rocprofv3.progress}
 """How those that say it while they work tell how far they are, in what they print or write into LOG."""

@@ -17,6 +17,7 @@ from ...analysis.catalogue.events import EVERY, block_of, events_of, level_of
 from ...analysis.catalogue.products import products
 from ...analysis.notes import Note
 from ...analysis.problems import BadArgument
+from ...analysis.text import counted
 from ..runner.job import Step
 from .within import Within
 
@@ -209,8 +210,8 @@ def check_limits(request: Request) -> None:
         if over:
             block, used = next(iter(over.items()))
             raise BadArgument(
-                f"Pass {number} takes {used} counters of block {block}",
-                f"{request.target} has {limits.get(block, 0)} registers for them",
+                f"Pass {number} takes {counted(used, 'counter')} of block {block}",
+                f"{request.target} has {counted(limits.get(block, 0), 'register')} for them",
                 "Split it; plan_profile packs counters into passes that fit",
             )
         if limits and sum(1 for c in counters if level_of(c)) > 1:

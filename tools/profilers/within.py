@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.database import sql_literal, sql_path
 from ...analysis.problems import BadArgument, NotFound, near
+from ...analysis.text import counted
 from .tables.names import plain_text
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def recorded(con: duckdb.DuckDBPyConnection, folder: Path, text: str) -> Within:
     chains = dict.fromkeys(_chain(con, named, row, text) for row in rows)
     if len(chains) > _MOST_CHAINS:
         raise BadArgument(
-            f"{len(chains)} ranges of different names end in {plain_text(text, 80)!r}",
+            f"{counted(len(chains), 'range')} of different names end in {plain_text(text, 80)!r}",
             f"a profiler is told {_MOST_CHAINS} names at most",
             "Name one of them whole",
         )

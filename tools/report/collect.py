@@ -6,15 +6,17 @@ tools are those of the caller, by name.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from ... import __version__
 from ...analysis.kernel_names import distinct
 from ...analysis.problems import BadArgument, Problem
+from ...analysis.schema import iso
 from ...analysis.store import Manifest, Store
+from ...analysis.text import counted
 from ..progress import report as tell
 from ..results import Result, Table
 from .events import events
@@ -63,7 +65,9 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: Limits = L
     BadArgument for too many, or for one that is named twice.
     """
     if not 1 <= len(words) <= MOST_WORKLOADS:
-        raise BadArgument(f"{len(words)} workloads are named", fix=f"Name 1 to {MOST_WORKLOADS}")
+        raise BadArgument(
+            f"{counted(len(words), 'workload is', 'workloads are')} named", fix=f"Name 1 to {MOST_WORKLOADS}"
+        )
     manifests = [store.resolve(word) for word in words]
     if twice := [m.name for n, m in enumerate(manifests) if m.id in {other.id for other in manifests[:n]}]:
         raise BadArgument(f"{twice[0]!r} is named twice", fix="Name every workload once")
@@ -74,7 +78,7 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: Limits = L
     return {
         "format": FORMAT,
         "rooflens": __version__,
-        "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "created": iso(time.time_ns()),
         "workloads": workloads,
         "comparisons": comparisons,
         "short_names": {full: short for full, short in distinct(names).items() if short != full},
@@ -102,7 +106,9 @@ class _Asked:
         for name, value in result:
             if isinstance(value, Table) and value.truncated and name not in section.without:
                 total = "more" if value.total_rows is None else value.total_rows
-                self.cut.append(f"{section.key.replace('_', ' ')}, {name}: {len(value.rows)} rows of {total}.")
+                self.cut.append(
+                    f"{section.key.replace('_', ' ')}, {name}: {counted(len(value.rows), 'row')} of {total}."
+                )
         return {**told, "answer": result.model_dump(mode="python", exclude={"next", *section.without})}
 
 
@@ -114,7 +120,8 @@ def _workload(asked: _Asked, manifest: Manifest) -> Document:
     drawn = events(asked.store, manifest.id, limits.events) if manifest.events else None
     if drawn and drawn["total"] > len(drawn["lane"]):
         asked.cut.append(
-            f"{manifest.name}: the {len(drawn['lane'])} longest of {drawn['total']} events and ranges are drawn."
+            f"{manifest.name}: the {len(drawn['lane'])} longest of {counted(drawn['total'], 'event')} and "
+            "ranges are drawn."
         )
     rooflines, hotspots = list(_rooflines(asked, manifest)), list(_hotspots(asked, manifest))
     return {**found, "sections": sections, "rooflines": rooflines, "hotspots": hotspots, "events": drawn}

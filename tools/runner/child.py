@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from ...analysis.store import write_atomically
+from ...analysis.text import counted
 from .following import Follower
 from .gentle import Asking
 from .job import Limits
@@ -60,7 +61,7 @@ class Capture:
         """What was kept, with a line that says how much was left out between."""
         tail = b"".join(self._tail)[-_TAIL:]
         missing = self.total - len(self._head) - len(tail)
-        gap = f"\n[... {missing} bytes left out ...]\n".encode() if missing else b""
+        gap = f"\n[... {counted(missing, 'byte')} left out ...]\n".encode() if missing else b""
         # A secret cut in two by the gap would not be recognised: the pieces beside it go as well.
         if missing and self.hidden:
             longest = max(len(s.encode()) for s in self.hidden)

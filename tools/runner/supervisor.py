@@ -17,6 +17,7 @@ from typing import Any
 import pydantic
 
 from ...analysis.store import Store
+from ...analysis.text import counted
 from ..machine.sampling import Sampler
 from .child import Outcome, Program, Reason, Watch, run, signal_name
 from .device_queue import DeviceQueue
@@ -107,7 +108,7 @@ def stopped(reason: Reason, job: Job) -> ProblemText:
             fix="Count fewer launches (kernel=, launches=), or name a store on a larger disk",
         )
     if reason == "processes":
-        what = f"The run had more than {limits.processes} processes"
+        what = f"The run had more than {counted(limits.processes, 'process')}"
         return ProblemText(
             kind="LimitExceeded", what=what, why="it was stopped", fix="See whether the program forks forever"
         )
@@ -421,11 +422,11 @@ class Supervisor:
     def _remark(self, name: str, outcome: Outcome) -> None:
         if outcome.left_behind:
             self.state.warnings.append(
-                f"{name}: {outcome.left_behind} processes still ran after the program and were ended."
+                f"{name}: ended {counted(outcome.left_behind, 'process')} that still ran after the program."
             )
         if outcome.stuck:
             self.state.warnings.append(
-                f"{name}: {outcome.stuck} processes cannot be ended; a driver may hang (see dmesg)."
+                f"{name}: {counted(outcome.stuck, 'process')} cannot be ended; a driver may hang (see dmesg)."
             )
 
     def _end_stopped(self, reason: Reason) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...analysis.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem, near
 from ...analysis.schema import unreadable
+from ...analysis.text import counted
 from .sandbox import ADDRESS_SPACE_BYTES, MEMORY_BYTES
 
 _READS = "Write one SELECT (or WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES, EXPLAIN)"
@@ -85,7 +86,7 @@ def too_deep() -> Problem:
 
 def too_wide(table: str, rows: int, columns: int) -> Problem:
     """Copying the columns in would exceed the memory limit."""
-    what = f"The query would read {columns} columns of {rows} rows of {table}"
+    what = f"The query would read {counted(columns, 'column')} of {counted(rows, 'row')} of {table}"
     return LimitExceeded(what, f"That exceeds {MEMORY_BYTES / 1e9:g} GB", f"Name the columns instead of *. {_LESS}")
 
 

@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...analysis.database import start_threads, threads
+from ...analysis.text import counted
 from ..isolation.channel import Channel
 from ..isolation.limits import no_more_files
 from .statement import Refused, gate, wrap
@@ -175,7 +176,7 @@ class _Shape:
             plain = text
         if isinstance(plain, str) and len(plain) > self.cell + 50:  # room for the mark of a cut
             self.cut_cells += 1
-            return f"{plain[: self.cell]}... ({len(plain)} characters)"
+            return f"{plain[: self.cell]}... ({counted(len(plain), 'character')})"
         return plain
 
     def _plain(self, value: Any) -> Any:
@@ -197,7 +198,7 @@ class _Shape:
             if 2 * len(value) <= self.cell:
                 return value.hex()
             self.cut_cells += 1
-            return f"{value[: self.cell // 2].hex()}... ({len(value)} bytes)"
+            return f"{value[: self.cell // 2].hex()}... ({counted(len(value), 'byte')})"
         if isinstance(value, dict):
             return {key if isinstance(key, str) else str(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):

@@ -17,6 +17,7 @@ from ...analysis.problems import NotFound, near
 from ...analysis.schema import relation
 from ...analysis.scratch import scratch
 from ...analysis.store import Manifest, Store
+from ...analysis.text import counted
 from ...analysis.workload import Workload
 from ..progress import report
 
@@ -99,7 +100,7 @@ def _followed(seen: Sequence[_Timed], medians: dict[str, float], done: _Done) ->
     levels: dict[tuple[str | None, str | None], _Timed] = {}
     for number, one in enumerate(seen, 1):
         manifest = one.manifest
-        report(f"{one.kernel}: {number} of {len(seen)} workloads")
+        report(f"{one.kernel}: {number} of {counted(len(seen), 'workload')}")
         device = (manifest.arch, manifest.device)
         entry = Entry(manifest, one.kernel, one.launches, medians[manifest.id])
         if level := levels.get(device):

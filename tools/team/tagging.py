@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...analysis.problems import BadArgument, NotFound, near
 from ...analysis.store import Manifest, Store
+from ...analysis.text import counted
 from ..import_profile import TAG_LIMIT, checked_labels
 
 
@@ -21,5 +22,5 @@ def tagged(store: Store, manifest: Manifest, add: Sequence[str], remove: Sequenc
     _, given = checked_labels(None, list(add))
     tags = list(dict.fromkeys([*kept, *given]))
     if len(tags) > TAG_LIMIT or len(add) > TAG_LIMIT:
-        raise BadArgument(f"{manifest.id} would have {len(tags)} tags", fix=f"{TAG_LIMIT} are allowed")
+        raise BadArgument(f"{manifest.id} would have {counted(len(tags), 'tag')}", fix=f"{TAG_LIMIT} are allowed")
     return manifest if tags == manifest.tags else store.retag(manifest, tags)

@@ -9,7 +9,7 @@ ROW = {"ceiling": "hbm.read", "status": "ok", "value": None, "intensity": None}
 
 def test_a_run_that_failed_before_its_first_kernel_counts_none() -> None:
     assert report.notes([], "functional") == []
-    assert report.notes([ROW], "functional") == ["1 of 1 kernels gave the right result; nothing was timed or stored."]
+    assert report.notes([ROW], "functional") == ["1 of 1 kernel gave the right result; nothing was timed or stored."]
 
 
 def test_what_compiled_the_kernels_is_told_once() -> None:

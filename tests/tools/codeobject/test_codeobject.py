@@ -236,7 +236,7 @@ def test_host_objects_hold_the_kernels_of_every_target(options: list[str], tmp_p
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "it is empty"),
+        (b"", "It is empty"),
         (b"int main() { return 0; }\n", "no GPU code object.*hsaco"),
         (HSACO.read_bytes()[:40], "cut off"),
         (HSACO.read_bytes()[:700], "cut off"),
@@ -255,7 +255,7 @@ def test_host_objects_hold_the_kernels_of_every_target(options: list[str], tmp_p
         (hsaco(note(b"AMDGPU", 32, b"\xc1" * 40)), "damaged"),
         (hsaco(note(b"AMDGPU", 32, b"\x81\xaeamdhsa.kernels\x91\x81\xa5.name" + b"\x91" * 90_000)), "damaged"),
         (elf(62, {".hip_fatbin": (1, b"")}), "no kernel"),
-        (elf(62, {".hip_fatbin": (1, bytes(64))}), "no bundle starts"),
+        (elf(62, {".hip_fatbin": (1, bytes(64))}), "No bundle starts"),
         (bundle(hsaco(metadata(kernel())))[:4200], "cut off"),
         (compressed(bundle(hsaco(metadata(kernel()))), 3)[:60], "cut off"),
         (compressed(b"nothing", 3), "no bundle"),

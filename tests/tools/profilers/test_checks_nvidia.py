@@ -36,7 +36,7 @@ def test_warps_that_are_not_those_of_the_grid_are_named(load):
     name = "smsp__warps_launched.sum"
     assert not warned(load({name: 80}), "waves_vs_grid")
     (found,) = warned(load({name: 81}), "waves_vs_grid")
-    assert "1 of 1 launches smsp__warps_launched.sum" in found
+    assert "1 of 1 launch smsp__warps_launched.sum" in found
     assert not warned(load({name: 40}, Block_Size="(100, 1, 1)"), "waves_vs_grid")  # 4 warps of 32, the last in part
 
 

@@ -71,12 +71,12 @@ def test_a_profiler_that_may_not_read_counters_says_why_and_how_to_change_that()
     with pytest.raises(MissingTool, match="/dev/kfd is closed.*usermod"):
         choose(_machine(AMD, closed), None, "auto", {})
     missing = Profiler(name="rocprofv3", vendor="amd", usable=False, why="not installed", fix="Install rocprofiler-sdk")
-    with pytest.raises(MissingTool, match="not installed.*Install rocprofiler-sdk"):
+    with pytest.raises(MissingTool, match="Not installed.*Install rocprofiler-sdk"):
         choose(_machine(AMD, missing), None, "auto", {})
 
 
 def test_what_is_not_here_is_refused_with_what_is() -> None:
-    with pytest.raises(NotFound, match="here are 0 .amd gfx942"):
+    with pytest.raises(NotFound, match="Here are 0 .amd gfx942"):
         choose(_machine(AMD, ROCPROFV3), 7, "auto", {})
     with pytest.raises(NotFound, match="rocprofv3"):
         choose(_machine(AMD, ROCPROFV3), None, "rocprofv4", {})

@@ -50,7 +50,7 @@ def refused(bench, content, match, kind=BadInput, name="pmc_perf.csv", seconds=2
         ((HEADER + ROW).decode().encode("utf-16-le"), "binary"),
         (b"\x7fELF\x02\x01\x01\x00\x00\x00" + os.urandom(64), "binary"),
         (b"A" * (5 << 20), "first line is longer"),
-        (b",".join(b"SQ_C_%d" % i for i in range(30_000)) + b"\n", "30000 columns"),
+        (b",".join(b"SQ_C_%d" % i for i in range(30_000)) + b"\n", "30,000 columns"),
         (HEADER + ROW + b"1," + b"k" * (3 << 20) + b",2,1024,256,16,1,2\n", "Line: 3"),
         (b"\x00" * 4096, "binary"),
     ],

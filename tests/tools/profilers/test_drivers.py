@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import get_args
+
 import pytest
 from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.tools.machine.profilers import PROGRAMS
@@ -58,3 +61,8 @@ def test_a_profiler_that_cannot_attach_to_a_process_says_why(name: str) -> None:
     wanted = Request(command=("./app",), replay=driver.REPLAY, pid=4711)
     with pytest.raises(BadArgument, match=rf"{name} cannot attach to a running process\. .+"):
         driver.steps(wanted, driver.features_of(None), program=name, out="o")
+
+
+def test_the_argument_that_names_a_profiler_tells_all_of_them() -> None:
+    told = str(get_args(programs.ProfilerName)[-1].description)
+    assert set(re.findall(r"\w+", told)) - {"or"} == {"auto", *programs.profilers()}

@@ -89,7 +89,7 @@ def test_texts_of_the_output_are_made_plain_and_only_the_end_of_much_is_read() -
 @pytest.mark.parametrize(
     ("text", "kind", "told"),
     [
-        ("ModuleNotFoundError: No module named 'torch'", MissingTool, "no module torch. it ran with /usr/bin/python"),
+        ("ModuleNotFoundError: No module named 'torch'", MissingTool, "no module torch. It ran with /usr/bin/python"),
         ("/usr/bin/python3: No module named train.main", MissingTool, "no module train.main"),
         ('    name = input("? ")\nEOFError: EOF when reading a line', BadArgument, "standard input"),
         ("termios.error: (25, 'Inappropriate ioctl for device')", BadArgument, "terminal"),
@@ -100,7 +100,7 @@ def test_texts_of_the_output_are_made_plain_and_only_the_end_of_much_is_read() -
         ("RuntimeError: CUDA error: no kernel image is available for execution on the device", MissingTool, "Compile"),
         ("RuntimeError: No HIP GPUs are available", MissingTool, "ROCR_VISIBLE_DEVICES"),
         ("./app: error while loading shared libraries: libcublas.so.13: cannot open shared object file: No such file",
-         MissingTool, 'library libcublas.so.13. it is in none of the folders'),
+         MissingTool, 'library libcublas.so.13. It is in none of the folders'),
         ("ImportError: libcudart.so.12: cannot open shared object file", MissingTool, '{"LD_LIBRARY_PATH"'),
         ("python: can't open file '/home/u/train.py': [Errno 2] No such file or directory", NotFound, "Set cwd"),
         ("bash: line 1: nvcc: command not found", NotFound, "no command nvcc"),

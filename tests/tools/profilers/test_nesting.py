@@ -83,7 +83,7 @@ def test_an_end_closes_the_last_begin_of_its_track(tmp_path):
     ]
     found, notes = _paired(tmp_path, marks)
     assert found == {2: 4, 1: 9, 3: 7, 8: 5}
-    assert notes[0].startswith("1 ends of ranges have no begin") and notes[1].startswith("1 ranges have no end")
+    assert notes[0].startswith("1 ends of ranges have no begin") and notes[1].startswith("1 range has no end")
 
 
 def test_ranges_without_end_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):

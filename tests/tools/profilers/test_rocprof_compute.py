@@ -244,12 +244,12 @@ def test_compressed_files_hold_the_same(bench):
     assert bench.rows(before, "counters") == bench.rows(after, "counters")
 
 
-@pytest.mark.parametrize("path", ["root", "root/MI200", "root/MI200/pmc_perf.csv", "root/MI200/sysinfo.csv"])
+@pytest.mark.parametrize("path", ["root/MI200", "root/MI200", "root/MI200/pmc_perf.csv", "root/MI200/sysinfo.csv"])
 def test_root_folder_and_own_files_mean_the_workload(bench, path):
     bench.workload("root/MI200", SQ_WAVES=[16])
     bench.sysinfo("root/MI200", workload_name="path")
     done = bench.load(bench.folder / path)
-    assert (done.format, done.name, done.dispatches) == ("rocprof-compute", "root", 1)
+    assert (done.format, done.name, done.dispatches) == ("rocprof-compute", "root/MI200", 1)
 
 
 def test_a_root_with_several_models_asks_for_one(bench):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 A, B = "first(float*, int) [clone .kd]", "second<2, float>(float*) [clone .kd]"
@@ -179,61 +177,10 @@ def test_durations_of_counter_runs_are_told_to_be_serialised(bench):
     assert any("one kernel at a time" in n for n in bench.load(bench.workload(SQ_WAVES=[16])).notes)
 
 
-def test_more_cycles_than_the_clock_allows_are_flagged(bench):
-    folder = bench.workload(GRBM_GUI_ACTIVE=[29_000, 29_000], Start_Timestamp=[1, 1], End_Timestamp=[6701, 29_001])
-    (found,) = warned(bench.load(folder), "clock")
-    assert "1 of 2 dispatches" in found and "1700 MHz" in found and "4328 MHz" in found
-
-
-def test_cycles_that_collecting_adds_to_every_launch_are_told_by_a_fit(bench):
-    times = [3000, 2500, 6400, 3700, 3500, 9200, 5700, 9900]
-    cycles = [17_600 + 1.5 * t + (-1) ** i * 20 for i, t in enumerate(times)]
-    folder = bench.workload(GRBM_GUI_ACTIVE=cycles, Start_Timestamp=[1] * 8, End_Timestamp=[t + 1 for t in times])
-    (found,) = warned(bench.load(folder), "clock")
-    assert "adds about 18000 cycles" in found
-    ran = re.search(r"a fit over 8 launches, which ran at (\d+) MHz", found)
-    assert ran and abs(int(ran[1]) - 1500) < 10
-    assert "not of the same run" not in found
-
-
-def test_few_launches_with_like_surpluses_have_cycles_added_too(bench):
-    folder = bench.workload(GRBM_GUI_ACTIVE=[54_000, 41_000], Start_Timestamp=[1, 1], End_Timestamp=[20_001, 16_001])
-    (found,) = warned(bench.load(folder), "clock")
-    assert "adds about 17000 cycles" in found and "at least" in found
-
-
-def test_cycles_that_no_start_of_counters_explains_are_doubted(bench):
-    folder = bench.workload(GRBM_GUI_ACTIVE=[9e7, 9e7], Start_Timestamp=[1, 1], End_Timestamp=[10_000_001, 9_000_001])
-    (found,) = warned(bench.load(folder), "clock")
-    assert "do not trust rates" in found
-
-
-def test_cycles_summed_over_xcds_are_divided_before_the_clock_is_judged(bench):
-    folder = bench.workload(GRBM_GUI_ACTIVE=[8 * 14_000])
-    bench.sysinfo("made/MI200", gpu_arch="gfx942", num_xcd="8", max_sclk="2100", total_l2_chan="128")
-    assert not warned(bench.load(folder), "clock")
-
-
 def test_replays_with_different_times_are_told(bench):
     folder = bench.workload(SQ_WAVES=[16, 16])
     bench.workload(file="timestamps.csv", Start_Timestamp=[0, 0], End_Timestamp=[7000, 7000])
     assert "30 %" in warned(bench.load(folder), "replay_spread")[0]
-
-
-def test_a_pass_of_zeros_is_a_failed_collection(bench):
-    folder = bench.workload(SQ_WAVES=[0, 0], SQ_INSTS_VALU=[0, 0], GRBM_COUNT=[0, 0])
-    assert warned(bench.load(folder), "all_zero")
-
-
-def test_zeros_of_an_unused_unit_are_no_failure(load_shared):
-    _, done = load_shared("vcopy/MI200")  # its pass for LDS latency holds zeros only
-    assert not warned(done, "all_zero")
-
-
-def test_an_accumulate_counter_that_stayed_zero_is_flagged(bench):
-    folder = bench.workload(SQ_WAVES=[16, 16])
-    bench.workload(file="SQ_LEVEL_WAVES.csv", SQ_WAVES=[16, 16], SQ_ACCUM_PREV_HIRES=[0, 0])
-    assert warned(bench.load(folder), "accumulate_zero")
 
 
 def test_waves_that_do_not_fit_the_launch_are_flagged(bench):
@@ -253,33 +200,9 @@ def test_doubtful_recorded_data_are_flagged(load_shared):
     assert warned(load_shared("multikernel/MI200")[1], "waves_vs_grid")
 
 
-def test_a_row_that_was_written_to_all_launches_is_flagged(bench):
-    names = [f"TCC_{kind}_sum" for kind in ("HIT", "MISS", "REQ", "READ", "WRITE")]
-    launches = {"Kernel_Name": ["a()", "b()", "c()"], "Grid_Size": [1024, 1024, 64], "SQ_WAVES": [16, 16, 4]}
-    (found,) = warned(bench.load(bench.workload(**launches, **{name: [9] * 3 for name in names})), "repeated")
-    assert "in all 3 dispatches" in found
-    names[0] = "TCC_PROBE_sum"
-    lacking = {name: [9, 9, ""] for name in names}
-    assert not warned(bench.load(bench.workload("lacking/MI200", **launches, **lacking)), "repeated")
-    same = launches | {"Grid_Size": [1024] * 3, "SQ_WAVES": [16] * 3}
-    assert not warned(bench.load(bench.workload("same/MI200", **same, **{n: [9] * 3 for n in names})), "repeated")
-
-
 def test_launches_without_a_wave_are_flagged(bench):
     (found,) = warned(bench.load(bench.workload(SQ_WAVES=[16, 0], SQ_INSTS_VALU=[32, 0])), "no_waves")
     assert "1 of 2 dispatches" in found
-
-
-def test_negative_counters_are_kept_and_flagged(bench):
-    done = bench.load(bench.workload(SQ_BUSY_CYCLES=[-5, 7]))
-    assert bench.column(done, "counters", "SQ_BUSY_CYCLES") == [-5.0, 7.0]
-    assert "SQ_BUSY_CYCLES" in warned(done, "negative")[0]
-
-
-def test_counters_beyond_64_bits_are_kept_and_flagged(bench):
-    done = bench.load(bench.workload(SQ_BUSY_CYCLES=["1e30", 7]))
-    assert bench.column(done, "counters", "SQ_BUSY_CYCLES") == [1e30, 7.0]
-    assert warned(done, "overflow")
 
 
 @pytest.mark.parametrize("model", ["MI100", "MI200", "MI300A_A1", "MI300X_A1"])

@@ -50,5 +50,5 @@ def test_a_range_that_launched_nothing_is_told(folder: Path, name: str, told: st
 
 
 def test_without_ranges_there_is_none(tmp_path: Path) -> None:
-    with duckdb.connect() as con, pytest.raises(NotFound, match="no range was recorded"):
+    with duckdb.connect() as con, pytest.raises(NotFound, match="No range was recorded"):
         condition(con, tmp_path, "step")

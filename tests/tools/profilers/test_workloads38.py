@@ -257,7 +257,7 @@ def test_a_kernel_with_too_few_launches_for_its_turns_is_named(bench):
     (file.parent / "profiling_config.yaml").write_text("iteration_multiplexing: kernel\n")
     done = bench.load(bench.folder / "turns")
     (told,) = [w for w in done.warnings if "too few launches" in w]
-    assert "short (1 launches, 1 of 2 counters never)" in told and "long" not in told
+    assert "short (1 launch, 1 of 2 counters never)" in told and "long" not in told
 
 
 def test_added_cycles_are_found_from_many_launches_and_percentages_given_by_time(bench, shared):

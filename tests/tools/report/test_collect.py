@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rooflens.tools.results import Result, Table, table
 
 def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None:
     report = collect(samples, FUNCTIONS, ["yax_before", "yax_after"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["created"])
     before, after = report["workloads"]
     kernels = list_workloads(samples, before["id"], limit=500)
     assert before["sections"]["kernels"]["answer"] == kernels.model_dump(exclude={"next"})

@@ -142,7 +142,7 @@ def test_what_a_program_leaves_running_is_ended_and_told(bench: Bench) -> None:
     code = f"{WRITE}; import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {HOLD!r}]); print(p.pid)"
     run = bench.begin(bench.step("one", code))
     state = bench.end(run)
-    assert state.state == "done" and "1 processes still ran" in state.warnings[0]
+    assert state.state == "done" and "ended 1 process that still ran" in state.warnings[0]
     assert gone(int(bench.log(run, "one.out")))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
+from ....analysis.text import counted
 from ... import progress
 from ..tables.files import open_text
 from ..tables.jsonstream import JsonCut, elements
@@ -34,6 +35,8 @@ FLOW = [(c, "BIGINT") for c in ("file", "id", "starts", "lane", "thread", "time_
 _BATCH = 20_000
 _BLOCK = 1 << 20
 _LARGEST = 1 << 62
+_A_CLOCK = _LARGEST / 1000
+"""The latest time in us that can be computed with in ns."""
 _LANES, _LABEL = 100_000, 200
 _KEPT = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
 _DEVICES = 256
@@ -61,6 +64,8 @@ class Traces:
         """Categories of events."""
         self.left_out: dict[str, int] = {}
         """What was left out -> how many events."""
+        self.beyond: str | None = None
+        """A start that in us lies beyond any clock, though not in ns, as it was stated."""
         self.damaged: set[int] = set()
         """Numbers of files that could not be read to their end; what was spooled of them does not count."""
 
@@ -104,7 +109,7 @@ class _Reading:
                             count += 1
                             if not count % _BATCH:
                                 self._flush()
-                                progress.report(f"read {count:,} events of {file.name}")
+                                progress.report(f"read {counted(count, 'event')} of {file.name}")
                     elif len(path) == 1 and path[0] in _KEPT:
                         self._fact(path[0], value)
                 while text.read(_BLOCK):  # to the end, which tells whether a packed file is whole
@@ -113,7 +118,11 @@ class _Reading:
                 raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
         self._flush()
         if not count:
-            raise BadInput(f"{file.name} holds no events", "its list traceEvents is missing or empty")
+            raise BadInput(
+                f"{file.name} is a trace without events",
+                "its list traceEvents is missing or empty",
+                "See whether the profiler was on while the program ran, and import what it then writes",
+            )
         self.to.facts.append(self.facts)
 
     def _fact(self, name: str, value: Any) -> None:
@@ -160,7 +169,7 @@ class _Reading:
             return
         if role:
             self.to.seen.add(str(cat))
-        start, length = ns(event.get("ts")), ns(event.get("dur"))
+        start, length = self._time(event), ns(event.get("dur"))
         end = start + length if start is not None and length is not None else None
         lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
         name = self.to.names.number(event.get("name"))
@@ -184,6 +193,14 @@ class _Reading:
             row = self._unknown(lane, thread, (start, end), args)
         self.held.append((self.number, role, name, lane, *row))
 
+    def _time(self, event: dict[str, Any]) -> int | None:
+        """When an event began."""
+        stated = event.get("ts")
+        found = ns(stated)
+        if found is None and self.to.beyond is None and _A_CLOCK < abs(number(stated) or 0.0) < _LARGEST:
+            self.to.beyond = str(stated)
+        return found
+
     def _unknown(
         self, lane: int | None, thread: int | None, times: tuple[int | None, int | None], args: dict[str, Any]
     ) -> tuple[Any, ...]:
@@ -200,7 +217,7 @@ class _Reading:
     def _mark(self, event: dict[str, Any], begins: bool) -> None:
         self.marks.append(
             (self.number, self.to.names.number(event.get("name")), self._id(event.get("pid")),
-             self._id(event.get("tid")), ns(event.get("ts")), int(begins), self.to.marks.rows + len(self.marks))
+             self._id(event.get("tid")), self._time(event), int(begins), self.to.marks.rows + len(self.marks))
         )  # fmt: skip
 
     def _flow(self, event: dict[str, Any], starts: bool) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _SUFFIXES = (".json", ".json.gz", ".trace", ".trace.gz")
 _HEAD = 1 << 18
 _EVENTS, _PHASE = b'"traceEvents"', re.compile(rb'"ph"\s*:\s*"')
+_NOTHING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{(?:[^\[\]{}]{0,1000},)?\s*"traceEvents"\s*:\s*\[\s*\]')
 _TORCH = (b'"deviceProperties"', b'"PyTorch Profiler', b'"cpu_op"', b'"schemaVersion"', b'"user_annotation"')
 _V1 = re.compile(rb'"name"\s*:\s*"(?:CPU HIP API|CPU HSA API|Markers and Ranges|COPY|GPU\d+)')
 _OTHERS = b'"rocprofiler-sdk-tool"'
@@ -41,8 +42,8 @@ _UNSTATED = "chrome"
 
 
 def detect(path: Path) -> bool:
-    """Whether ``path`` is such a trace, or a folder with some in it or in its sub-folders."""
-    return bool(_files(path, None))
+    """Whether ``path`` is such a trace, if without events, or a folder with some in it or in its sub-folders."""
+    return bool(_files(path, None)) or (path.is_file() and _is_empty(path))
 
 
 def detect_torch(path: Path) -> bool:
@@ -74,6 +75,14 @@ def _dialect(file: Path) -> str | None:
     if not _PHASE.search(start) or (text.startswith(b"{") and _EVENTS not in start):
         return None
     return "rocprof-trace" if _V1.search(start) else "chrome"
+
+
+def _is_empty(file: Path) -> bool:
+    """Whether a file is a trace in which nothing was recorded."""
+    try:
+        return bool(_NOTHING.match(head(file, _HEAD)))
+    except Problem:
+        return False
 
 
 def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, Merged]:
@@ -134,7 +143,9 @@ class _Written:
         ranges, notes = self._ranges()
         written = write_timeline(con, self.out, Timeline(self._events(work), ranges))
         if not written.events and not written.ranges:
-            raise BadInput(f"{self.path.name} holds no event that can be placed in time", *_reason(written.warnings))
+            raise BadInput(
+                f"{self.path.name} holds no event that can be placed in time", *self._reason(written.warnings)
+            )
         left_out = self.traces.left_out
         merged.events = written.events
         merged.warnings += [*written.warnings, *notes, *self.doubts]
@@ -146,6 +157,16 @@ class _Written:
         merged.notes += [Note("not_read", f"{n} {what} of the trace were not read.") for what, n in left_out.items()]
         con.execute("DROP TABLE chrome_lanes; DROP TABLE chrome_files")
         return self._manifest(), merged
+
+    def _reason(self, warnings: list[Note]) -> tuple[str, str]:
+        """Why nothing could be placed in time, and what to do."""
+        if self.traces.beyond is not None:
+            stated = plain_text(self.traces.beyond, 40)
+            return (
+                f"ts {stated} lies beyond any clock in us, which ts and dur state in this format: they look like ns",
+                "Divide ts and dur by 1000, or have the program that writes the trace state us",
+            )
+        return " ".join(w.text for w in warnings[:3]) or "it has no complete events", "Profile again"
 
     def _lanes(self) -> str:
         """SQL: file, lane, role, device of the processes that events are drawn under, where their names tell."""
@@ -423,7 +444,3 @@ def _arch(vendor: str | None, device: dict[str, Any], name: str | None, facts: d
 def _stem(path: Path) -> str:
     name = path.name.removesuffix(".gz").removesuffix(".json")
     return name.removesuffix(".pt.trace").removesuffix(".trace") or path.name
-
-
-def _reason(warnings: list[Note]) -> tuple[str, str]:
-    return " ".join(w.text for w in warnings[:3]) or "it has no complete events", "Profile again"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.database import sql_path
 from ....analysis.notes import Note
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ..tables.files import WORK
 from ..tables.names import plain_text
 from ..tables.ranks import Place, sql_place
@@ -122,9 +123,15 @@ def write_ranges(
         "USING (file) ORDER BY start_ns, range_id",
         out / "ranges.parquet",
     )
-    notes = [Note("ranges", f"{count} ranges (NVTX) are in the table ranges.")]
+    notes = [Note("ranges", f"The table ranges holds {counted(count, 'range')} (NVTX).")]
     if unfinished:
-        notes.append(Note("ranges", f"{unfinished} ranges were still open at the end: they end with the recording."))
+        notes.append(
+            Note(
+                "ranges",
+                f"{counted(unfinished, 'range was', 'ranges were')} still open at the end: they end with the "
+                "recording.",
+            )
+        )
     return steps.relation(), notes
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
+from ....analysis.text import counted
 from ..tables.contract import LAUNCH, PassTable, parquet
 from ..tables.files import WORK, files_below, step_of
 from ..tables.merge import Merged, as_replays, write_tables
@@ -82,7 +83,9 @@ class Recorded:
         write_table(con, f"SELECT * FROM {parquet([dispatches])} POSITIONAL JOIN {parquet([known])}", joint)
         joint.replace(dispatches)
         found, total = con.execute(f"SELECT count(range_id), count(*) FROM {parquet([known])}").fetchone() or (0, 0)
-        return [Note("ranges", f"{found} of {total} launches belong to a range (range_id).")]
+        return [
+            Note("ranges", f"{found} of {counted(total, 'launch belongs', 'launches belong')} to a range (range_id).")
+        ]
 
     def _calls(self) -> str:
         """Which thread launched what, and when. A graph is launched once for all of its kernels."""
@@ -226,13 +229,14 @@ def _warnings(recordings: list[Recording]) -> list[Note]:
     """What the recordings themselves say about what is missing in them."""
     notes = []
     if lost := sum(r.lost for r in recordings):
-        notes.append(Note("records_lost", f"CUPTI dropped {lost:,} records: launches are missing."))
+        notes.append(Note("records_lost", f"CUPTI dropped {counted(lost, 'record')}: launches are missing."))
     if failures := list(dict.fromkeys(f for r in recordings for f in r.failures)):
         text = f"While recording, calls failed: {'; '.join(failures[:_NAMED])}."
         notes.append(Note("recorder_failed", text))
     if dead := [r for r in recordings if not r.ended and r.counts["KERN"]]:
         text = (
-            f"{len(dead)} of {len(recordings)} processes were ended without their exit handlers (os._exit, a signal): "
+            f"{len(dead)} of {counted(len(recordings), 'process was', 'processes were')} ended without their "
+            "exit handlers (os._exit, a signal): "
         )
         notes.append(Note("not_ended", text + "what they launched in about their last 0.2 s is missing."))
     return notes

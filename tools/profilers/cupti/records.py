@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.database import sql_path
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ... import progress
 from ..tables.files import head, open_regular
 from ..tables.names import plain_text
@@ -199,7 +200,7 @@ class Stage:
             offset += int(type_[2:]) * count
         if not offset <= record <= _LONGEST:
             raise BadInput(
-                f"{recording.file.name} is damaged", f"records of {kind!r} have {record} bytes, not {offset}"
+                f"{recording.file.name} is damaged", f"records of {kind!r} have {counted(record, 'byte')}, not {offset}"
             )
         # What a later recorder appends to a record is skipped.
         formats = [(type_, (count,)) if count > 1 else type_ for _, type_, count in layout]
@@ -231,7 +232,7 @@ class Stage:
         for kind in STAGED:
             self._write(recording, kind)
         self._write_texts(recording)
-        progress.report(f"read {recording.counts['KERN']:,} launches of {recording.file.name}")
+        progress.report(f"read {counted(recording.counts['KERN'], 'launch')} of {recording.file.name}")
 
     def _write(self, recording: Recording, kind: str) -> None:
         """Records that wait, as one Parquet file with a column for each number."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ....analysis.problems import BadInput
-from ....analysis.text import visible
+from ....analysis.text import counted, visible
 from ... import progress
 from ..tables.contract import parquet
 from ..tables.files import check_text, head, is_gzip, open_regular
@@ -146,7 +146,9 @@ def _blocks(source: Path, cells: Iterator[list[str]]) -> Iterator[Listing]:
             if ADDRESS in row and TEXT in row:
                 columns, width, listed = _Columns(row, None if current.alone else path), len(row), True
         elif len(row) < width:
-            raise _damaged(source, f"a row of {plain_text(current.kernel, 60)} has {len(row)} of {width} columns")
+            raise _damaged(
+                source, f"a row of {plain_text(current.kernel, 60)} has {len(row)} of {counted(width, 'column')}"
+            )
         elif found := columns.row(row):
             current.rows.append(found)
             if len(current.rows) > MOST_INSTRUCTIONS:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
+from ....analysis.text import counted
 from ..tables.contract import RESERVED
 from ..tables.csvfile import write_text
 from ..tables.names import bounded_name, plain_text
@@ -100,10 +101,10 @@ def left_out(page: Page, kinds: dict[int, str], empty: set[str]) -> list[Note]:
     """Sentences on what the page holds beside launches, and on metrics that were measured in none."""
     notes = []
     if page.foreign:
-        text = f"{page.source.name}: {page.foreign} lines of other output among the table were skipped."
+        text = f"{page.source.name}: skipped {counted(page.foreign, 'line')} of other output among the table."
         notes.append(Note("other_output", text))
     if blank := [page.headers[i] for i, kind in kinds.items() if kind == "number" and page.headers[i] in empty]:
-        text = f"{page.source.name}: {len(blank)} metrics without a value in any launch were left out "
+        text = f"{page.source.name}: left out {counted(len(blank), 'metric')} without a value in any launch "
         notes.append(Note("no_value", f"{text}(such as {blank[0]})."))
     return notes
 
@@ -119,7 +120,8 @@ def rounded_zeros(page: Page, factors: dict[int, float | None], sheet: Sheet) ->
         return []
     metric, unit = scaled[0]
     text = (
-        f"{page.source.name}: zeros of {len(scaled)} metrics (such as {metric} in {unit}) may be small values that the "
+        f"{page.source.name}: zeros of {counted(len(scaled), 'metric')} (such as {metric} in {unit}) may be "
+        "small values that the "
         "page rounded away; the report, or a page written with --print-units base, has them."
     )
     return [Note("rounded_zeros", text)]
@@ -169,7 +171,7 @@ def _factors(page: Page) -> dict[int, float | None]:
     """Column number -> factor to base units, for every column that may be a metric; None for an unknown unit."""
     units = page.units or [""] * len(page.headers)
     if len(units) != len(page.headers):
-        raise damaged(page.source, f"its row of units has {len(units)} of {len(page.headers)} columns")
+        raise damaged(page.source, f"its row of units has {len(units)} of {counted(len(page.headers), 'column')}")
     return {
         i: scale(unit)
         for i, (header, unit) in enumerate(zip(page.headers, units, strict=True))
@@ -239,8 +241,9 @@ def _cleaned(page: Page, numbers: set[int]) -> list[Note]:
     (column, (count, example)), *others = bad.items()
     more = f" and {len(others)} more metrics" if others else ""
     text = (
-        f"{page.source.name}: {page.headers[column]}{more} hold text instead of a number ({count} of {page.rows} "
-        f"launches, for instance {plain_text(example, 40)!r}); those cells are taken as not collected."
+        f"{page.source.name}: {page.headers[column]}{more} hold text instead of a number ({count} of "
+        f"{counted(page.rows, 'launch')}, for instance {plain_text(example, 40)!r}); those cells are taken as "
+        "not collected."
     )
     return [Note("not_a_number", text)]
 

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, cast
 
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
+from ....analysis.text import counted
 from ... import progress
 from ..tables import limits
 from ..tables.files import check_text, head, is_gzip, open_regular
@@ -63,7 +64,7 @@ class Page:
                 for row in csv.reader(text):
                     if len(row) < self.least or len(row) > len(self.headers):
                         where = f"launch {row[0][:20]}" if row else "an empty row"
-                        raise damaged(self.source, f"{where} has {len(row)} of {len(self.headers)} columns")
+                        raise damaged(self.source, f"{where} has {len(row)} of {counted(len(self.headers), 'column')}")
                     yield row
             except csv.Error as error:
                 raise damaged(self.source, str(error)) from error
@@ -95,7 +96,7 @@ def read_pages(source: Path, folder: Path, stem: str) -> list[Page]:
                 pages[-1].rows += 1
                 pages[-1].doubtful = pages[-1].doubtful or _MISGROUPED.search(line) is not None
                 quoted = odd
-                progress.report(f"read {pages[-1].rows:,} rows of {source.name}")
+                progress.report(f"read {counted(pages[-1].rows, 'row')} of {source.name}")
             elif match := _HEADER.search(line):
                 if out:
                     out.close()
@@ -130,7 +131,9 @@ def damaged(source: Path, why: str) -> BadInput:
 def _check_header(page: Page) -> None:
     name, columns = page.source.name, page.headers
     if len(columns) > limits.MOST_COLUMNS:
-        raise BadInput(f"{name} has {len(columns)} columns", f"more than the {limits.MOST_COLUMNS} a profile may have")
+        raise BadInput(
+            f"{name} has {counted(len(columns), 'column')}", f"more than the {limits.MOST_COLUMNS} a profile may have"
+        )
     if "Invocations" in columns:
         raise BadInput(
             f"{name} is a summary of ncu",
@@ -266,7 +269,7 @@ def as_raw(page: Page) -> tuple[Page, list[Note]]:
     if not columns:
         raise BadInput(
             f"{page.source.name} names no metric that rooflens knows",
-            f"{len(strange)} labels of a details page, none of them known",
+            f"{counted(len(strange), 'label')} of a details page, none of them known",
             "Export the raw page, which has the metrics' own names: ncu --import FILE.ncu-rep --csv --page raw",
         )
     own = [name for name in _OWN if name in at]
@@ -280,7 +283,7 @@ def as_raw(page: Page) -> tuple[Page, list[Note]]:
                     found.setdefault(metric, _based(row[at["Metric Value"]], row[unit]))
             out.writerow([*(launch[0][at[name]] for name in own), *(found.get(metric, "") for metric in columns)])
             raw.rows += 1
-            progress.report(f"read {raw.rows:,} launches of {page.source.name}")
+            progress.report(f"read {counted(raw.rows, 'launch')} of {page.source.name}")
     raw.foreign = page.foreign
     text = f"{page.source.name} is a details page, whose values are rounded; the report and its raw page state more."
     notes = [Note("rounded", text)]
@@ -289,7 +292,7 @@ def as_raw(page: Page) -> tuple[Page, list[Note]]:
         notes.append(Note("labels", text))
     if strange:
         listed = ", ".join(plain_text(name, 40) for name in sorted(strange)[:6])
-        text = f"{len(strange)} labels that stand for no known metric were left out: {listed}."
+        text = f"left out {counted(len(strange), 'label')} without a known metric: {listed}."
         notes.append(Note("unknown_labels", text))
     return raw, notes
 

@@ -14,6 +14,7 @@ from ....analysis.kernel_names import short
 from ....analysis.notes import Note
 from ....analysis.planning.sampling import Cost
 from ....analysis.problems import BadArgument, MissingTool, Problem
+from ....analysis.text import counted
 from ...runner.following import Progress
 from ...runner.job import Step
 from ..cupti.run import times as recorded_times
@@ -169,7 +170,11 @@ def _counting(request: Request, features: Features, program: str, out: str) -> S
         )
     listed = ",".join(metrics)
     if len(listed) > _LONGEST:
-        raise BadArgument(f"{len(metrics)} metrics do not fit into one command line", "", "Ask for fewer metrics")
+        raise BadArgument(
+            f"{counted(len(metrics), 'metric does', 'metrics do')} not fit into one command line",
+            "",
+            "Ask for fewer metrics",
+        )
     argv = [program, "--metrics", listed, *_conditions(request, features)]
     argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", f"{out}/pass_1/{_PAGE}"]
     return Step("pass_1", (*argv, *_guarded(request.command)), metrics, _told(request, "pass_1"), gentle=True)

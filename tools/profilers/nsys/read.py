@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
+from ....analysis.text import counted
 from ... import progress
 from ..tables import limits
 from ..tables.contract import LAUNCH, PassTable, parquet, row_of
@@ -113,7 +114,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
             merged.notes.append(Note("not_read", f"Not read: {', '.join(unread)}."))
         if graphs := export.graphs():
             text = (
-                f"{graphs} launches of CUDA graphs are recorded as a whole, by their number: their kernels are not "
+                f"CUDA graphs were launched as a whole, {counted(graphs, 'time')}: their kernels are not "
                 "known. nsys profile --cuda-graph-trace=node records every kernel."
             )
             merged.notes.append(Note("graphs", text))
@@ -288,5 +289,5 @@ class _Export:
         for batch in self.db.read(table, list(known.values())):
             spool.add(batch)
             rows += len(batch)
-            progress.report(f"read {rows:,} rows of {table} of {self.db.path.name}")
+            progress.report(f"read {counted(rows, 'row')} of {table} of {self.db.path.name}")
         return parquet(spool.close())

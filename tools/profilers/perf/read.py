@@ -13,6 +13,7 @@ from ....analysis.database import sql_name
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded, Problem
 from ....analysis.store import Manifest, write_table
+from ....analysis.text import counted
 from ... import progress
 from ..tables import limits
 from ..tables.contract import RESERVED, PassTable
@@ -88,9 +89,9 @@ def _as_pass(
         text = f"{file.name}: events that cannot be columns were left out: {listed}."
         sheet.warnings.append(Note("no_counters", text))
     if len(counters) > limits.MOST_COLUMNS or len(rows) * len(counters) > limits.EMPTY_CELLS:
-        what = f"{file.name} names {len(counters):,} events in {len(rows):,} runs"
+        what = f"{file.name} names {counted(len(counters), 'event')} in {counted(len(rows), 'run')}"
         raise BadInput(what, "which is more than perf stat counts", "Is it the file that perf stat wrote?")
-    progress.report(f"read {len(rows):,} runs of {file.name}")
+    progress.report(f"read {counted(len(rows), 'run')} of {file.name}")
     columns = "".join(f", {sql_name(name)} DOUBLE" for name in counters)
     con.execute(
         'CREATE OR REPLACE TABLE perf_rows ("perf kernel" VARCHAR, "perf run" VARCHAR, '
@@ -246,10 +247,12 @@ def _notes(runs: list[Run], names: dict[str, str]) -> list[Note]:
         notes.append(Note("not_measured", f"Not measured, so NULL: {_listed(missing)}."))
     if means := [run.repeats for run in runs if run.repeats != 1]:
         count = f"{means[0]} runs" if means[0] else "several runs"
-        text = f"Means over {count} (-r) in {len(means)} of {len(runs)} rows; EVENT:error_pct is their error."
+        text = (
+            f"Means over {count} (-r) in {len(means)} of {counted(len(runs), 'row')}; EVENT:error_pct is their error."
+        )
         notes.append(Note("means", text))
     if without := sum(1 for run in runs if run.duration_ns is None):
-        text = f"No elapsed time, hence no duration, in {without} of {len(runs)} rows: "
+        text = f"No elapsed time, hence no duration, in {without} of {counted(len(runs), 'row')}: "
         notes.append(
             Note("no_duration", text + f"with -x or -j perf stat states it only as an event (-e {DURATION},...).")
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....analysis.problems import BadInput
+from ....analysis.text import counted
 from ... import progress
 from ..tables.files import open_text
 from ..tables.spool import Spool, Texts
@@ -99,7 +100,7 @@ class Packets:
                     count += 1
                     if not count % _BATCH:
                         self._flush()
-                        progress.report(f"read {count:,} packets of {file.name}")
+                        progress.report(f"read {counted(count, 'packet')} of {file.name}")
             except (WireError, zlib.error) as error:
                 raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
         self._flush()

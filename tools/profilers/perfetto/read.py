@@ -11,6 +11,7 @@ from ....analysis.database import sql_literal
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
+from ....analysis.text import counted
 from ..tables.calls import is_call
 from ..tables.contract import LAUNCH, PassTable, parquet, row_of
 from ..tables.directions import direction_of
@@ -97,7 +98,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifes
     merged.warnings += [*written.warnings, *notes]
     merged.notes += written.notes
     if packets.instants:
-        merged.notes.append(Note("not_read", f"{packets.instants} instants of the trace were not read."))
+        merged.notes.append(Note("not_read", f"{counted(packets.instants, 'instant was', 'instants were')} not read."))
     amd = con.execute(f"SELECT 1 FROM {parquet([decided])} WHERE starts_with(text, 'hip') OR role = 'kernel' LIMIT 1")
     name = path.name if path.is_dir() else path.stem
     return Manifest(name=name, format="perfetto", vendor="amd" if amd.fetchone() else None), merged

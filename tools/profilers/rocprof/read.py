@@ -11,6 +11,7 @@ from ....analysis.catalogue.targets import described
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest
+from ....analysis.text import counted
 from ..tables.csvfile import read_headers, stage
 from ..tables.files import WORK, head, is_inside
 from ..tables.merge import Merged, as_replays, write_tables
@@ -148,7 +149,7 @@ def _files(path: Path) -> list[Path]:
         return [path / _MAIN]
     if len(found) > 1:
         raise BadInput(
-            f"{path.name} holds {len(found)} files of dispatches",
+            f"{path.name} holds {counted(len(found), 'file')} of dispatches",
             ", ".join(f.name for f in found[:8]),
             "Import them one by one",
         )

@@ -9,6 +9,7 @@ from ....analysis.database import sql_name
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, Problem
 from ....analysis.store import Manifest, write_table
+from ....analysis.text import counted
 from ..tables.contract import PassTable
 from ..tables.csvfile import read_headers, stage
 from ..tables.files import WORK, is_inside
@@ -66,8 +67,10 @@ def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> 
     write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
     passes = [Pass(PassTable(s.name, s.source), {}) for s in parts]
     write_passes(con, passes, out)
+    over = "" if calls is None else f" over {counted(calls, 'call')}"
     note = (
-        f"This profile holds totals of {kernels} kernels over {calls} calls, no single dispatches and no counters: "
+        f"This profile holds totals of {counted(kernels, 'kernel')}{over}, no single "
+        "dispatches and no counters: "
         "kernels can be ranked by time (table kernel_stats), but metrics, rooflines and diagnoses have no data."
     )
     stem = files[0].name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")

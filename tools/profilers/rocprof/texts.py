@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import Manifest, write_table
+from ....analysis.text import counted
 from ... import progress
 from ..tables.contract import LAUNCH, PassTable, parquet, row_of
 from ..tables.directions import direction_of
@@ -188,10 +189,10 @@ class _Staged:
                 spool.add(batch)
                 odd += unread
                 rows += len(batch)
-                progress.report(f"read {rows:,} lines of {file.name}")
+                progress.report(f"read {counted(rows, 'line')} of {file.name}")
         if odd:
             self.left_out.append(
-                Note("events_left_out", f"{odd} lines of {kinds[0]}_trace.txt state no event: left out.")
+                Note("events_left_out", f"Left out of {kinds[0]}_trace.txt: {counted(odd, 'line')} without an event.")
             )
         return parquet(spool.close())
 

@@ -13,6 +13,7 @@ from ....analysis.database import sql_literal
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ..tables.contract import PassTable
 from ..tables.csvfile import long_pass, stage
 from ..tables.files import head, is_inside
@@ -44,7 +45,9 @@ def workload_folder(path: Path) -> Path | None:
     below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _holds_profile(p)]
     if len(below) > 1:
         raise BadInput(
-            f"{path.name} holds {len(below)} workloads", ", ".join(p.name for p in below[:8]), "Import them one by one"
+            f"{path.name} holds {counted(len(below), 'workload')}",
+            ", ".join(p.name for p in below[:8]),
+            "Import them one by one",
         )
     return below[0] if below else None
 

@@ -205,7 +205,7 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
     merged.notes += told(options)
     name = text_of(info, "name")
     manifest = Manifest(
-        name=name if name not in (None, "path") else options.get("name") or folder.parent.name,
+        name=name if name not in (None, "path") else options.get("name") or _called(folder),
         format="rocprof-compute",
         vendor="amd",
         arch=arch,
@@ -221,6 +221,11 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
         merged.warnings += turns(con, out)
         merged.notes += held(con, out)
     return manifest, merged
+
+
+def _called(folder: Path) -> str:
+    """A folder that states no name by its path: rocprof-compute writes workloads/NAME/MODEL."""
+    return f"{folder.parent.name}/{folder.name}".lstrip("/")
 
 
 def _add_samples(con: duckdb.DuckDBPyConnection, folder: Path, out: Path, merged: Merged, code: Sequence[Path]) -> None:

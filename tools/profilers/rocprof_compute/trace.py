@@ -10,6 +10,7 @@ from ....analysis.database import sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ..tables.csvfile import stage_columns
 from ..tables.files import is_inside
 from ..tables.merge import Pass
@@ -48,7 +49,10 @@ def write_ranges(con: duckdb.DuckDBPyConnection, folder: Path, main: Pass, out: 
     count = write_table(con, _ranges(trace), out / "ranges.parquet")
     found = _join(con, out, launches)
     total = main.table.rows
-    text = f"{count} ranges of operators are in the table ranges; {found} of {total} launches belong to one (range_id)."
+    text = (
+        f"The table ranges holds {counted(count, 'range')} of operators; {found} of "
+        f"{counted(total, 'launch belongs', 'launches belong')} to one (range_id)."
+    )
     return [Note("ranges", text)]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ....analysis.database import sql_literal
 from ....analysis.notes import Note
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ... import progress
 from ..tables.contract import parquet, row_of
 from ..tables.directions import direction_of
@@ -74,7 +75,7 @@ def _staged(
             if selects:
                 written.append(work / f"activity_{name}_{first}.parquet")
                 write_table(con, " UNION ALL ".join(selects), written[-1])
-        progress.report(f"read what {min(first + _AT_ONCE, len(placed))} of {len(placed)} processes did")
+        progress.report(f"read what {min(first + _AT_ONCE, len(placed))} of {counted(len(placed), 'process')} did")
     return events, ranges
 
 

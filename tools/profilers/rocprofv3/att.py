@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
+from ....analysis.text import counted
 from ... import progress
 from ...codeobject.isa import Instruction, class_of, producers, target_of
 from ..tables.contract import parquet, row_of
@@ -194,7 +195,7 @@ def write_traces(
         except (BadInput, LimitExceeded) as problem:
             merged.warnings.append(Note("damaged", f"{problem.text} It was left out."))
             continue
-        progress.report(f"read {len(trace.rows):,} instructions of {trace.source.parent.name}")
+        progress.report(f"read {counted(len(trace.rows), 'instruction')} of {trace.source.parent.name}")
         if not any(one.hits or one.issued or one.stalled for one in trace.rows):
             merged.warnings.append(Note("nothing_traced", f"{trace.source.parent.name}: {_NO_WAVE}"))
         launch = launched.get(trace.dispatch) if trace.dispatch is not None else None

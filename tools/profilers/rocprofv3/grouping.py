@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
+from ....analysis.text import counted
 from ..tables.names import plain_text
 from .recording import Recording
 
@@ -96,7 +97,8 @@ def _check_related(group: list[Recording]) -> list[Note]:
             "Import them one by one",
         )
     text = (
-        f"several_runs: {len(pieces)} processes ran one after the other: {names}. They are taken as one run; if the "
+        f"several_runs: {counted(len(pieces), 'process')} ran one after the other: {names}. They are taken as "
+        "one run; if the "
         "program was profiled several times into this folder, import the files one by one."
     )
     return [Note("several_runs", text)]

@@ -16,6 +16,7 @@ from ....analysis.store import write_table
 from ... import progress
 from ...codeobject.isa import class_sql
 from ...codeobject.resolve import Asked, Decoded, resolve
+from ..tables.again import repeating
 from ..tables.contract import parquet, row_of
 from ..tables.files import WORK, is_inside
 from ..tables.hotspots import INSTRUCTION, SAMPLE, Hotspots, write_hotspots
@@ -134,21 +135,14 @@ def _own(main: Sequence[Recording], process: int | None) -> str:
 
 def _repeated(main: Sequence[Recording], item: Recording, process: int | None) -> str:
     """SQL: the same for a process of another run of the program: its launches by those of the main pass that they
-    repeat, the n-th of a kernel and size by the n-th, further ones by the first."""
-    alike = "kernel, grid, workgroup_size"
+    repeat."""
     if not item.rows:
         return "SELECT NULL::BIGINT AS row, -1::BIGINT AS dispatch_id, NULL::VARCHAR AS kernel"
     if not main or process is None or process >= len(main):
         return f"SELECT NULL::BIGINT AS row, dispatch_id, kernel FROM ({item.select()})"
-    nth = f"row_number() OVER (PARTITION BY {alike} ORDER BY {{}}) AS nth"
-    known = f"SELECT row, {alike}, {nth.format('row')} FROM ({launches(main)}) WHERE process = {process}"
-    first = f"SELECT min(row) AS first, {alike} FROM ({known}) GROUP BY {alike}"
-    again = f"SELECT dispatch_id, {alike}, {nth.format('key')} FROM ({item.select()})"
-    same = " AND ".join(f"{{0}}.{c} IS NOT DISTINCT FROM a.{c}" for c in alike.split(", "))
-    return (
-        f"SELECT coalesce(k.row, f.first) AS row, a.dispatch_id, a.kernel FROM ({again}) a "
-        f"LEFT JOIN ({known}) k ON k.nth = a.nth AND {same.format('k')} LEFT JOIN ({first}) f ON {same.format('f')}"
-    )
+    theirs = f"SELECT key AS id, dispatch_id, kernel, grid, workgroup_size FROM ({item.select()})"
+    ours = f"SELECT row AS id, kernel, grid, workgroup_size FROM ({launches(main)}) WHERE process = {process}"
+    return f"SELECT repeats AS row, dispatch_id, kernel FROM ({repeating(theirs, ours)})"
 
 
 def _of(number: int, item: Recording, known: str, launched: bool) -> str:

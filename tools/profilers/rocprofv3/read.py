@@ -13,6 +13,7 @@ from ....analysis.database import sql_literal, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
 from ....analysis.store import Manifest
+from ....analysis.text import counted
 from ..rocprof import stats as rocprof_stats
 from ..tables import limits
 from ..tables.contract import LAUNCH, RESERVED, PassTable, Values
@@ -87,7 +88,7 @@ def collect(con: duckdb.DuckDBPyConnection, outputs: list[Output], work: Path) -
         notes.append(Note("best_file", f"Read from {best}; {others} of the same runs were not needed."))
     if idle and any(r.rows for r in recordings):
         listed = ", ".join(idle[:_LISTED]) + (" ..." if len(idle) > _LISTED else "")
-        notes.append(Note("idle", f"{len(idle)} processes launched no kernel: {listed}."))
+        notes.append(Note("idle", f"{counted(len(idle), 'process')} launched no kernel: {listed}."))
     return Collected(recordings, warnings + copies, notes)
 
 
@@ -203,7 +204,9 @@ def remarks(main: list[Recording], used: list[Recording], merged: Merged, facts:
     if len(main) > 1 and not any(r.rank is not None for r in main):
         listed = "; ".join(f"{_process(r)}: {r.rows}" for r in main[:_PROCESSES_LISTED])
         more = " ..." if len(main) > _PROCESSES_LISTED else ""
-        notes.append(Note("processes", f"Launches of {len(main)} processes, kept apart by pid: {listed}{more}."))
+        notes.append(
+            Note("processes", f"Launches of {counted(len(main), 'process')}, kept apart by pid: {listed}{more}.")
+        )
     if any(r.lds_is_static for r in main):
         text = "lds_bytes is static LDS only, as the CSV of rocprofv3 states it; rocpd and JSON include dynamic LDS."
         notes.append(Note("static_lds", text))

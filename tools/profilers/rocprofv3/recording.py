@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.problems import BadInput
+from ....analysis.text import counted
 from ..tables import limits
 from ..tables.contract import parquet
 from ..tables.ranks import Place
@@ -139,7 +140,7 @@ def describe(con: duckdb.DuckDBPyConnection, recordings: Sequence[Recording]) ->
         return
     if len(recordings) > limits.MOST_PROCESSES:
         raise BadInput(
-            f"{recordings[0].source.name} holds launches of {len(recordings)} processes",
+            f"{recordings[0].source.name} holds launches of {counted(len(recordings), 'process')}",
             f"{limits.MOST_PROCESSES} are read at most",
             "Is it the file that the profiler wrote?",
         )

@@ -11,6 +11,7 @@ from ....analysis.database import sql_literal
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ..tables import limits
 from ..tables.contract import parquet
 from ..tables.database import open_database
@@ -309,7 +310,7 @@ def _processes(staging: Staging, launches: Path, active: Sequence[tuple[int, int
     ).fetchall()
     if len(rows) > limits.MOST_PROCESSES:
         name = staging.db.path.name
-        raise BadInput(f"{name} holds launches of {len(rows)} processes", "that is more than are read")
+        raise BadInput(f"{name} holds launches of {counted(len(rows), 'process')}", "that is more than are read")
     found = [_Process(*row) for row in rows]
     launched = {(one.session, one.number) for one in found}
     found += [

@@ -13,6 +13,7 @@ import pydantic
 from ....analysis.notes import Note
 from ....analysis.planning.sampling import Cost
 from ....analysis.problems import BadArgument, MissingTool, Problem
+from ....analysis.text import counted
 from ...runner.following import Progress
 from ...runner.job import Step
 from ..failures import explained
@@ -183,7 +184,7 @@ def _sample_notes(request: Request) -> list[Note]:
     """How a sample is counted: rocprofv3 has one list of launches for all kernels, and counts by kernel and device."""
     if request.sample is None:
         return []
-    kernels = f"Counted are {len(request.sample.kernels)} kernels"
+    kernels = f"Counted are {counted(len(request.sample.kernels), 'kernel')}"
     if not (_by_iteration(request) and request.sample.iterations):
         why = "as counters take turns" if request.replay == "iteration" else "as replays count as launches there"
         return [Note("sample", f"{kernels}, every launch of them, {why}.")]

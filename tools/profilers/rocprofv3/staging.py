@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.database import sql_literal
 from ....analysis.problems import BadInput
+from ....analysis.text import counted
 from ... import progress
 from ..tables import limits
 from ..tables.contract import parquet
@@ -66,7 +67,7 @@ class Staging:
         for batch in self.db.read(table, [_AS[kind].format(read[column]) for column, kind in columns]):
             spool.add(batch)
             done += len(batch)
-            progress.report(f"read {done:,} rows of {table} of {self.db.path.name}")
+            progress.report(f"read {counted(done, 'row')} of {table} of {self.db.path.name}")
         return parquet(spool.close())
 
     def once(self, table: str, key: str, picks: dict[str, str]) -> str:
@@ -98,5 +99,7 @@ class Staging:
                 found = {str(guid) for batch in batches for (guid,) in batch}
         if len(found) > limits.MOST_PROCESSES:
             why = f"{limits.MOST_PROCESSES} are read at most"
-            raise BadInput(f"{self.db.path.name} holds {len(found)} runs", why, "Import the single databases")
+            raise BadInput(
+                f"{self.db.path.name} holds {counted(len(found), 'run')}", why, "Import the single databases"
+            )
         return sorted(found)

@@ -1,8 +1,14 @@
-"""Cycles counted against time: what collecting counters adds to every launch, told from times that are wrong."""
+"""Cycles against time: clocks that cannot be, told from the cycles that collecting counters adds to every launch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+
+from ....analysis.database import sql_name
+from ....analysis.doubts import Doubt
+from ....analysis.text import counted
+from .recorded import Faults, Found, Tables
 
 _FITTED = 6
 """Launches that a fit takes at least."""
@@ -12,6 +18,12 @@ _FIT = 0.5
 _CLOCKS = (0.3, 1.1)
 """Clocks that a fit may find, as shares of the maximum: under light load a GPU runs below it."""
 _ALIKE = 3.0
+_CLOCK_TOLERANCE = 1.05
+_ABSURD_CLOCK = 3
+_STANDSTILL = 0.02
+"""No GPU runs a kernel at so small a part of its maximum clock."""
+_PLAUSIBLE_MHZ = 10_000
+_CYCLES = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max", "sm__cycles_elapsed.avg")
 _MOST = 400_000
 """More cycles than starting and stopping the counters takes: some 30,000 on each XCD, 290,000 under rocprof v2."""
 
@@ -32,9 +44,97 @@ def added_cycles(ask: Ask, cycles: str, clock_mhz: float) -> tuple[float, str] |
     )  # fmt: skip
     low, high = (share * clock_mhz / 1000 for share in _CLOCKS)
     if n >= _FITTED and long > _SPAN * short and fit >= _FIT and low <= slope <= high and 0 < added <= _MOST:
-        return added, f"a fit over {n:.0f} launches, which ran at {1000 * slope:.0f} MHz"
+        return added, f"a fit over {counted(int(n), 'launch')}, which ran at {1000 * slope:.0f} MHz"
     beyond = f"{cycles} - {time} * {clock_mhz / 1000!r}"
     least, middle, most = ask(f"min({beyond})", f"median({beyond})", f"max({beyond})")
     if least > 0 and most <= min(_MOST, _ALIKE * least):
         return middle, "what the maximum clock leaves over in the time, at least"
     return None
+
+
+def amd_clock(tables: Tables) -> Faults:
+    """Cycles per time against the maximum clock."""
+    clock = tables.facts.get("max_sclk")
+    if clock is None or not tables.has("GRBM_GUI_ACTIVE"):
+        return
+    cycles = f'"GRBM_GUI_ACTIVE" / {tables.facts.get("num_xcd", 1)!r}'
+    rate, limit = f"1000 * {cycles} / c.duration_ns", clock * _CLOCK_TOLERANCE
+    yield from _standing(tables, "GRBM_GUI_ACTIVE", rate, clock)
+    bad, known, highest = tables.above(rate, limit)
+    if not bad:
+        return
+    wrong_times = False
+    if found := added_cycles(tables.ask, cycles, clock):
+        added, how = found
+        cause = (
+            f"collecting counters adds about {_two_digits(added)} cycles to each launch ({how}), so percentages of "
+            "these cycles are too low, most for the shortest kernels; compute_metrics gives them by time beside. "
+            "durations and figures per second are not touched"
+        )
+        brief = f"holds about {_two_digits(added)} cycles of collecting per launch, so a share of it is too low"
+    elif highest > _ABSURD_CLOCK * clock:
+        cause = "these times are not of the same run, or wrong: do not trust rates"
+        brief, wrong_times = "does not fit the times, which are of another run or wrong", True
+    else:
+        cause = "its cycles include the start and end of short kernels, so percentages per cycle are too low"
+        brief = "includes the start and end of short kernels, so a share of it is too low"
+    text = (
+        f"In {bad:.0f} of {counted(int(known), 'dispatch')} GRBM_GUI_ACTIVE means more than the maximum clock of "
+        f"{clock:.0f} MHz (up to {highest:.0f} MHz): {cause}."
+    )
+    seen = tables.kernels(f"{rate} > {limit!r}")
+    doubt = Doubt("clock", f"GRBM_GUI_ACTIVE {brief}", ("GRBM_GUI_ACTIVE",), times=wrong_times, kernels=seen)
+    yield Found("clock", text, (doubt,))
+
+
+def nvidia_clock(tables: Tables) -> Faults:
+    """Cycles per time against the maximum clock."""
+    clock, name = tables.facts.get("max_sclk"), tables.first(*_CYCLES)
+    if clock is None or name is None:
+        return
+    rate, limit = f"1000 * {sql_name(name)} / c.duration_ns", clock * _CLOCK_TOLERANCE
+    yield from _standing(tables, name, rate, clock)
+    bad, known, highest = tables.above(rate, limit)
+    if bad:
+        text = (
+            f"In {bad:.0f} of {counted(int(known), 'launch')} {name} means more than the maximum clock of "
+            f"{clock:.0f} MHz (up to {highest:.0f} MHz): cycles and time come from replays that took "
+            "different times, so rates of short kernels are uncertain."
+        )
+        brief = f"{name} and the time are of replays that took different times"
+        seen = tables.kernels(f"{rate} > {limit!r}")
+        yield Found("clock", text, (Doubt("clock", brief, (name,), times=True, kernels=seen),))
+
+
+def _standing(tables: Tables, counter: str, rate: str, clock: float) -> Faults:
+    """Far fewer cycles than the time holds at any clock that a GPU runs at."""
+    slow = f"{rate} < {_STANDSTILL * clock!r}"
+    bad, known = tables.wrong(slow)
+    if bad:
+        text = (
+            f"In {bad:.0f} of {counted(int(known), 'launch')} {counter} means less than {_STANDSTILL * clock:.0f} MHz"
+        )
+        brief = f"{counter} means a clock at which no GPU runs: it or the time is wrong"
+        doubt = Doubt("standstill", brief, (counter,), times=True, kernels=tables.kernels(slow))
+        yield Found("standstill", f"{text}: it or the time is wrong, do not trust rates.", (doubt,))
+
+
+def cpu_clock(tables: Tables) -> Faults:
+    """Cycles per time on the processor against any clock that exists."""
+    cycles, time = tables.first("cycles", "cpu-cycles"), tables.first("task-clock", "cpu-clock")
+    if cycles is None or time is None:
+        return
+    bad, known, highest = tables.above(f"1000 * {sql_name(cycles)} / nullif({sql_name(time)}, 0)", _PLAUSIBLE_MHZ)
+    if bad:
+        text = (
+            f"In {bad:.0f} of {counted(int(known), 'run')} cycles per time on the processor mean {highest:.0f} "
+            "MHz, which "
+            "no processor runs at: the two were not counted over the same tasks or time."
+        )
+        brief = f"{cycles} and {time} were not counted over the same tasks or time"
+        yield Found("clock", text, (Doubt("clock", brief, (cycles, time)),))
+
+
+def _two_digits(value: float) -> int:
+    """A number of which no more is known."""
+    return int(round(value, 1 - math.floor(math.log10(value))))

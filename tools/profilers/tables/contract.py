@@ -16,6 +16,7 @@ from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ... import progress
 from . import limits
 from .names import plain_text
@@ -171,12 +172,15 @@ class PassTable:
                 self.wide.files.append(work / f"wide_{self.name}_{len(self.wide.files)}.parquet")
                 again = _spread(con, values, (low, high), columns, self.wide.files[-1])
                 repeated += again if values.once else 0
-                progress.report(f"sorted the counters of {high - values.keys[0] + 1:,} launches of {self.source.name}")
+                progress.report(
+                    f"sorted the counters of {counted(high - values.keys[0] + 1, 'launch')} of {self.source.name}"
+                )
         if repeated:
             self.warnings.append(
                 Note(
                     "counters_repeated",
-                    f"{self.source.name}: {repeated} counters are stated several times for one launch; "
+                    f"{self.source.name}: {counted(repeated, 'counter is', 'counters are')} stated several "
+                    "times for one launch; "
                     "the values were added up, as those of instances are.",
                 )
             )
@@ -190,8 +194,8 @@ class PassTable:
         (count,) = con.execute(f"SELECT count(*) FROM {parquet(files)}").fetchone() or (0,)
         if self.rows * columns > limits.EMPTY_CELLS + limits.SPARSE * count:
             raise BadInput(
-                f"{self.source.name} names {columns:,} counters, of which a launch has next to none",
-                f"{count:,} values for {self.rows:,} launches",
+                f"{self.source.name} names {counted(columns, 'counter')}, of which a launch has next to none",
+                f"{counted(count, 'value')} for {counted(self.rows, 'launch')}",
                 "Is it the file that the profiler wrote?",
             )
 
@@ -249,7 +253,7 @@ def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:
 
 def _infinite(source: Path, header: str, cells: tuple[int, int]) -> Note:
     """The warning about cells that hold an infinity or NaN: ``cells`` are how many, of how many."""
-    text = f"{source.name}: column {header} holds infinite values or NaN in {cells[0]} of {cells[1]} rows"
+    text = f"{source.name}: column {header} holds infinite values or NaN in {cells[0]} of {counted(cells[1], 'row')}"
     return Note("not_a_number", f"{text}; those cells are taken as not collected.")
 
 
@@ -257,6 +261,6 @@ def not_a_number(source: Path, header: str, cells: tuple[int, int], example: str
     """The warning about cells that hold no number: ``cells`` are how many, of how many."""
     return Note(
         "not_a_number",
-        f"{source.name}: column {header} holds text in {cells[0]} of {cells[1]} rows "
+        f"{source.name}: column {header} holds text in {cells[0]} of {counted(cells[1], 'row')} "
         f"(for instance {plain_text(str(example), 40)!r}); those cells are taken as not collected.",
     )

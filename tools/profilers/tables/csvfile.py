@@ -13,6 +13,7 @@ from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ... import progress
 from . import limits
 from .contract import PassTable, Values, not_a_number
@@ -63,12 +64,15 @@ def stage(
         )
     if strange:
         sheet.nulls = sorted({cell.decode() for cell in strange})
-        text = f"{source.name}: {len(strange)} cells such as {sheet.nulls[0]!r} are no numbers that a profiler writes"
+        text = (
+            f"{source.name}: {counted(len(strange), 'cell')} such as {sheet.nulls[0]!r} are no numbers that "
+            "a profiler writes"
+        )
         sheet.warnings.append(Note("not_a_number", f"{text}; they are taken as not collected."))
     sheet.rows, lenient = write_text(con, sheet.parquet, partial(_select, sheet), partial(_bad_csv, source))
     if lenient:
         sheet.warnings += _bad_cells(con, sheet)
-    progress.report(f"read {sheet.rows:,} rows of {source.name}")
+    progress.report(f"read {counted(sheet.rows, 'row')} of {source.name}")
     if sheet.rows == 0:
         raise BadInput(f"{source.name} holds no rows", "it has a header only", _COMPLETE)
     sheet.measure(con)
@@ -176,7 +180,8 @@ def read_headers(source: Path) -> list[str]:
         raise BadInput(f"{source.name} is no CSV file", f"its header cannot be read: {error}") from error
     if len(headers) > limits.MOST_COLUMNS:
         raise BadInput(
-            f"{source.name} has {len(headers)} columns", f"more than the {limits.MOST_COLUMNS} a profile may have"
+            f"{source.name} has {counted(len(headers), 'column')}",
+            f"more than the {limits.MOST_COLUMNS} a profile may have",
         )
     return headers
 

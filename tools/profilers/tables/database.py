@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ....analysis.problems import BadInput, LimitExceeded
+from ....analysis.text import counted
 from . import limits
 from .files import open_regular
 from .names import plain_text
@@ -157,7 +158,11 @@ def _check_whole(path: Path) -> None:
     page = int.from_bytes(start[16:18], "big")
     stated = (65536 if page == 1 else page) * int.from_bytes(start[28:32], "big")
     if start[24:28] == start[92:96] and size < stated:
-        raise BadInput(f"{path.name} is damaged", f"it was cut: {size} of {stated} bytes are there", "Copy it again")
+        raise BadInput(
+            f"{path.name} is damaged",
+            f"it was cut: {size} of {counted(stated, 'byte is', 'bytes are')} there",
+            "Copy it again",
+        )
 
 
 def _check_unlocked(path: Path) -> None:

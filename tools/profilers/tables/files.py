@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ....analysis.database import apart
 from ....analysis.problems import BadInput, LimitExceeded
 from ....analysis.store import write_problem
+from ....analysis.text import counted
 from ... import progress
 from . import limits
 from .names import plain_text
@@ -148,7 +149,7 @@ def check_text(path: Path) -> list[bytes]:
     if len(different := set(strange)) > limits.STRANGE_NUMBERS:
         example = plain_text(min(different).decode(errors="replace"), 40)
         raise BadInput(
-            f"{path.name} holds {len(strange)} numbers with underscores",
+            f"{path.name} holds {counted(len(strange), 'number')} with underscores",
             f"for instance {example!r}, which no profiler writes",
             "Remove the underscores",
         )

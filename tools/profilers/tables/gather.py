@@ -20,6 +20,7 @@ from ....analysis.database import sql_literal, sql_name, sql_path
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput, LimitExceeded
 from ....analysis.store import Manifest, write_table
+from ....analysis.text import counted
 from ... import progress
 from .contract import PassTable, Wide, parquet
 from .files import WORK
@@ -244,7 +245,7 @@ def gather(
         if len(waiting) == _AT_ONCE:
             joined.add(waiting)
             waiting.clear()
-        progress.report(f"read {number + 1:,} of {len(units):,} ranks")
+        progress.report(f"read {number + 1:,} of {counted(len(units), 'rank')}")
     if not told:
         raise BadInput(f"No rank of {folder.name} can be read", "; ".join(failed[:4]))
     joined.add(waiting)

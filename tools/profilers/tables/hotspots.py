@@ -138,7 +138,12 @@ def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
     (bad,) = con.execute(f"SELECT count(*) FROM ({samples}) WHERE NOT {_sound()}").fetchone() or (0,)
     if not bad:
         return []
-    return [Note("samples_left_out", f"{bad} rows of samples have no count, or an impossible one: they were left out.")]
+    return [
+        Note(
+            "samples_left_out",
+            f"Left out: {counted(bad, 'row')} of samples without a count, or with an impossible one.",
+        )
+    ]
 
 
 def _sound() -> str:
@@ -253,6 +258,6 @@ def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None
 
 def _told(samples: int, lined: int, instructions: int) -> Note:
     if not samples:
-        return Note("samples", f"The profile has {instructions} instructions with counts, and no samples.")
+        return Note("samples", f"The profile has {counted(instructions, 'instruction')} with counts, and no samples.")
     share = f"{100 * lined / samples:.0f} % of them with a source line" if lined else "none with a source line"
     return Note("samples", f"{counted(samples, 'sample')} of the program counter (table samples), {share}.")

@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.store import write_table
+from .again import repeating
 from .contract import parquet
 
 if TYPE_CHECKING:
     import duckdb
 
-_SIZE = "kernel, grid, workgroup_size"
-
 
 def take_samples(con: duckdb.DuckDBPyConnection, source: Path, out: Path) -> None:
     """Move the tables of samples below ``source`` to ``out``, whose launches they then name.
 
-    The n-th launch of a kernel and size stands for the n-th, further ones for the first; samples of a kernel or size
-    that ``out`` has no launch of name none.
+    ``repeating`` says which launch stands for which; samples of a kernel or size that ``out`` lacks name none.
     """
     theirs, ours = (folder / "dispatches.parquet" for folder in (source, out))
     for table in ("samples", "instructions", "source_lines"):
@@ -48,14 +46,9 @@ _NONE = (
 
 def _launches(theirs: Path, ours: Path) -> str:
     """SQL: each of their launches, and ours that it repeats."""
-    nth = f"row_number() OVER (PARTITION BY {_SIZE} ORDER BY dispatch_id) AS nth"
-    known = f"SELECT dispatch_id AS id, launch, {_SIZE}, {nth} FROM {parquet([ours])}"
-    first = f"SELECT * FROM ({known}) WHERE nth = 1"
-    again = f"SELECT dispatch_id AS their_id, launch AS their_launch, {_SIZE}, {nth} FROM {parquet([theirs])}"
-    same = " AND ".join(f"{{0}}.{c} IS NOT DISTINCT FROM t.{c}" for c in _SIZE.split(", "))
+    launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
+    again = repeating(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
     return (
-        "SELECT t.their_id, t.their_launch, t.kernel, coalesce(k.id, f.id) AS id, "
-        "coalesce(k.launch, f.launch) AS launch "
-        f"FROM ({again}) t LEFT JOIN ({known}) k ON k.nth = t.nth AND {same.format('k')} "
-        f"LEFT JOIN ({first}) f ON {same.format('f')}"
+        "SELECT t.id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
+        f"FROM ({again}) t LEFT JOIN {parquet([ours])} o ON o.dispatch_id = t.repeats"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ....analysis.notes import Note
+from ....analysis.text import counted
 from .contract import PassTable
 from .demangled import with_readable
 from .names import plain_kernel_name, plain_text, visible_name
@@ -90,7 +91,7 @@ def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> Matchi
             result.warnings.append(
                 Note(
                     "unmatched",
-                    f"Pass {table.name}: {matched} dispatches matched by device, kernel, grid and ordinal, "
+                    f"Pass {table.name}: {counted(matched, 'dispatch')} matched by device, kernel, grid and ordinal, "
                     f"{table.rows - matched} only in this pass (left out), {missing} of the main pass without it "
                     "(NULL).",
                 )
@@ -225,7 +226,8 @@ def _filter_note(passes: list[str], kernels: str, missing: int) -> Note:
     return Note(
         "filtered",
         f"Only launches of {kernels} were counted in {', '.join(passes[:_LISTED])}"
-        f"{' ...' if len(passes) > _LISTED else ''}: the {missing} launches of other kernels have times, no counters.",
+        f"{' ...' if len(passes) > _LISTED else ''}: of {counted(missing, 'launch')} of other kernels there are "
+        "times, no counters.",
     )
 
 

@@ -11,6 +11,7 @@ from ....analysis.configurations import numbered
 from ....analysis.database import sql_literal, sql_name
 from ....analysis.notes import Note
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from .contract import PassTable, parquet
 from .files import WORK
 from .matching import Matching, match, places_of
@@ -120,7 +121,8 @@ def write_tables(con: duckdb.DuckDBPyConnection, passes: list[Pass], folder: Pat
         warnings.append(
             Note(
                 "no_timing",
-                f"{no_time} of {total} dispatches have no usable timing (start and end are missing, equal, zero "
+                f"{no_time} of {counted(total, 'dispatch has', 'dispatches have')} no usable timing (start and "
+                "end are missing, equal, zero "
                 "or rounded): their durations and every rate are empty.",
             )
         )

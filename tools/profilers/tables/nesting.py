@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....analysis.text import counted
 from ... import progress
 from .contract import parquet
 from .spool import Spool
@@ -59,7 +60,7 @@ def nest(con: duckdb.DuckDBPyConnection, work: Path, spans: str) -> Nested:
             done += len(batch)
             _drain(sweep.steps, steps)
             _drain(sweep.paths, paths)
-            progress.report(f"nested {done:,} ranges")
+            progress.report(f"nested {counted(done, 'range')}")
     sweep.finish(last=True)
     _drain(sweep.steps, steps)
     return Nested(parquet(placed.close()), parquet(paths.close()), parquet(steps.close()))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....analysis.notes import Note
 from ....analysis.problems import BadInput
+from ....analysis.text import counted
 from ... import progress
 from .contract import parquet
 from .spool import Spool
@@ -57,6 +58,10 @@ def pair(con: duckdb.DuckDBPyConnection, work: Path, marks: str, source: str) ->
         notes.append(Note("events_left_out", f"{lost} ends of ranges have no begin: they were left out."))
     if unfinished:
         notes.append(
-            Note("events_unfinished", f"{unfinished} ranges have no end: they end with their thread's last mark.")
+            Note(
+                "events_unfinished",
+                f"{counted(unfinished, 'range has', 'ranges have')} no end: the last mark of the thread is "
+                "taken for it.",
+            )
         )
     return parquet(spans.close()), notes

@@ -17,6 +17,7 @@ from typing import Any
 
 from ....analysis.database import sql_literal
 from ....analysis.notes import Note
+from ....analysis.text import counted
 from .names import plain_text
 
 LARGEST = (1 << 31) - 1
@@ -121,7 +122,7 @@ def settled(places: Sequence[Place]) -> tuple[list[Place], list[Note]]:
     all claim it have no known rank.
     """
     if len(places) > 1 and {p.rank for p in places} == {0} and len({(p.host, p.pid) for p in places}) > 1:
-        text = f"All {len(places)} processes are called rank 0: their ranks are not known."
+        text = f"All {counted(len(places), 'process is', 'processes are')} called rank 0: their ranks are not known."
         return [replace(p, rank=None) for p in places], [Note("ranks_unknown", text)]
     return list(places), []
 
@@ -146,7 +147,7 @@ def told(places: Iterable[Place], size: int | None = None) -> tuple[list[Note], 
         text = f"{_named(twice)} there more than once, from different processes; they are kept apart by pid and host."
         warnings.append(Note("ranks_repeated", text))
     if unknown := sum(p.rank is None for p in known):
-        text = f"{unknown} of {len(known)} processes state no rank: theirs is NULL."
+        text = f"{unknown} of {counted(len(known), 'process states', 'processes state')} no rank: theirs is NULL."
         warnings.append(Note("ranks_unknown", text))
     return notes, warnings
 

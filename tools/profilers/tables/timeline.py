@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ....analysis.database import sql_literal
 from ....analysis.notes import Note
 from ....analysis.store import write_table
+from ....analysis.text import counted
 from ... import progress
 from .calls import HOST, category_of, kind_of
 from .contract import parquet
@@ -106,7 +107,7 @@ def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: Timeline
         f"WHERE NOT ({_faulty()}) ORDER BY start_ns, end_ns DESC, kind, e.name, row, thread, correlation",
         work / "timeline_events.parquet",
     )
-    progress.report(f"sorted {count:,} events")
+    progress.report(f"sorted {counted(count, 'event')}")
     ranges, steps, more = _ranges(con, out, timeline.ranges)
     within = _within(con, work, staged, ranges, steps)
     last = ("rank", "host", "value", "category")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....analysis.database import sql_path
 from ....analysis.notes import Note
+from ....analysis.text import counted
 from .names import plain_text
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def held(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Note]:
     filled, launches = con.execute(f"SELECT {cells}, count(*) FROM {_table(folder)}").fetchone() or (0, 0)
     share = 100 * filled / max(1, launches * len(counters))
     text = (
-        f"Counters took turns: each launch collected some of the {len(counters)} counters in turn, {share:.0f} % of "
+        f"Counters took turns: each launch collected some of the {counted(len(counters), 'counter')} in turn, "
+        f"{share:.0f} % of "
         "all. NULL is not collected; figures take launches of one kernel and launch configuration as doing the same."
     )
     return [Note("multiplexed", text)]
@@ -57,11 +59,14 @@ def turns(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Note]:
     if not rows:
         return []
     named = "; ".join(
-        f"{plain_text(kernel, 60)} ({n} launches, {lacks} of {len(counters)} counters never)"
+        f"{plain_text(kernel, 60)} ({counted(n, 'launch')}, {lacks} of {counted(len(counters), 'counter')} never)"
         for kernel, n, lacks in rows[:_LISTED]
     )
     more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
-    text = f"{len(rows)} kernels have too few launches for all groups of counters and stay incomplete: {named}{more}."
+    text = (
+        f"{counted(len(rows), 'kernel has', 'kernels have')} too few launches for all groups of counters and "
+        f"stay incomplete: {named}{more}."
+    )
     return [Note("incomplete", text)]
 
 

@@ -276,3 +276,28 @@ def test_a_trace_of_rocprof_v1_has_its_lanes_arrows_and_exact_times(bench):
         ("copy", "h2d", None, 5_000_000, 5_000_900, None, None),
     ]
     assert bench.rows(done, "ranges", "name, source, pid, thread") == [("step", "roctx", 99, 11)]
+
+
+@pytest.mark.parametrize("text", ['{"traceEvents": []}', '{"displayTimeUnit": "ms", "traceEvents": [ ], "x": 1}\n'])
+def test_a_trace_without_events_is_called_that(bench, text):
+    (bench.folder / "t.json").write_text(text)
+    with pytest.raises(BadInput, match="t.json is a trace without events"):
+        bench.load(bench.folder / "t.json")
+
+
+@pytest.mark.parametrize("events", [
+    [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1_765_432_109_876_543_210, "dur": 5_000}],
+    [{"ph": "X", "name": "k", "ts": "1765432109876543210.5", "dur": 5_000}],
+    [{"ph": "B", "name": "k", "tid": 1, "ts": 1.76e18}, {"ph": "E", "tid": 1, "ts": 1.77e18}],
+])  # fmt: skip
+def test_times_in_ns_where_the_format_has_us_are_told_as_such(bench, events):
+    with pytest.raises(BadInput, match=r"they look like ns.*Divide ts and dur by 1000"):
+        bench.load(write(bench.folder / "t.json", {"traceEvents": events}))
+    assert bench.is_clean()
+
+
+def test_a_time_that_no_unit_explains_is_not_called_ns(bench):
+    events = [{"ph": "X", "name": "k", "ts": 10**40, "dur": 5}]
+    with pytest.raises(BadInput, match="no start") as found:
+        bench.load(write(bench.folder / "t.json", {"traceEvents": events}))
+    assert "look like ns" not in found.value.text

@@ -126,13 +126,13 @@ def test_a_library_that_others_can_write_is_made_anew(tmp_path, kit):
 
 def test_without_cupti_it_says_what_to_install(tmp_path):
     compiler()
-    with pytest.raises(MissingTool, match=r"no libcupti.*pip install nvidia-cuda-cupti"):
+    with pytest.raises(MissingTool, match=r"No libcupti.*pip install nvidia-cuda-cupti"):
         recorder(cache=tmp_path / "cache")
 
 
 def test_without_a_compiler_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingTool, match=r"no C compiler is here.*gcc"):
+    with pytest.raises(MissingTool, match=r"No C compiler is here.*gcc"):
         recorder(cache=tmp_path / "cache")
 
 

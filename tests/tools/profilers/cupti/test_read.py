@@ -73,7 +73,7 @@ def test_an_open_range_ends_with_the_recording(bench):
     made = Recording().device().mark(10, 1, START, "step").launch(15).mark(12, 9, INSTANT, "now")
     done = bench.load(made.put(bench.folder / "node_100.record", ended=False))
     assert bench.rows(done, "ranges", "name, start_ns, end_ns") == [("step", 10, 20)]
-    assert any("1 ranges were still open" in note for note in done.notes)
+    assert any("1 range was still open" in note for note in done.notes)
     assert any("exit handlers" in warning for warning in done.warnings)
 
 

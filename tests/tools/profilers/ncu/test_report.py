@@ -19,7 +19,7 @@ needs_ncu_report = pytest.mark.skipif(
 def test_a_report_cut_short_is_refused(bench, recorded, tmp_path, part):
     whole = (recorded / "small.ncu-rep").read_bytes()
     (tmp_path / "cut.ncu-rep").write_bytes(whole[: int(part * len(whole))])
-    with pytest.raises(BadInput, match="cut.ncu-rep is damaged. it ends early"):
+    with pytest.raises(BadInput, match="cut.ncu-rep is damaged. It ends early"):
         bench.load(tmp_path / "cut.ncu-rep")
     assert bench.is_clean()
 

@@ -1,0 +1,71 @@
+"""Messages read as sentences: each part begins with a capital, unless it begins with a name or with code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rooflens.analysis import problems
+from rooflens.analysis.problems import BadInput, Problem
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = {name for name, kind in vars(problems).items() if isinstance(kind, type) and issubclass(kind, Problem)}
+WORD_AFTER_A_STOP = re.compile(r"(?<=[^.][.!?] )([a-z]+) [a-z]")
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("it was deleted", "It was deleted."),
+        (" no counters were asked for ", "No counters were asked for."),
+        ("times (of kernels) do not tell", "Times (of kernels) do not tell."),
+        ("compute_metrics has them", "compute_metrics has them."),
+        ("gfx942 has none", "gfx942 has none."),
+        ("ncu numbers what it counts", "ncu numbers what it counts."),
+        ("./app is in /tmp: write that", "./app is in /tmp: write that."),
+        ("list_workloads() shows them", "list_workloads() shows them."),
+        ("a.csv: line 3", "a.csv: line 3."),
+        ("waves <- waves", "waves <- waves."),
+    ],
+)
+def test_a_part_begins_as_a_sentence_and_a_name_as_it_is(why: str, said: str) -> None:
+    assert Problem("Nothing is there", why).text == f"Nothing is there. {said}"
+    assert Problem("Nothing is there", "", why).text == f"Nothing is there. {said}"
+
+
+def test_what_happened_may_begin_with_the_name_of_the_callers_thing() -> None:
+    assert BadInput("copy is damaged", "it ends early").text == "copy is damaged. It ends early."
+
+
+def literal(node: ast.expr) -> Iterator[str]:
+    """What is said for certain in an argument; X for what is filled in, which keeps a name apart from words."""
+    if isinstance(node, ast.IfExp):
+        yield from literal(node.body)
+        yield from literal(node.orelse)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+
+
+def test_no_message_of_the_product_goes_on_in_lower_case_after_a_stop() -> None:
+    parts = [
+        (path.name, call.lineno, text)
+        for folder in ("analysis", "tools", "server", "api")
+        for path in (ROOT / folder).rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in KINDS
+        for given in [*call.args[1:], *(k.value for k in call.keywords if k.arg in ("why", "fix"))]
+        for text in literal(given)
+    ]
+    assert len(parts) > 500
+    wrong = [
+        (*place, found[1])
+        for *place, text in parts
+        for found in WORD_AFTER_A_STOP.finditer(Problem("It failed", text).text)
+        if found[1] not in problems._WORDLIKE
+    ]
+    assert not wrong

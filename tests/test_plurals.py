@@ -1,0 +1,67 @@
+"""No text of the product says "1 launches": numbers of things go through ``counted``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rooflens.analysis.text import counted
+
+ROOT = Path(__file__).resolve().parents[1]
+THINGS = re.compile(
+    r" (columns|configurations|counters|dispatches|events|figures|files|instructions|kernels|launches|lines|metrics"
+    r"|passes|processes|ranks|replays|rows|runs|samples|values|workloads)\b"
+)
+SEVERAL = {
+    ("analysis/comparison/time.py", "n[1]"), ("analysis/comparison/words.py", "compared.rounds[1]"),
+    ("analysis/comparison/words.py", "counts[1]"), ("analysis/coverage.py", "self.launches"),
+    ("analysis/plot/timeline_content.py", "name"), ("analysis/plot/roofline_content.py", "inputs.formulas.words.wave"),
+    ("tools/comparison_tables.py", "min(changes.samples)"), ("tools/profilers/chrome/read.py", "len(runs)"),
+    ("tools/profilers/perf/read.py", "means[0]"), ("tools/profilers/rocprofv3/pc_samples.py", "rows"),
+    ("tools/profilers/tables/impossible.py", "launches"), ("tools/diagnose_bottleneck.py", "manifest.ranks"),
+    ("analysis/comparison/gate.py", "len(known)"), ("analysis/dispatch_ids.py", "high"),
+    ("tools/query_counters.py", "of"),
+    ("tools/profilers/ncu/code.py", "number"), ("tools/profilers/rocprofv3/pc_sampling.py", "version"),
+    ("tools/profilers/tables/hotspots.py", "rows"), ("tools/profilers/tables/ranks.py", "of_all"),
+    ("tools/compute_metrics.py", "combine"),
+}  # fmt: skip
+"""Of which there are always several, whose progress is told, or that stand for words."""
+
+
+def numbered(path: Path) -> Iterator[tuple[str, str, str]]:
+    """What is filled in directly before a word for several things: file, expression, word."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.JoinedStr):
+            continue
+        for value, text in zip(node.values, node.values[1:], strict=False):
+            if not (isinstance(value, ast.FormattedValue) and isinstance(text, ast.Constant)):
+                continue
+            if found := THINGS.match(str(text.value)):
+                yield path.relative_to(ROOT).as_posix(), ast.unparse(value.value), found[1]
+
+
+def is_limit(expression: str) -> bool:
+    """Whether a constant is filled in."""
+    return bool(re.fullmatch(r"(?:\w+\.)?_?[A-Z][A-Z_]+", expression))
+
+
+def test_what_is_counted_has_the_number_of_its_noun() -> None:
+    said = [counted(n, what) for n in (0, 1, 1200) for what in ("kernel", "copy", "launch", "process")]
+    assert said == [
+        "0 kernels", "0 copies", "0 launches", "0 processes", "1 kernel", "1 copy", "1 launch", "1 process",
+        "1,200 kernels", "1,200 copies", "1,200 launches", "1,200 processes",
+    ]  # fmt: skip
+    assert (counted(1, "row has", "rows have"), counted(2, "row has", "rows have")) == ("1 row has", "2 rows have")
+
+
+def test_no_number_stands_before_a_word_for_several_things() -> None:
+    found = [
+        one
+        for folder in ("analysis", "tools")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for one in numbered(path)
+        if not one[1].startswith("counted(") and not is_limit(one[1]) and one[:2] not in SEVERAL
+    ]
+    assert not found
