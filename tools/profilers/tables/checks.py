@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,10 @@ _RUNNING = ":running_pct"
 _SHARE = re.compile(r".+\.(?:avg|sum)\.pct_of_peak_sustained_elapsed(?:@.+)?|.+_hit_rate\.pct(?:@.+)?")
 _WHOLE_PCT = 100.5
 _CYCLES = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max", "sm__cycles_elapsed.avg")
+_ONE_CLOCK = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max")
+"""The same cycles of the same clock, counted in different replays of ncu."""
+_UNEVEN_PCT = 20
+"""Of 653 launches on an H200 647 lie within 13 %, one of 8 ms at 16 %, and five, whose work differs, at 40 to 52 %."""
 _INSTRUCTIONS = ("smsp__inst_executed.sum", "sm__inst_executed.sum")
 _LISTED = 6
 _REPEATED, _KINDS = 5, 3
@@ -59,6 +63,8 @@ _REPEATED, _KINDS = 5, 3
 _MOSTLY_PCT = 50
 _TOO_FEW = {"xcds_missing": "some launches lack XCDs: sums over them are too low"}
 """Warnings of readers that doubt every counter."""
+_NOT_COUNTED = {"all_zero", "no_waves", "repeated"}
+"""Checks that say of counters that they mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,14 @@ class _Tables:
         ).fetchall()
         return tuple(str(name) for (name,) in rows) if len(rows) < self.merged.kernels else None
 
+    def most(self, figure: str, limit: float) -> dict[str, float]:
+        """The kernels in which a figure exceeds a limit, with the highest, which come first."""
+        rows = self.con.execute(
+            f"SELECT c.kernel, max({figure}) AS most FROM {self.relation} GROUP BY ALL HAVING most > {limit!r} "
+            "ORDER BY 2 DESC, 1"
+        ).fetchall()
+        return {str(name): float(value) for name, value in rows}
+
     def has(self, *counters: str) -> bool:
         """Whether all of them were collected."""
         return set(counters) <= set(self.merged.counters)
@@ -134,10 +148,16 @@ def faults(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, mer
     if merged.dispatches and merged.counters:
         tables = _Tables(con, folder, manifest, merged)
         checks += [partial(check, tables) for check in (*_CHECKS.get(manifest.vendor or "", ()), _replay_spread)]
-    found = [one for check in checks for one in check()]
+    found = _first_told([one for check in checks for one in check()])
     if merged.dispatches and merged.counters:
         found += _contradictions(folder, manifest, merged, [d for one in found for d in one.doubts])
     return found
+
+
+def _first_told(found: list[Found]) -> list[Found]:
+    """Without the contradictions of counters of which it is told already that they were not counted."""
+    void = {c for one in found if one.code in _NOT_COUNTED for d in one.doubts if d.kernels is None for c in d.counters}
+    return [one for one in found if one.code != "identity" or all(void.isdisjoint(d.counters) for d in one.doubts)]
 
 
 def of_readers(warnings: list[Note]) -> list[Doubt]:
@@ -378,16 +398,20 @@ def _dead(tables: _Tables) -> _Faults:
 def _kept(tables: _Tables) -> _Faults:
     """Relations that counters of every launch keep, whatever it does."""
     known = identities.known(tables.arch, tables.facts) if described(tables.arch) and tables.arch else []
-    for one in known:
-        if not tables.has(*one.counters):
-            continue
-        bad, of = tables.wrong(one.wrong)
+    told = [one for one in known if tables.has(*one.counters)]
+    counts = tables.ask(*(f"count({c})" for one in told for c in _holds(one.wrong))) if told else []
+    for one, bad, of in zip(told, counts[::2], counts[1::2], strict=True):
         if bad:
-            names = " and ".join(one.counters[:2])
+            names = " and ".join([*one.counters, *(["the time"] if one.times else [])][:2])
             text = f"In {bad:.0f} of {of:.0f} launches {names} contradict each other: {one.text}"
             brief = f"{names} contradict each other ({one.text}): one did not count, or they are of different work"
-            doubt = Doubt("identity", brief, tuple(one.counters), kernels=tables.kernels(one.wrong))
+            doubt = Doubt("identity", brief, tuple(one.counters), one.times, kernels=tables.kernels(one.wrong))
             yield Found("identity", f"{text}. What is made of them is suspect.", (doubt,))
+
+
+def _holds(condition: str) -> tuple[str, str]:
+    """SQL that has a value where a condition holds, and where it can be judged."""
+    return f"CASE WHEN {condition} THEN 1 END", f"({condition})"
 
 
 def _accumulated(tables: _Tables) -> _Faults:
@@ -444,6 +468,41 @@ def _ncu_replays(tables: _Tables) -> _Faults:
         yield Found("replay_spread", f"{text}: a ratio of figures of two replays is as uncertain.", (doubt,))
 
 
+def _uneven_replays(tables: _Tables) -> _Faults:
+    """Launches whose replays lasted differently, by the cycles of one clock in two units counted in different replays.
+
+    What a kernel does may depend on chance or on the order in which its work-groups run.
+    """
+    if not tables.has(*_ONE_CLOCK):
+        return
+    one, other = (f"c.{sql_name(name)}" for name in _ONE_CLOCK)
+    apart = f"100 * (greatest({one}, {other}) / nullif(least({one}, {other}), 0) - 1)"
+    found = tables.most(apart, _UNEVEN_PCT)
+    if found:
+        text = (
+            f"In {len(found)} of {tables.merged.kernels} kernels replays of one launch lasted differently, by up to "
+            f"{max(found.values()):.0f} % ({_some(list(found))}): what they do depends on chance or scheduling, and "
+            "figures of different replays do not belong together"
+        )
+        fix = "Profile with a fixed seed, or few metrics in one pass: plan_profile."
+        yield Found("uneven_replays", f"{text}. {fix}", tuple(_lasting(pct, names) for pct, names in _alike(found)))
+
+
+def _lasting(pct: float, kernels: tuple[str, ...]) -> Doubt:
+    brief = f"replays of this launch lasted differently, by {pct:.0f} %"
+    return Doubt("uneven_replays", brief, (EVERY,), times=True, kernels=kernels)
+
+
+def _alike(found: Mapping[str, float]) -> Iterator[tuple[float, tuple[str, ...]]]:
+    """Kernels by how far apart their replays are, in percent: each of a few by itself, of many those of ten percent."""
+    step = 1 if len(found) <= _LISTED else 10
+    together: dict[int, list[str]] = {}
+    for name, pct in found.items():
+        together.setdefault(int(pct // step), []).append(name)
+    for names in together.values():
+        yield max(found[name] for name in names), tuple(names)
+
+
 def _multiplexed(tables: _Tables) -> _Faults:
     """Events that shared a hardware counter, so that their counts are estimates."""
     shared = [c for c in tables.merged.counters if c.endswith(_RUNNING)]
@@ -492,7 +551,7 @@ def _contradictions(folder: Path, manifest: Manifest, merged: Merged, known: Ite
 
 _CHECKS = {  # vendor -> checks of its tables
     "amd": (_waves, _repeated, _amd_clock, _accumulated, _dead, _kept),
-    "nvidia": (_warps, _no_instructions, _nvidia_clock, _above_whole, _ncu_replays, _kept),
+    "nvidia": (_warps, _no_instructions, _nvidia_clock, _above_whole, _ncu_replays, _uneven_replays, _kept),
     "cpu": (_multiplexed, _cpu_clock, _run_spread),
 }
 
