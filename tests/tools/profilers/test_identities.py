@@ -111,6 +111,15 @@ def test_real_recordings_keep_every_identity(tmp_path: Path) -> None:
         assert not [w.text for w in found.warnings if w.code in ("identity", "standstill", "uneven_replays")]
 
 
+@pytest.mark.parametrize(
+    "case", ["vcopy/MI100", "vcopy/MI200", "vcopy/MI350", "join_type_grid/MI300A_A1", "join_type_grid/MI300X_A1",
+             "mixbench/MI200", "mixbench/MI100"],
+)  # fmt: skip
+def test_real_profiles_of_amd_keep_every_identity(case: str, shared: Path, tmp_path: Path) -> None:
+    found = stored(Store(tmp_path), shared / "workloads" / case)
+    assert not [w.text for w in found.warnings if w.code in ("identity", "standstill")]
+
+
 @pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90"])
 def test_identities_are_stated_in_the_names_and_facts_of_each_target(target: str) -> None:
     known = identities.known(target, FACTS)
