@@ -14,14 +14,20 @@ class Identity(Strict):
     """A relation that counters of every launch keep; where ``wrong`` holds, they are not of the same work.
 
     ``wrong`` is SQL over the columns of counters (c) and dispatches (d). It and ``text``, which says what is kept, may
-    name facts of the device in braces.
+    name facts of the device in braces. ``gpus`` are the targets that it holds for, where not all of the family.
     """
 
     id: str
     family: str
+    gpus: list[str] = []
     counters: list[str]
+    times: bool = False
+    """Whether it doubts the times of the launches too."""
     wrong: str
     text: str
+    source: str
+    seen: str
+    """The range in which the relation lies in profiles of real launches."""
 
 
 @cache
@@ -35,9 +41,8 @@ def known(target: str, facts: Mapping[str, float]) -> list[Identity]:
     """Those of a target with its spellings and facts; what needs a fact that is not known is left out."""
     facts = {name: fact.value for name, fact in targets.gpu(target).facts.items()} | dict(facts)
     shown = {name: f"{value:.17g}" for name, value in facts.items()}
-    return [
-        _filled(one, target, shown) for one in stated() if one.family == targets.gpu(target).family and _can(one, facts)
-    ]
+    ours = [one for one in stated() if one.family == targets.gpu(target).family and target in (one.gpus or [target])]
+    return [_filled(one, target, shown) for one in ours if _can(one, facts)]
 
 
 def _can(one: Identity, facts: Mapping[str, float]) -> bool:

@@ -28,6 +28,10 @@ from .score import Weighed
 _MOST = 8
 """Metrics named in one request: more belongs into a preset."""
 _FLAT = 1_000_000
+_FAR = 2.0
+"""How far a unit that is not known may lower a bound that is still told."""
+_USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
+"""Units that any kernel uses, by the names of their shares: one that is known stands for the unit."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Diagnosis:
     findings: list[Finding]
     next_counters: list[Request]
     undecided: list[str]
-    """What stays open and why, where collecting counters would not help."""
+    """What stays open and why, where collecting counters would not help, and why there is no bound."""
     lines: list[str] = field(default_factory=list)
     """The code that was sampled waiting for the subsystem of the verdict, hottest first, where there are samples."""
     units: Annotated[list[Load], Field(exclude=True)] = field(default_factory=list)
@@ -163,7 +167,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         ),
         findings=[_finding(case, holding) for holding in by_subsystem.values()],
         next_counters=requests(case, open_rules),
-        undecided=undecided(case, open_rules),
+        undecided=[*undecided(case, open_rules), *filter(None, [unbounded(chosen.rule, case) if chosen else None])],
         units=list(case.view.loads) if case.view else [],
     )
 
@@ -183,7 +187,10 @@ def _doubt(case: Case, rule: Rule) -> Reason | None:
         listed = ", ".join(load.words for load in case.impossible)
         return Reason("doubted", f"{listed}: a counter, a clock or the time is wrong")
     read = dict.fromkeys(m for e in (rule.when, rule.severity) for m in rules.metrics_of(case.target, e))
-    reasons = (f.reason for name in read if (f := case.subject.figures.get(name)) is not None)
+    reasons = [f.reason for name in read if (f := case.subject.figures.get(name)) is not None]
+    named = [case.loads[n] for e in (rule.when, rule.severity) for n in paths(e) if n in case.loads]
+    # Of what a unit's own counters say the metrics tell; the work counted decides where it is more.
+    reasons += [load.reason for load in named if load.status == "suspect" and load.pct == load.work_pct]
     return next((reason for reason in reasons if reason and reason.code == "doubted"), None)
 
 
@@ -258,7 +265,7 @@ def amount(of_bytes: float) -> str:
 
 def then(rule: Rule, case: Case) -> str | None:
     """Which unit is the next limit with a cause or a wait gone, and how far away it is."""
-    left = {} if case.impossible else remaining(rule, case)
+    left = {} if case.impossible or unbounded(rule, case) else remaining(rule, case)
     if rule.kind not in ("cause", "wait") or not left:
         return None
     name = max(left, key=lambda unit: left[unit])
@@ -276,9 +283,29 @@ def speedup_bound(rule: Rule, case: Case) -> float | None:
     """Run time over the greatest least time of the pipes and levels that the fix leaves loaded, at least 1.
 
     Everything is taken to overlap perfectly and to run at its ceiling, so the figure is an upper bound; pipes that
-    were not counted could only lower it. None where nothing is known that bounds it, or where a load that cannot be
-    says that a counter or the time is wrong.
+    were not counted could only lower it. None where nothing is known that bounds it, where a unit that any kernel
+    uses is not known and could lower it far, or where a load that cannot be says that a counter or the time is wrong.
     """
+    bound = _known_bound(rule, case)
+    return None if bound is None or unbounded(rule, case) else bound
+
+
+def unbounded(rule: Rule, case: Case) -> str | None:
+    """Why what is known bounds nothing: device memory or the arithmetic pipe was not counted and could lower it far."""
+    bound = _known_bound(rule, case)
+    if bound is None or bound <= _FAR or case.view is None:
+        return None
+    shares = case.view.shares
+    stated = [names for names in _USED_BY_ALL if shares.keys() & set(names) and not set(names) & set(rule.lifts)]
+    unknown = [label_of(names[0]) for names in stated if all(shares[n].value is None for n in names if n in shares)]
+    if not unknown:
+        return None
+    units = " and ".join(unknown)
+    return f"{rule.subsystem}: no speedup_bound, as the use of {units} is unknown, which could lower it to 1"
+
+
+def _known_bound(rule: Rule, case: Case) -> float | None:
+    """What the units that were counted bound."""
     if rule.kind == "gate" or case.impossible:
         return None
     shares = list(remaining(rule, case).values())

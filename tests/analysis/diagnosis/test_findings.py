@@ -351,3 +351,15 @@ def test_shares_of_nothing_are_no_evidence_and_nothing_to_collect(h200: dict[str
 def test_misses_from_the_host_need_misses(idle: Store) -> None:
     (one,) = diagnose(Workload(idle, idle.resolve("idle")))[0]
     assert "fabric" not in {f.subsystem for f in one.findings}
+
+
+def test_what_is_known_bounds_nothing_where_the_use_of_memory_is_not(shared: Path, tmp_path: Path) -> None:
+    """Only counters of SQ: the arithmetic pipe is used to 0.7 %, which would bound at 151."""
+    store = Store(tmp_path)
+    manifest = stored(store, shared / "workloads" / "ipblocks_SQ" / "MI300X_A1")
+    ((one,), _) = diagnose(Workload(store, manifest))
+    assert one.verdict.subsystem == "occupancy" and one.verdict.speedup_bound is None
+    assert all(finding.speedup_bound is None and finding.then is None for finding in one.findings)
+    assert [told for told in one.undecided if "no speedup_bound" in told and "device memory" in told]
+    (told,) = diagnose(Workload(store, stored(store, shared / "workloads" / "ipblocks_TCC" / "MI100")))[0]
+    assert told.verdict.speedup_bound is not None and told.verdict.speedup_bound < 2, "memory's own load bounds it"

@@ -17,6 +17,11 @@ from rooflens.tools.import_profile import import_profile
 
 SAMPLES = Path(__file__).resolve().parents[3] / "server" / "samples"
 SURE = 0.7
+FACTS = {
+    "cu_per_gpu": 100.0, "se_per_gpu": 32.0, "num_xcd": 2.0, "max_sclk": 2000.0, "max_mclk": 1600.0,
+    "memory_bus_bits": 5120.0,
+}  # fmt: skip
+"""What profiles state of their device."""
 
 
 def imported(store: Store, path: Path) -> tuple[Manifest, Diagnosis]:
@@ -54,8 +59,7 @@ def test_a_counter_that_contradicts_another_makes_no_sure_verdict(
     counter: str, factor: float, shared: Path, tmp_path: Path
 ) -> None:
     manifest, one = imported(Store(tmp_path / "store"), vector_copy(shared, tmp_path / "w", counter, factor))
-    (told,) = [w.text for w in manifest.warnings if w.code == "identity"]
-    assert counter in told
+    assert [w.text for w in manifest.warnings if w.code == "identity" and counter in w.text]
     assert one.verdict.confidence < SURE
 
 
@@ -104,16 +108,26 @@ def test_real_recordings_keep_every_identity(tmp_path: Path) -> None:
     for name in ("h200_kernels/kernels.csv.gz", "h200_copies/copies.csv.gz"):
         stored(store, SAMPLES / name, name.partition("/")[0])
         found = store.resolve(name.partition("/")[0])
-        assert not [w.text for w in found.warnings if w.code in ("identity", "standstill")]
+        assert not [w.text for w in found.warnings if w.code in ("identity", "standstill", "uneven_replays")]
+
+
+@pytest.mark.parametrize(
+    "case", ["vcopy/MI100", "vcopy/MI200", "vcopy/MI350", "join_type_grid/MI300A_A1", "join_type_grid/MI300X_A1",
+             "mixbench/MI200", "mixbench/MI100"],
+)  # fmt: skip
+def test_real_profiles_of_amd_keep_every_identity(case: str, shared: Path, tmp_path: Path) -> None:
+    found = stored(Store(tmp_path), shared / "workloads" / case)
+    assert not [w.text for w in found.warnings if w.code in ("identity", "standstill")]
 
 
 @pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90"])
 def test_identities_are_stated_in_the_names_and_facts_of_each_target(target: str) -> None:
-    facts = {"cu_per_gpu": 100.0}
-    known = identities.known(target, facts)
+    known = identities.known(target, FACTS)
     family = gpu(target).family
-    assert len(known) == sum(one.family == family for one in identities.stated()) > 0
+    ours = [one for one in identities.stated() if one.family == family and target in (one.gpus or [target])]
+    assert [one.id for one in known] == [one.id for one in ours] and known
     for one in known:
         assert "{" not in one.wrong + one.text
-        assert all(f'"{counter}"' in one.wrong for counter in one.counters)
+        assert all(f'"{counter}"' in one.wrong for counter in one.counters), one.id
+        assert one.times == ("c.duration_ns" in one.wrong), one.id
     assert len(identities.known(target, {})) <= len(known)

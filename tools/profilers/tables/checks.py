@@ -16,7 +16,7 @@ from ....analysis.doubts import EVERY, Doubt
 from ....analysis.notes import Note
 from ....analysis.store import Manifest
 from ....analysis.text import counted
-from . import clock, impossible
+from . import clock, impossible, replays
 from .contradictions import contradictions
 from .impossible import RUNNING
 from .merge import Merged
@@ -30,6 +30,8 @@ _WARP = 32
 _MOSTLY_PCT = 50
 _TOO_FEW = {"xcds_missing": "some launches lack XCDs: sums over them are too low"}
 """Warnings of readers that doubt every counter."""
+_NOT_COUNTED = {"all_zero", "no_waves", "repeated"}
+"""Checks that say of counters that they mean nothing."""
 
 
 def faults(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: Merged) -> list[Found]:
@@ -44,10 +46,16 @@ def faults(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, mer
     if merged.dispatches and merged.counters:
         tables = Tables(con, folder, manifest, merged)
         checks += [partial(check, tables) for check in (*_CHECKS.get(manifest.vendor or "", ()), _replay_spread)]
-    found = [one for check in checks for one in check()]
+    found = _first_told([one for check in checks for one in check()])
     if merged.dispatches and merged.counters:
         found += _contradictions(folder, manifest, merged, [d for one in found for d in one.doubts])
     return found
+
+
+def _first_told(found: list[Found]) -> list[Found]:
+    """Without the contradictions of counters of which it is told already that they were not counted."""
+    void = {c for one in found if one.code in _NOT_COUNTED for d in one.doubts if d.kernels is None for c in d.counters}
+    return [one for one in found if one.code != "identity" or all(void.isdisjoint(d.counters) for d in one.doubts)]
 
 
 def of_readers(warnings: list[Note]) -> list[Doubt]:
@@ -125,16 +133,20 @@ def _not_launched(counters: Sequence[str], kernels: tuple[str, ...] | None) -> D
 def _kept(tables: Tables) -> Faults:
     """Relations that counters of every launch keep, whatever it does."""
     known = identities.known(tables.arch, tables.facts) if described(tables.arch) and tables.arch else []
-    for one in known:
-        if not tables.has(*one.counters):
-            continue
-        bad, of = tables.wrong(one.wrong)
+    told = [one for one in known if tables.has(*one.counters)]
+    counts = tables.ask(*(f"count({c})" for one in told for c in _holds(one.wrong))) if told else []
+    for one, bad, of in zip(told, counts[::2], counts[1::2], strict=True):
         if bad:
-            names = " and ".join(one.counters[:2])
+            names = " and ".join([*one.counters, *(["the time"] if one.times else [])][:2])
             text = f"In {bad:.0f} of {counted(int(of), 'launch')} {names} contradict each other: {one.text}"
             brief = f"{names} contradict each other ({one.text}): one did not count, or they are of different work"
-            doubt = Doubt("identity", brief, tuple(one.counters), kernels=tables.kernels(one.wrong))
+            doubt = Doubt("identity", brief, tuple(one.counters), one.times, kernels=tables.kernels(one.wrong))
             yield Found("identity", f"{text}. What is made of them is suspect.", (doubt,))
+
+
+def _holds(condition: str) -> tuple[str, str]:
+    """SQL that has a value where a condition holds, and where it can be judged."""
+    return f"CASE WHEN {condition} THEN 1 END", f"({condition})"
 
 
 def _ncu_replays(tables: Tables) -> Faults:
@@ -197,6 +209,9 @@ def _contradictions(folder: Path, manifest: Manifest, merged: Merged, known: Ite
 
 _CHECKS = {  # vendor -> checks of its tables
     "amd": (_waves, impossible.repeated, clock.amd_clock, impossible.accumulated, impossible.dead, _kept),
-    "nvidia": (_warps, impossible.no_instructions, clock.nvidia_clock, impossible.above_whole, _ncu_replays, _kept),
+    "nvidia": (
+        _warps, impossible.no_instructions, clock.nvidia_clock, impossible.above_whole, _ncu_replays, replays.uneven,
+        _kept,
+    ),
     "cpu": (_multiplexed, clock.cpu_clock, _run_spread),
-}
+}  # fmt: skip

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WAVE = 64
 """Work-items of a wave where the profile does not say."""
-_LISTED = 6
+LISTED = 6
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,14 @@ class Tables:
         ).fetchall()
         return tuple(str(name) for (name,) in rows) if len(rows) < self.merged.kernels else None
 
+    def most(self, figure: str, limit: float) -> dict[str, float]:
+        """The kernels in which a figure exceeds a limit, with the highest, which come first."""
+        rows = self.con.execute(
+            f"SELECT c.kernel, max({figure}) AS most FROM {self.relation} GROUP BY ALL HAVING most > {limit!r} "
+            "ORDER BY 2 DESC, 1"
+        ).fetchall()
+        return {str(name): float(value) for name, value in rows}
+
     def has(self, *counters: str) -> bool:
         """Whether all of them were collected."""
         return set(counters) <= set(self.merged.counters)
@@ -96,5 +104,5 @@ def launched(wave: int) -> str:
 
 def some(counters: list[str]) -> str:
     """Some of many names."""
-    more = f" and {len(counters) - _LISTED} more" if len(counters) > _LISTED else ""
-    return ", ".join(counters[:_LISTED]) + more
+    more = f" and {len(counters) - LISTED} more" if len(counters) > LISTED else ""
+    return ", ".join(counters[:LISTED]) + more
