@@ -93,7 +93,7 @@ def write_samples(con: duckdb.DuckDBPyConnection, out: Path, spots: Spots, merge
     ]
     write_table(con, " UNION ALL ".join(parts), staged)
     objects = _objects(con, sampled, staged)
-    decoded, missing = _decoded(con, spots, sampled, objects, staged, work)
+    decoded, missing = _decoded(con, spots, sampled, objects, staged)
     places = ", ".join(f"({o.process}, {o.own}, {o.number}, {sql_literal(_named(o))})" for o in objects)
     named = f"(SELECT * FROM (VALUES {places or '(-1, -1, -1, NULL)'}) v(process, code_object, object, name))"
     rows = f"(SELECT s.*, object, name FROM {parquet([staged])} s LEFT JOIN {named} USING (process, code_object))"
@@ -222,9 +222,10 @@ def _named(one: _Object) -> str:
 
 def _decoded(
     con: duckdb.DuckDBPyConnection, spots: Spots, sampled: Sequence[Recording], objects: Sequence[_Object],
-    staged: Path, work: Path,
+    staged: Path,
 ) -> tuple[str, list[str]]:  # fmt: skip
     """A FROM item with the columns _CODE of what could be decoded, empty for nothing; and why not, in words."""
+    work = staged.parent
     spool = Spool(con, work / "pc_code", _CODE)
     missing: list[str] = []
     files = [*spots.code, *_files(spots.folder)]

@@ -263,7 +263,9 @@ def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[P
         statistics = [o.files["stats"] for o in outputs if "stats" in o.files]
         if not statistics:
             raise nothing(path, outputs, warnings)
-        return _statistics(con, path, outputs, statistics, out, warnings)
+        manifest, merged = _statistics(con, path, outputs, statistics, out)
+        merged.warnings[:0] = warnings
+        return manifest, merged
     groups, doubts = by_pass([r for r in recordings if r.rows])
     passes = _in_order(groups)
     main = passes[0].recordings if passes else []
@@ -370,9 +372,8 @@ def _agent(recordings: list[Recording]) -> tuple[Agent | None, list[Note]]:
 
 
 def _statistics(
-    con: duckdb.DuckDBPyConnection, path: Path, outputs: list[Output], files: list[Path], out: Path,
-    warnings: list[Note],
-) -> tuple[Manifest, Merged]:  # fmt: skip
+    con: duckdb.DuckDBPyConnection, path: Path, outputs: list[Output], files: list[Path], out: Path
+) -> tuple[Manifest, Merged]:
     """Kernel statistics where no file holds single launches."""
     described = next((o.files["agents"] for o in outputs if "agents" in o.files), None)
     agent, doubts = profiled(read_agents(described), ()) if described else (None, [])
@@ -382,7 +383,7 @@ def _statistics(
         manifest.name = path.name
     if agent:
         manifest.arch, manifest.device, manifest.facts = agent.arch, agent.device, dict(agent.facts)
-    merged.warnings[:0] = [*warnings, *doubts]
+    merged.warnings[:0] = doubts
     return manifest, merged
 
 
