@@ -188,5 +188,9 @@ def counted(n: int, one: str, more: str = "") -> str:
 
     ``more`` is said of another number than 1 where an s is not enough: ``row has``, ``rows have``.
     """
-    plural = f"{one[:-1]}ies" if one.endswith("y") else f"{one}{'es' if one.endswith(('ch', 's')) else 's'}"
+    plural = (
+        f"{one[:-1]}ies"
+        if one.endswith("y") and one[-2] not in "aeiou"
+        else f"{one}{'es' if one.endswith(('ch', 's')) else 's'}"
+    )
     return f"{n:,} {one if n == 1 else more or plural}"

@@ -98,7 +98,7 @@ def test_a_few_atomics_beside_bulk_copies_are_not_the_limit_of_attention(found: 
 
 
 def test_shared_memory_that_was_counted_twice_is_unknown_and_says_why(store: Store) -> None:
-    """By operation lanes and wgmma come to 112 % of the cycles, where the counter of both says 94 %."""
+    """By operation it is 112 % of the cycles; the counter of all operations, which says 94 %, was not recorded."""
     view = View(by_kernel=True, quartiles=False)
     told = {f.kernel: f for f in figures(Workload.open(store, truths.HALF), ["lds.utilization_pct"], view)}
     twice, once = told["product_bf16"], told["triton_large_tiles"]

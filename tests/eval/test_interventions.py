@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store import Store
-from rooflens.tools.import_profile import import_profile
 
 from .conftest import EVAL
 
@@ -262,9 +261,8 @@ def test_a_recording_that_was_interrupted_is_scored_by_what_it_has(tmp_path: Pat
     times = tmp_path / "times.csv"
     lines = diagnoses.TIMES.read_text().splitlines()
     times.write_text("\n".join(lines[:40]))
-    store = Store(tmp_path / "store")
-    import_profile(store, str(diagnoses.COUNTERS), name=diagnoses.NAME)
-    assert 0 < len(diagnoses.recorded(store, times)) < 40
+    pairs = diagnoses.of_recording(Store(tmp_path / "store"), diagnoses.COUNTERS, scoring.truths(times), "cut")
+    assert 0 < len(pairs) < 40
 
 
 def test_the_counters_of_a_recording_are_those_that_the_diagnosis_reads() -> None:

@@ -161,7 +161,9 @@ def test_everything_by_hand_and_imported(node: Node, version: str, target: str) 
     plan = plan_profile(node.store, "MI300X" if target == "gfx942" else target, **asked, detail="full")
     assert plan.application_runs == len(plan.commands) > 10
     result = import_profile(node.store, str(node.by_hand(plan)))
-    assert (result.passes_unmatched, result.warnings) == (0, []) and result.dispatches == len(launches.DEFAULT)
+    # Counters of the stand-in are made one by one, so that what they say together cannot be.
+    beside = [warning for warning in result.warnings if not warning.startswith("identity: ")]
+    assert (result.passes_unmatched, beside) == (0, []) and result.dispatches == len(launches.DEFAULT)
     found = set(node.manifest(result.workload).counters)
     found |= {f"{name}[*]" for (name,) in node.rows(result.workload, "DISTINCT counter", table="counter_instances")}
     channels = node.rows(

@@ -28,7 +28,7 @@ def uneven(tables: Tables) -> Faults:
     if found:
         of, most = counted(tables.merged.kernels, "kernel"), max(found.values())
         text = (
-            f"In {len(found)} of {of} replays of one launch lasted differently, by up to {most:.0f} % "
+            f"In {len(found)} of {of} the replays of one launch lasted differently, by up to {most:.0f} % "
             f"({some(list(found))}): what they do depends on chance or scheduling, and figures of different replays do "
             "not belong together"
         )
