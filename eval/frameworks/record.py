@@ -1,4 +1,4 @@
-"""Times the operations of `programs.py` with their changes and counts their kernels, on the GPU that is here.
+"""Times operations of PyTorch and Triton kernels with their changes and counts their kernels, on the GPU that is here.
 
 python eval/frameworks/record.py --out DIR [--seconds 300]
 
@@ -17,13 +17,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import jitted  # noqa: F401  fills the table of cases
+import operations  # noqa: F401  as well
+import torch
+from cases import CASES, Call, Case
+
 HERE = Path(__file__).resolve().parent
 COUNTERS = HERE.parent / "interventions" / "counters.txt"
 RUNS, LEAST_MS = 7, 2.0
 _BROKEN = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
 
 
-def changes(made: object) -> Iterator[tuple[str, int, object, float]]:
+def changes(made: Case) -> Iterator[tuple[str, int, Call, float]]:
     """Name, whether it keeps the work, call and work of the operation itself and of each of its changes."""
     yield "base", 1, made.base, 1.0
     for keeps, some in ((1, made.fixes), (0, made.removals)):
@@ -31,36 +36,28 @@ def changes(made: object) -> Iterator[tuple[str, int, object, float]]:
             yield (what, keeps, *(call if isinstance(call, tuple) else (call, 1.0)))
 
 
-def timed(call: object) -> list[float]:
+def timed(call: Call) -> list[float]:
     """Microseconds of a call in runs of many, replayed as a graph: launching from the host takes no part."""
-    import torch
-
     for _ in range(3):
         call()
-    torch.cuda.synchronize()
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(torch.cuda.Stream()):
         call()
     torch.cuda.synchronize()
-    repeats = 1
+    often = max(1, int(LEAST_MS / max(_replayed(_captured(call, 1), 1), 1e-3)))
+    repeats = min(often, 100)
+    graph, times = _captured(call, repeats), max(1, often // repeats)
+    return [1e3 * _replayed(graph, times) / times / repeats for _ in range(RUNS)]
+
+
+def _captured(call: Call, repeats: int) -> torch.cuda.CUDAGraph:
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(repeats):
             call()
-    once = _replayed(graph, 1)
-    often = max(1, int(LEAST_MS / max(once, 1e-3)))
-    if often > 1:
-        graph = torch.cuda.CUDAGraph()
-        repeats = min(often, 100)
-        with torch.cuda.graph(graph):
-            for _ in range(repeats):
-                call()
-        often = max(1, often // repeats)
-    return [1e3 * _replayed(graph, often) / often / repeats for _ in range(RUNS)]
+    return graph
 
 
-def _replayed(graph: object, times: int) -> float:
-    import torch
-
+def _replayed(graph: torch.cuda.CUDAGraph, times: int) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     graph.replay()
     start.record()
@@ -72,13 +69,10 @@ def _replayed(graph: object, times: int) -> float:
 
 
 def time_all(out: Path, until: float) -> None:
-    import programs
-    import torch
-
     with (out / "times.csv").open("w", encoding="utf-8", newline="") as text:
         writer = csv.writer(text)
         writer.writerow(["kernel", "what", "keeps_work", "time_us", "least_us", "most_us", "n", "work"])
-        for name, make in programs.CASES.items():
+        for name, make in CASES.items():
             if time.monotonic() > until:
                 print(f"no time for {name}", flush=True)
                 continue
@@ -95,10 +89,7 @@ def time_all(out: Path, until: float) -> None:
 
 def call_all() -> None:
     """Each operation once, in a range with its name, as the profiler is to see it."""
-    import programs
-    import torch
-
-    for name, make in programs.CASES.items():
+    for name, make in CASES.items():
         try:
             base = make().base
             base()
