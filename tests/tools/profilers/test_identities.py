@@ -131,3 +131,13 @@ def test_identities_are_stated_in_the_names_and_facts_of_each_target(target: str
         assert all(f'"{counter}"' in one.wrong for counter in one.counters), one.id
         assert one.times == ("c.duration_ns" in one.wrong), one.id
     assert len(identities.known(target, {})) <= len(known)
+
+
+def test_many_contradictions_are_told_in_few_sentences_and_doubted_one_by_one(shared: Path, tmp_path: Path) -> None:
+    """The counters of this profile were made, so that most of what holds on hardware does not hold in it."""
+    store = Store(tmp_path)
+    found = import_profile(store, str(shared / "workloads" / "synth_a" / "MI300X_A1"), name="made")
+    told = [text for text in found.warnings if text.startswith("identity: ")]
+    assert len(told) == 4 and "more pairs of counters" in told[-1]
+    doubted = [d for d in Workload.open(store, "made").doubts.known if d.code == "identity"]
+    assert len(doubted) > 10

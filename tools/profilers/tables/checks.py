@@ -30,6 +30,8 @@ _WARP = 32
 _MOSTLY_PCT = 50
 _TOO_FEW = {"xcds_missing": "some launches lack XCDs: sums over them are too low"}
 """Warnings of readers that doubt every counter."""
+_SAID = 3
+"""Contradictions that are told one by one."""
 _NOT_COUNTED = {"all_zero", "no_waves", "repeated"}
 """Checks that say of counters that they mean nothing."""
 
@@ -46,7 +48,7 @@ def faults(con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, mer
     if merged.dispatches and merged.counters:
         tables = Tables(con, folder, manifest, merged)
         checks += [partial(check, tables) for check in (*_CHECKS.get(manifest.vendor or "", ()), _replay_spread)]
-    found = _first_told([one for check in checks for one in check()])
+    found = _joined(_first_told([one for check in checks for one in check()]))
     if merged.dispatches and merged.counters:
         found += _contradictions(folder, manifest, merged, [d for one in found for d in one.doubts])
     return found
@@ -56,6 +58,18 @@ def _first_told(found: list[Found]) -> list[Found]:
     """Without the contradictions of counters of which it is told already that they were not counted."""
     void = {c for one in found if one.code in _NOT_COUNTED for d in one.doubts if d.kernels is None for c in d.counters}
     return [one for one in found if one.code != "identity" or all(void.isdisjoint(d.counters) for d in one.doubts)]
+
+
+def _joined(found: list[Found]) -> list[Found]:
+    """With the contradictions beyond a few as one: what they doubt stays apart."""
+    broken = [one for one in found if one.code == "identity"]
+    more = broken[_SAID:]
+    if len(more) < 2:
+        return found
+    doubts = tuple(d for one in more for d in one.doubts)
+    names = some([" with ".join(d.counters[:2]) for d in doubts])
+    text = f"{len(more)} more pairs of counters contradict each other: {names}. What is made of them is suspect."
+    return [one for one in found if one not in more] + [Found("identity", text, doubts)]
 
 
 def of_readers(warnings: list[Note]) -> list[Doubt]:
