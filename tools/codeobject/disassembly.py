@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from ..machine.model import Roots
@@ -12,7 +14,8 @@ from ..machine.programs import find
 from ..profilers.tables.names import plain_text
 from .isa import Instruction
 
-_PLACES = ("opt/rocm*/llvm/bin", "opt/rocm*/lib/llvm/bin", "usr/lib/llvm-*/bin", "usr/local/llvm*/bin")
+_ROCM = ("opt/rocm*/llvm/bin", "opt/rocm*/lib/llvm/bin")
+_OTHERS = ("usr/lib/llvm-*/bin", "usr/local/llvm*/bin")
 _NAME = "llvm-objdump"
 _NEWEST, _OLDEST = 30, 15
 """Releases of LLVM that distributions install under a name with their number."""
@@ -24,13 +27,18 @@ _TEXT_LIMIT = 200
 
 
 def disassemblers(roots: Roots | None = None) -> list[Path]:
-    """Every llvm-objdump: those of the search path, then of ROCm and of the distribution, newest first.
+    """Every llvm-objdump: ROCm's own, those of the search path with a number in their name (newest first), then others.
 
-    Not each knows AMD's instructions: that only shows when it is asked.
+    An old one may not know a new GPU, which only shows when it is asked; the next one is tried then. What is plainly
+    called llvm-objdump is often the oldest of several.
     """
     roots = roots or Roots()
-    found = find(_NAME, roots, _PLACES)
-    return found or [path for number in range(_NEWEST, _OLDEST, -1) for path in find(f"{_NAME}-{number}", roots)]
+    outside = replace(roots, search="")
+    numbered = (path for number in range(_NEWEST, _OLDEST, -1) for path in find(f"{_NAME}-{number}", roots))
+    copies: dict[Path, Path] = {}
+    for path in chain(find(_NAME, outside, _ROCM), numbered, find(_NAME, roots, _OTHERS)):
+        copies.setdefault(path.resolve(), path)
+    return list(copies.values())
 
 
 def instructions(program: Path, file: Path, span: tuple[int, int], most: int) -> Iterator[Instruction]:

@@ -163,7 +163,9 @@ def _tell(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, parts: 
     if not job["programs"]:
         channel.send({"missing": "no llvm-objdump is installed, so code objects were not disassembled"})
     elif wanted and not read:
-        channel.send({"missing": f"{name}: the llvm-objdump that is installed knows none of its instructions"})
+        asked = plain_text(", ".join(job["programs"]), 200)
+        why = f"no llvm-objdump here knows the instructions of {job['gpu'] or 'its GPU'} ({asked}); a newer LLVM may"
+        channel.send({"missing": f"{name}: {why}"})
     try:
         found = locate(elf.file, offsets)
     except Problem as problem:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from rooflens.analysis.problems import BadInput
+from rooflens.tests import objdump
 from rooflens.tools.codeobject.disassembly import disassemblers
 from rooflens.tools.codeobject.lines import Frame, Place, locate
-from rooflens.tools.codeobject.resolve import Asked, Decoded, resolve
+from rooflens.tools.codeobject.resolve import Asked, Decoded, Resolved, resolve
+from rooflens.tools.machine.model import Roots
 
 DATA = Path(__file__).parent / "data"
 HSACO = DATA / "lines_gfx942.hsaco"
@@ -22,7 +24,6 @@ WAIT, LOADS = 0x1D68, (0x1D40, 0x1D48)
 CLANG, SYMBOLIZER = shutil.which("clang-22"), shutil.which("llvm-symbolizer-22")
 DEVICE = ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-O2"]
 needs_llvm = pytest.mark.skipif(not (CLANG and SYMBOLIZER), reason="needs apt-get install clang-22 lld-22 llvm-22")
-needs_objdump = pytest.mark.skipif(not disassemblers(), reason="needs apt-get install llvm-22 (llvm-objdump)")
 
 
 def built(folder: Path, target: str, *options: str, source: Path = DATA / "lines.hip") -> Path:
@@ -61,7 +62,7 @@ def test_lines_and_inlined_functions_of_the_shipped_code_object(tmp_path: Path) 
     }
 
 
-@needs_objdump
+@objdump.needed
 def test_the_loop_of_a_kernel_and_the_loads_it_waits_for(tmp_path: Path) -> None:
     found = resolve(Asked(HSACO, [WAIT], "gfx942", {DOTS: None}), tmp_path)
     assert found.missing == []
@@ -73,7 +74,7 @@ def test_the_loop_of_a_kernel_and_the_loads_it_waits_for(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-@needs_objdump
+@objdump.needed
 def test_spills_are_told_by_the_notes_of_the_kernel_and_a_fixed_place_in_scratch(tmp_path: Path) -> None:
     # gfx90a reaches scratch through a buffer.
     found = resolve(Asked(DATA / "kernels_gfx90a.hsaco", [0x2108, 0x1900], "gfx90a"), tmp_path)
@@ -122,6 +123,69 @@ def test_without_llvm_the_lines_are_still_told(tmp_path: Path) -> None:
     found = resolve(Asked(HSACO, [WAIT], "gfx942", {DOTS: None}), tmp_path, programs=[])
     assert found.code[WAIT] == Decoded(WAIT, "", None, None, (), "", None, Place("/src/lines.hip", 16))
     assert len(found.missing) == 1 and "llvm-objdump" in found.missing[0]
+
+
+OLD = """#!/bin/sh
+echo "llvm-objdump: error: can't find target: unable to get target for 'unknown--'" >&2
+exit 1
+"""
+NEW = """#!/bin/sh
+printf '\\ts_endpgm    // 000000001D68: BF810000 \\n'
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Roots:
+    """A machine without any LLVM; its search path and folders are there to be filled."""
+    (tmp_path / "bin").mkdir()
+    return Roots(tmp_path, str(tmp_path / "bin"), None)
+
+
+def install(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script)
+    path.chmod(0o755)
+    return path
+
+
+def disassembled(roots: Roots, folder: Path) -> Resolved:
+    (work := folder / "work").mkdir()
+    return resolve(Asked(HSACO, [WAIT], "gfx942", {DOTS: None}), work, disassemblers(roots))
+
+
+def test_where_only_an_old_objdump_is_installed_the_reason_names_it_and_the_gpu(
+    tmp_path: Path, installed: Roots
+) -> None:
+    old = install(tmp_path / "bin" / "llvm-objdump", OLD)
+    found = disassembled(installed, tmp_path)
+    assert found.code[WAIT] == Decoded(WAIT, "", None, None, (), "", None, Place("/src/lines.hip", 16))
+    assert found.missing == [
+        f"lines_gfx942.hsaco: no llvm-objdump here knows the instructions of gfx942 ({old}); a newer LLVM may"
+    ]
+
+
+def test_a_newer_objdump_is_used_beside_an_old_one_whatever_it_is_called(tmp_path: Path, installed: Roots) -> None:
+    old = install(tmp_path / "bin" / "llvm-objdump", OLD)
+    (tmp_path / "bin" / "llvm-objdump-16").symlink_to(old)
+    new = install(tmp_path / "bin" / "llvm-objdump-22", NEW)
+    assert disassemblers(installed) == [new, tmp_path / "bin" / "llvm-objdump-16"]
+    found = disassembled(installed, tmp_path)
+    assert found.missing == [] and found.code[WAIT].text == "s_endpgm"
+    rocm = install(tmp_path / "opt" / "rocm-7.0" / "llvm" / "bin" / "llvm-objdump", NEW)
+    assert disassemblers(installed)[0] == rocm
+
+
+def test_an_objdump_that_does_not_know_the_gpu_gives_way_to_one_that_does(tmp_path: Path, installed: Roots) -> None:
+    install(tmp_path / "bin" / "llvm-objdump-22", OLD)
+    install(tmp_path / "bin" / "llvm-objdump", NEW)
+    assert disassembled(installed, tmp_path).code[WAIT].text == "s_endpgm"
+
+
+def test_where_none_is_installed_the_reason_says_so(tmp_path: Path, installed: Roots) -> None:
+    assert disassemblers(installed) == []
+    assert disassembled(installed, tmp_path).missing == [
+        "no llvm-objdump is installed, so code objects were not disassembled"
+    ]
 
 
 def test_another_build_of_the_kernels_is_not_taken_for_the_profiled_one(tmp_path: Path) -> None:
@@ -187,7 +251,7 @@ def test_a_table_of_countless_entries_costs_the_lines_and_nothing_more(
     path.write_bytes(_endless())
     found = resolve(Asked(path, [WAIT], "gfx942", {DOTS: None}), tmp_path)
     assert len(found.missing) >= 1
-    assert bool(found.code) == bool(disassemblers())
+    assert bool(found.code) == objdump.known()
     assert all(one.place == Place() for one in found.code.values())
     assert [p.name for p in tmp_path.iterdir()] == ["endless.hsaco"]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.problems import NotFound, Problem
+from rooflens.tests import objdump
 from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Writer, run
 from rooflens.tests.tools.profilers.rocprofv3.made_rocpd import write_rocpd
 from rooflens.tests.tools.profilers.rocprofv3.made_samples import (
@@ -24,7 +25,6 @@ from rooflens.tests.tools.profilers.rocprofv3.made_samples import (
     as_json,
     as_rocpd,
 )
-from rooflens.tools.codeobject.disassembly import disassemblers
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.list_workloads import list_workloads
@@ -33,7 +33,6 @@ from rooflens.tools.profilers.rocprofv3 import json as json_records
 HSACO = Path(__file__).parents[2] / "codeobject" / "data" / "lines_gfx942.hsaco"
 LOAD, SCALAR, SAXPY = 0x1D40, 0x1D48, 0x1C48
 COLUMNS = 'dispatch_id, kernel, launch, "offset", instruction, source_file, source_line, stall_reason, issued, count'
-needs_objdump = pytest.mark.skipif(not disassemblers(), reason="needs apt-get install llvm-22 (llvm-objdump)")
 
 
 EXPECTED = [
@@ -138,7 +137,7 @@ def test_lanes_are_the_bits_of_the_execution_mask(kind: str, bench: Any) -> None
     assert [row["lanes"] for row in rows] == [64, 32, 64]
 
 
-@needs_objdump
+@objdump.needed
 def test_a_called_function_belongs_to_the_kernel_that_the_launch_ran(bench: Any) -> None:
     """Launches were not traced, and the profile names no function that is no kernel."""
     called = [At(1, SAXPY, "", "", "WAITCNT", 9), At(2, WAIT, "", "", "WAITCNT", 2), At(2, SAXPY, "", "", "WAITCNT", 5)]
@@ -152,7 +151,7 @@ def test_a_called_function_belongs_to_the_kernel_that_the_launch_ran(bench: Any)
     assert sorted(found) == [(1, "saxpy", SAXPY, 9), (2, "dots", SAXPY, 5), (2, "dots", WAIT, 2)]
 
 
-@needs_objdump
+@objdump.needed
 def test_code_objects_in_the_folder_tell_the_whole_kernel(bench: Any) -> None:
     as_json(bench.folder / "in" / "4711_results.json", uri="memory://4711#offset=0x60a6&size=9872")
     shutil.copy(HSACO, bench.folder / "in" / "4711_code_object_id_1.out")
@@ -185,7 +184,7 @@ def test_only_the_folder_is_looked_into_whatever_the_profile_names(bench: Any) -
     assert len(bench.rows(bench.load(bench.folder / "in"), "instructions")) == 4
 
 
-@needs_objdump
+@objdump.needed
 def test_a_database_without_instructions_asks_for_the_code_and_not_for_another_build(bench: Any) -> None:
     """As rocprofv3 writes it by default: addresses alone."""
     file = as_rocpd(bench.folder / "in" / "1_results.db", texts=False)
@@ -199,7 +198,7 @@ def test_a_database_without_instructions_asks_for_the_code_and_not_for_another_b
     assert reasons == [("memory", 16)]
 
 
-@needs_objdump
+@objdump.needed
 def test_the_program_that_the_caller_names_holds_the_code(bench: Any) -> None:
     file = as_json(bench.folder / "in" / "4711_results.json")
     done = bench.load(file, code=str(HSACO))
@@ -225,7 +224,7 @@ def test_samples_of_another_run_belong_to_the_launches_that_it_repeats(bench: An
     assert found == {(1, 1, WAIT): 200, (1, 1, FMAC): 65, (1, 1, 0x1D84): 40, (2, 2, WAIT): 700}
 
 
-@needs_objdump
+@objdump.needed
 def test_another_build_is_told_by_an_instruction_that_differs(bench: Any) -> None:
     changed = [At(1, WAIT, "s_barrier", "", "BARRIER_WAIT", 5)]
     as_json(bench.folder / "in" / "4711_results.json", samples=changed)
