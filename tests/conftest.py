@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from rooflens.analysis.store import Store
 from rooflens.tests import nursery, once, recordings, waiting
 from rooflens.tools.isolation import child, forks
+from rooflens.tools.runner import start
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -58,6 +59,7 @@ def copies(own_locks: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, closing(nursery.Nursery()) as ours:
         for module in (child, forks):
             patch.setattr(module, "start_fresh", ours.start)
+        patch.setattr(start, "start_fresh", ours.start_supervisor)
         yield
 
 
@@ -79,6 +81,7 @@ def fresh_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children start as those of a user's program do."""
     for module in (child, forks):
         monkeypatch.setattr(module, "start_fresh", nursery.start_fresh)
+    monkeypatch.setattr(start, "start_fresh", nursery.start_fresh_supervisor)
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,15 @@
 
 A test process has threads, so ``Child`` and ``ForkServer`` cannot fork it and start an interpreter for every query and
 every code object. A copy of the nursery does what that interpreter would do, without importing it all again.
+So does a copy for the supervisor of a run, and a copy of that for each of its workers.
 Tests of the start itself use the fixture ``fresh_interpreters``.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
+import inspect
 import json
 import os
 import resource
@@ -20,13 +23,16 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from rooflens.server import warm_up
 from rooflens.tests.waiting import unhurried_sql
 from rooflens.tools.isolation import child
 from rooflens.tools.isolation.channel import Channel
 from rooflens.tools.isolation.limits import Limits
+from rooflens.tools.runner import child as runner_child
+from rooflens.tools.runner import start as runner_start
+from rooflens.tools.runner import supervisor, worker
 
 _FOREVER = Limits(memory_bytes=16_000_000_000, cpu_s=10**8)
 _ORDER_BYTES = 1 << 17
@@ -34,8 +40,13 @@ _MAXRSS = 1 if sys.platform == "darwin" else 1024
 """The unit of ru_maxrss in bytes."""
 _AS_IMPORTED = ("ROOFLENS_CATALOGUE", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables that decide what was imported: where they differ, only a fresh interpreter will do."""
+_OF_RUNS = ("rooflens.tools.profile_command", "rooflens.tools.check_counters", "rooflens.tools.run_peak_benchmarks")
+"""What workers of runs import besides what calls of a server do."""
 start_fresh = child.start_fresh
 """What a user's program does."""
+_PREPARED = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
+start_fresh_supervisor = runner_start.start_fresh
+"""The same for runs."""
 
 
 @dataclass
@@ -66,17 +77,31 @@ def used_by_children() -> Used:
 class Copy:
     """A copy of the nursery, as far as subprocess.Popen is used of a fresh interpreter."""
 
-    def __init__(self, pid: int, status: int) -> None:
-        self.pid, self._status, self._ended = pid, status, None
+    def __init__(self, pid: int, status: int, stdin: IO[bytes] | None = None) -> None:
+        self.pid, self.stdin, self._status, self._ended = pid, stdin, status, None
+        self._asking = threading.Lock()
 
     def poll(self) -> int | None:
         """How it ended, None while it runs."""
-        if self._ended is None and select.select([self._status], [], [], 0)[0]:
-            told = os.read(self._status, 128) or f"{-signal.SIGKILL:d} 0 0".encode()
-            ended, cpu_s, most_bytes = told.split()
-            self._ended = int(ended)
-            used.add(float(cpu_s), int(most_bytes))
+        with self._asking:
+            if self._ended is None and select.select([self._status], [], [], 0)[0]:
+                told = os.read(self._status, 128) or f"{-signal.SIGKILL:d} 0 0".encode()
+                ended, cpu_s, most_bytes = told.split()
+                self._ended = int(ended)
+                used.add(float(cpu_s), int(most_bytes))
         return self._ended
+
+    def wait(self, timeout: float | None = None) -> int:
+        """How it ended; raises subprocess.TimeoutExpired where it has not in time."""
+        select.select([self._status], [], [], timeout)
+        if (ended := self.poll()) is None:
+            raise subprocess.TimeoutExpired("a copy", timeout or 0)
+        return ended
+
+    def kill(self) -> None:
+        """End it."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
 
     def __del__(self) -> None:
         os.close(self._status)
@@ -93,13 +118,35 @@ class Nursery:
 
     def start(self, theirs: socket.socket, order: Mapping[str, Any], environment: Mapping[str, str] | None) -> Any:
         """A copy that does the ``order`` with one end of a socket."""
-        if any(os.environ.get(name) != self._variables.get(name) for name in _AS_IMPORTED):
+        if not self._fits(os.environ):
             return start_fresh(theirs, order, environment)
         told = {
             "order": order,
             "path": sys.path,
             "environment": dict(os.environ if environment is None else environment),
         }
+        return Copy(*self._asked(told, theirs.fileno()))
+
+    def start_supervisor(self, log: IO[bytes], env: dict[str, str]) -> Any:
+        """A copy that supervises the run that it is told of on its standard input."""
+        if not self._fits(env):
+            return start_fresh_supervisor(log, env)
+        reader, writer = os.pipe()
+        try:
+            started = self._asked({"path": sys.path, "environment": env}, reader, log.fileno())
+        except BaseException:
+            os.close(writer)
+            raise
+        finally:
+            os.close(reader)
+        return Copy(*started, os.fdopen(writer, "wb"))
+
+    def _fits(self, environment: Mapping[str, str]) -> bool:
+        """Whether a fresh interpreter would import the same."""
+        return all(environment.get(name) == self._variables.get(name) for name in _AS_IMPORTED)
+
+    def _asked(self, told: dict[str, Any], *files: int) -> tuple[int, int]:
+        """The number of a copy that has these files, and where it is told how it ends."""
         reader, writer = os.pipe()
         try:
             with self._asking:
@@ -108,11 +155,11 @@ class Nursery:
                     life = {"work": child.name_of(nurse), "arguments": {}, "limits": vars(_FOREVER), "parent": None}
                     self._process = start_fresh(self._theirs, life, self._variables)
                     self._theirs.close()
-                socket.send_fds(self._control, [json.dumps(told).encode()], [theirs.fileno(), writer])
+                socket.send_fds(self._control, [json.dumps(told).encode()], [writer, *files])
                 pid = int(self._control.recv(16))
         finally:
             os.close(writer)
-        return Copy(pid, reader)
+        return pid, reader
 
     def close(self) -> None:
         """End it, and wait until it has."""
@@ -126,6 +173,8 @@ def nurse(channel: Channel, _: dict[str, Any]) -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for step in warm_up.STEPS:
         step()
+    for module in _OF_RUNS:
+        importlib.import_module(module)
     gc.collect()
     gc.freeze()
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -144,25 +193,68 @@ def nurse(channel: Channel, _: dict[str, Any]) -> None:
 
 def _copied(control: socket.socket, copies: dict[int, int]) -> bool:
     """Start one copy, and tell its number; False where the test process is gone."""
-    message, files, _, _ = socket.recv_fds(control, _ORDER_BYTES, 2)
+    message, received, _, _ = socket.recv_fds(control, _ORDER_BYTES, 3)
     if not message:
         return False
+    status, *files = received
     told = json.loads(message)
-    end, status = socket.socket(fileno=files[0]), files[1]
-    # Where it is to end with the process that asked, it ends with this one, which does.
-    order = {"parent": os.getpid(), **told["order"]}
 
     def life() -> None:
         sys.path[:] = told["path"]
         os.environ.clear()
         os.environ.update(told["environment"])
-        child.run_fresh(end, order)
+        if "order" in told:
+            # Where it is to end with the process that asked, it ends with this one, which does.
+            child.run_fresh(socket.socket(fileno=files[0]), {"parent": nursery, **told["order"]})
+        else:
+            _supervise(*files)
 
-    pid = child.fork(life, keep=(end.fileno(),), talkative=False)
-    end.close()
+    nursery = os.getpid()
+    pid = child.fork(life, keep=tuple(files), talkative=False)
+    for number in files:
+        os.close(number)
     copies[pid] = status
     control.send(str(pid).encode())
     return True
+
+
+def _supervise(job: int, log: int) -> None:
+    """The life of a supervisor, whose workers are copies of it."""
+    for number, place in ((job, 0), (log, 1), (log, 2)):
+        os.dup2(number, place)
+    child.close_all_but(())
+    os.chdir("/")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    runner_child.start_process = Started  # type: ignore[misc]
+    supervisor.main()
+    sys.stdout.flush()
+
+
+class Started(subprocess.Popen[bytes]):
+    """A program as subprocess.Popen starts it, but a worker of ours is a copy of this process."""
+
+    def _execute_child(self, *arguments: Any) -> None:
+        given = _PREPARED.bind(self, *arguments).arguments
+        ours = list(given["args"])[1:] == ["-P", "-m", worker.__name__]
+        if not (ours and child.may_fork() and given["env"].items() >= os.environ.items()):
+            super()._execute_child(*arguments)  # type: ignore[misc]
+            return
+        ends = {0: given["p2cread"], 1: given["c2pwrite"], 2: given["errwrite"]}
+
+        def life() -> None:
+            given["preexec_fn"]()
+            for place, number in ends.items():
+                os.dup2(number, place)
+            child.close_all_but(())
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            os.chdir(given["cwd"])
+            os.environ.update(given["env"])
+            worker.main()
+            sys.stdout.flush()
+
+        self.pid = child.fork(life, keep=tuple(ends.values()), talkative=True)
+        self._child_created = True
+        self._close_pipe_fds(*(given[name] for name in inspect.signature(self._close_pipe_fds).parameters))
 
 
 def _reap(copies: dict[int, int]) -> None:

@@ -152,6 +152,8 @@ def _used(folder: Path) -> int:
     return total
 
 
+start_process = subprocess.Popen
+"""Starts programs and our own workers."""
 _POLL_S = 0.05
 _PIECE = 1 << 18
 _SAVE_S = 1.0
@@ -208,7 +210,7 @@ def run(program: Program, watch: Watch, hidden: Sequence[str], meanwhile: Callab
         for number, capture in enumerate(captures):
             capture.listener = partial(program.follower.hear, number)
     try:
-        child = subprocess.Popen(
+        child = start_process(
             program.argv,
             stdin=subprocess.PIPE if program.text else subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from ...analysis.problems import MissingTool, StoreProblem
 from ...analysis.store import Store, new_id
@@ -86,17 +87,22 @@ def stop_all() -> None:
 def _supervisor(folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     with (folder / SUPERVISOR_LOG).open("wb") as log:
         try:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", f"{__package__}.supervisor"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=env,
-                start_new_session=True,
-            )
+            return start_fresh(log, env)
         except OSError as error:
             raise MissingTool("A run needs a process of its own", error.strerror or str(error), "Try again") from error
+
+
+def start_fresh(log: IO[bytes], env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A supervisor in a fresh interpreter, which waits for its job on standard input."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", f"{__package__}.supervisor"],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        cwd="/",
+        env=env,
+        start_new_session=True,
+    )
 
 
 def _attend(folder: Path, run_id: str, process: subprocess.Popen[bytes]) -> None:
