@@ -59,7 +59,8 @@ def _uses(spot: Spot, ranking: Ranking, subsystem: str) -> bool:
 
 
 def _line(ranking: Ranking, spot: Spot, weight: float) -> str:
-    main = next(one for one in spot.instructions if one.key == spot.main)
+    key = spot.main
+    main = next(one for one in spot.instructions if one.key == key)
     reason = max(spot.reasons, key=lambda r: spot.reasons[r], default=None)
     why = f", most of them {reason}" if reason else ""
     share = ranking.share_pct(weight) or 0.0

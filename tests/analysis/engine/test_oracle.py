@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from rooflens.analysis import engine
+from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.problems import BadInput
 from rooflens.analysis.store import Store
 from rooflens.tools.import_profile import import_profile
@@ -104,6 +105,30 @@ def test_all_values_agree_or_are_listed(
     assert unlisted[:20] == []
     assert cells > least and not unread
     assert [e["ids"] for i, e in enumerate(LISTED[release]) if not used[i]] == [], "entries that no longer differ"
+
+
+@pytest.mark.parametrize(
+    ("release", "file"),
+    [
+        ("3.3", "vcopy__MI100.csv.gz"),
+        ("3.3", "vcopy__MI200.csv.gz"),
+        ("3.3", "vcopy__MI300X_A1.csv.gz"),
+        ("3.8", "vcopy__MI350.csv.gz"),
+    ],
+)
+def test_what_is_not_normalised_is_the_same_under_every_normalisation(
+    release: str, file: str, shared: Path, tmp_path: Path
+) -> None:
+    """So the comparison with recorded values evaluates the others alone once more for each."""
+    (case,) = (c for c in oracle.cases(release) if c["file"] == file)
+    store = Store(tmp_path)
+    manifest = oracle.workload(store, case)
+    norms = ["per_kernel", *catalog.normalizations(manifest.arch or "")]
+    first, *others = ({f.id: f for f in engine.evaluate(store, manifest, ["*"], normalization=n)} for n in norms)
+    fixed = {i: f for i, f in first.items() if not oracle.varies(f.metric)}
+    assert len(fixed) > 150 and len(others) >= 2
+    for other in others:
+        assert {i: other[i] for i in fixed} == fixed
 
 
 @pytest.mark.parametrize(
