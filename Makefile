@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled modules are kept, also where an image says otherwise: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
+.PHONY: demo test recorded record team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -14,6 +14,14 @@ demo: $(VENV)/installed
 test: $(VENV)/tested lint
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
 	@$(MAKE) --no-print-directory team
+
+# What the tools answer over the recorded profiles, against what they answered when it was recorded; `make record` after a
+# change that is meant to be seen. CASES="name ..." takes some of them.
+recorded: $(VENV)/tested
+	$(BIN)/python -m rooflens.tests.recorded_answers compare $(CASES)
+
+record: $(VENV)/tested
+	$(BIN)/python -m rooflens.tests.recorded_answers record $(CASES)
 
 # Stores that a team shares, against a PostgreSQL and an S3 server on loopback. Their extensions of DuckDB exist for one
 # version of it, so these tests have an environment of their own on top of the other. Where it cannot be made they skip.
