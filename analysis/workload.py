@@ -10,27 +10,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import dispatch_ids
+from .base.database import connect, speed_up, sql_literal, sql_path
+from .base.kernel_names import names_shortened_to
+from .base.name_patterns import matching
+from .base.problems import BadInput, NotFound, near
+from .base.text import count_text, names_displayed_as
 from .catalogue.metrics import no_formulas
 from .catalogue.targets import Gpu, gpu
-from .configurations import COLUMNS, label, numbered
-from .database import connect, speed_up, sql_literal, sql_path
-from .doubts import Doubts
-from .integrity import damage
-from .kernel_names import meant
-from .older_doubts import stated
-from .patterns import matching
-from .problems import BadInput, NotFound, near
-from .store import Manifest, Store
-from .text import called, counted
+from .store import dispatch_ids
+from .store.doubts import Doubts
+from .store.doubts_of_older_imports import manifest_doubts
+from .store.integrity import damage
+from .store.launch_configurations import COLUMNS, label, number_configurations
+from .store.store import Manifest, Store
 
 if TYPE_CHECKING:
     import duckdb
 
-_MANY = 10_000
+_MANY_DISPATCHES = 10_000
 """Dispatches from which on a question is worth several threads."""
 _RANKS = re.compile(r"\s*#\d{1,9}(\.\d{1,9})?(\s*,\s*#\d{1,9}(\.\d{1,9})?)*\s*", re.ASCII)
-By = Literal["kernel", "launch"]
+KernelUnit = Literal["kernel", "launch"]
 _SUFFIX = re.compile(r"( \[clone \.kd\]| \(\.kd\)|\.kd)$")
 
 
@@ -81,14 +81,16 @@ class Workload:
     Opened by launch, every launch configuration is a kernel of its own, called ``NAME [work-groups x size]``.
     """
 
-    def __init__(self, store: Store, manifest: Manifest, by: By = "kernel") -> None:
+    def __init__(self, store: Store, manifest: Manifest, by: KernelUnit = "kernel") -> None:
         self.store = store
         self.manifest = manifest
         self.by = by
-        self._stated: dict[str, set[str]] = {}
+        self._columns_of_table: dict[str, set[str]] = {}
 
     @classmethod
-    def open(cls, store: Store, workload: str | Manifest, kernel: str | None = None, by: By = "kernel") -> Workload:
+    def open(
+        cls, store: Store, workload: str | Manifest, kernel: str | None = None, by: KernelUnit = "kernel"
+    ) -> Workload:
         """The workload meant by a manifest, an id, a unique id prefix, a name or ``latest``; NotFound where none is.
 
         ``kernel`` is what will be selected: one configuration ("#1.2") opens it by launch.
@@ -116,7 +118,7 @@ class Workload:
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB cursor, opened when first asked for."""
         cursor = connect()
-        if self.manifest.dispatches > _MANY:
+        if self.manifest.dispatches > _MANY_DISPATCHES:
             speed_up(cursor)
         return cursor
 
@@ -151,43 +153,43 @@ class Workload:
         """SQL that reads one table from its file; BadInput where the workload has no such table."""
         path = self.store.file(self.manifest, table)
         if path is None:
-            raise self._without(table)
+            raise self._no_table_problem(table)
         source = f"read_parquet({sql_path(path)})"
-        lacking = self._lacking(table, path)
+        lacking = self._lacking_columns(table, path)
         if table == "dispatches" and self.by == "launch":
-            return f"(SELECT * REPLACE ({label()} AS kernel) FROM {self._dispatches(source, lacking)})"
+            return f"(SELECT * REPLACE ({label()} AS kernel) FROM {self._dispatches_sql(source, lacking)})"
         if table == "counters" and self.by == "launch" and self.has("dispatches"):
             named = f"(SELECT dispatch_id, kernel FROM {self.relation('dispatches')}) named"
             return f"(SELECT c.* REPLACE (named.kernel AS kernel) FROM {source} c JOIN {named} USING (dispatch_id))"
-        return self._dispatches(source, lacking) if lacking else source
+        return self._dispatches_sql(source, lacking) if lacking else source
 
     def no_formulas(self) -> BadInput:
         """The error where nothing can be computed: of its target no metric is known, or it holds samples alone."""
         if self.has("samples") and not self.has("dispatches"):
-            return self._without("dispatches")
+            return self._no_table_problem("dispatches")
         return no_formulas(self.name, self.manifest.arch)
 
-    def _without(self, table: str) -> BadInput:
+    def _no_table_problem(self, table: str) -> BadInput:
         """The error where it has no such table: why, and what to do."""
-        why = _LACKING.get(table)
+        why = _WHY_NO_TABLE.get(table)
         if table == "dispatches":
             why = _HOST_ONLY if self.manifest.events else _CODE_ONLY if self.has("samples") else why
         return BadInput(f"Workload {self.name!r} has no {table}", *(why or ("", _AGAIN)))
 
     @staticmethod
-    def _dispatches(source: str, lacking: list[str]) -> str:
+    def _dispatches_sql(source: str, lacking: list[str]) -> str:
         """SQL for the launches, with NULL for columns that the profile does without; configurations are numbered."""
-        empty = "".join(f", NULL::BIGINT AS {name}" for name in lacking if name != _NUMBER)
+        empty = "".join(f", NULL::BIGINT AS {name}" for name in lacking if name != _NUMBER_COLUMN)
         filled = f"SELECT *{empty} FROM {source}"
-        return f"({filled if _NUMBER not in lacking else numbered(filled)})"
+        return f"({filled if _NUMBER_COLUMN not in lacking else number_configurations(filled)})"
 
-    def _lacking(self, table: str, path: Path) -> list[str]:
+    def _lacking_columns(self, table: str, path: Path) -> list[str]:
         """The columns that a profile may do without, and this one does."""
-        optional = _OPTIONAL.get(table)
-        if optional and table not in self._stated:
+        optional = _OPTIONAL_COLUMNS.get(table)
+        if optional and table not in self._columns_of_table:
             rows = self.rows(f"SELECT name FROM parquet_schema({sql_path(path)})")
-            self._stated[table] = {str(name) for (name,) in rows}
-        return [name for name in optional or () if name not in self._stated[table]]
+            self._columns_of_table[table] = {str(name) for (name,) in rows}
+        return [name for name in optional or () if name not in self._columns_of_table[table]]
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a query of ours; relations come from ``relation``."""
@@ -205,17 +207,17 @@ class Workload:
                 kernel: KernelTime(rank, kernel, share, n, str(rank), launches, kernel)
                 for rank, (kernel, share, n, launches) in enumerate(rows, 1)
             }
-        known = {one.label: (number, one.kernel) for number, one in self._numbered.items()}
-        launched = Counter(kernel for _, kernel in known.values())
+        known = {one.label: (number, one.kernel) for number, one in self._configurations_by_number.items()}
+        configuration_counts = Counter(kernel for _, kernel in known.values())
         times = {}
         for rank, (name, share, n, _) in enumerate(rows, 1):
             number, kernel = known[name]
-            several = launched[kernel]
+            several = configuration_counts[kernel]
             times[name] = KernelTime(rank, name, share, n, number, several, kernel if several == 1 else None)
         return times
 
     @cached_property
-    def _numbered(self) -> dict[str, _Configuration]:
+    def _configurations_by_number(self) -> dict[str, _ConfigurationName]:
         """Of a workload opened by launch: every configuration by its number, such as 1.2."""
         with Workload(self.store, self.manifest) as plain:
             table = plain.relation("dispatches")
@@ -228,7 +230,7 @@ class Workload:
             "min(first)) AS rank FROM l GROUP BY kernel) "
             f"SELECT rank, launch, {label()}, kernel FROM l JOIN k USING (kernel) ORDER BY rank, launch"
         )
-        return {f"{rank}.{launch}": _Configuration(name, kernel) for rank, launch, name, kernel in rows}
+        return {f"{rank}.{launch}": _ConfigurationName(name, kernel) for rank, launch, name, kernel in rows}
 
     @cached_property
     def passes(self) -> dict[str, frozenset[str]]:
@@ -241,7 +243,7 @@ class Workload:
     @cached_property
     def doubts(self) -> Doubts:
         """What is known to be wrong with its counters and times."""
-        known = stated(self.manifest)
+        known = manifest_doubts(self.manifest)
         return Doubts(known, self.passes if known else {})
 
     def select(
@@ -259,12 +261,12 @@ class Workload:
         if not names:
             raise NotFound(
                 f"No dispatch of workload {self.name!r} has the id asked for",
-                f"it has {counted(self.manifest.dispatches, 'dispatch')}",
+                f"it has {count_text(self.manifest.dispatches, 'dispatch')}",
                 "query_counters can list them: SELECT dispatch_id, kernel FROM dispatches",
             )
         if kernel is None:
             return Selection(list(names), True, ranges)
-        wanted = set(self._named(kernel, names) if isinstance(kernel, str) else kernel)
+        wanted = set(self._kernels_named(kernel, names) if isinstance(kernel, str) else kernel)
         chosen = [name for name in names if name in wanted]
         if isinstance(kernel, str) and not chosen:
             raise NotFound(f"None of the dispatches asked for is of {kernel[:100]!r}", fix="Leave dispatches out")
@@ -280,16 +282,16 @@ class Workload:
         rows = self.rows(f"SELECT kernel FROM {table} d WHERE {condition} GROUP BY kernel {_BY_TIME}")
         return [str(name) for (name,) in rows]
 
-    def _named(self, pattern: str, names: list[str]) -> list[str]:
+    def _kernels_named(self, pattern: str, names: list[str]) -> list[str]:
         if _RANKS.fullmatch(pattern):
-            return self._ranked(re.findall(r"[\d.]+", pattern), names)
-        if exact := called(pattern, names):
+            return self._kernels_of_ranks(re.findall(r"[\d.]+", pattern), names)
+        if exact := names_displayed_as(pattern, names):
             return exact
         if self.by == "launch":
             # What is asked for is the name of a kernel, which its configurations do not bear alone.
-            own = {one.label: one.kernel for one in self._numbered.values()}
-            fitting = set(self._matching(pattern, list(dict.fromkeys(own[name] for name in names))))
-            hits = [name for name in names if own[name] in fitting] or meant(pattern, names)
+            kernel_of_name = {one.label: one.kernel for one in self._configurations_by_number.values()}
+            fitting = set(self._matching(pattern, list(dict.fromkeys(kernel_of_name[name] for name in names))))
+            hits = [name for name in names if kernel_of_name[name] in fitting] or names_shortened_to(pattern, names)
         else:
             hits = self._matching(pattern, names)
         if not hits:
@@ -304,7 +306,7 @@ class Workload:
     def _matching(pattern: str, kernels: list[str]) -> list[str]:
         """The kernels of this name, as it is or as an answer shows it, else those in which the pattern is found."""
         # What has template arguments is a name as an answer shows it sooner than a pattern.
-        if exact := called(pattern, kernels) or ("<" in pattern and meant(pattern, kernels)):
+        if exact := names_displayed_as(pattern, kernels) or ("<" in pattern and names_shortened_to(pattern, kernels)):
             return exact
         plain = _SUFFIX.sub("", pattern)
         # Anchors are put around names as answers show them, without the parameters that a profiler writes.
@@ -312,41 +314,41 @@ class Workload:
         return (
             [k for k in kernels if k == plain]
             or matching(plain, kernels)
-            or meant(plain, kernels)
-            or meant(bare, kernels)
+            or names_shortened_to(plain, kernels)
+            or names_shortened_to(bare, kernels)
         )
 
-    def _ranked(self, numbers: list[str], names: list[str]) -> list[str]:
+    def _kernels_of_ranks(self, numbers: list[str], names: list[str]) -> list[str]:
         """The kernels of these ranks; where configurations are apart, those called 1.2 and all of kernel 1."""
         if self.by == "launch":
-            known = self._numbered
+            known = self._configurations_by_number
             keys = {number: [key for key in known if number in (key, key.partition(".")[0])] for number in numbers}
-            if outside := [number for number, found in keys.items() if not found]:
+            if outside := [number for number, matches in keys.items() if not matches]:
                 raise NotFound(
                     f"There is no launch configuration #{outside[0]}",
                     f"{self.name!r} has #{next(iter(known))} to #{next(reversed(known))}",
                     "list_workloads with by='launch' shows them",
                 )
-            return [known[key].label for found in keys.values() for key in found]
+            return [known[key].label for matches in keys.values() for key in matches]
         ranks = [int(number) for number in numbers]
         if outside := [number for number, rank in zip(numbers, ranks, strict=True) if not 1 <= rank <= len(names)]:
             raise NotFound(f"There is no kernel of rank #{outside[0]}", f"{self.name!r} has ranks #1 to #{len(names)}")
         return [names[rank - 1] for rank in ranks]
 
 
-class _Configuration(NamedTuple):
+class _ConfigurationName(NamedTuple):
     """What a configuration is called where it stands for a kernel of its own, and its kernel."""
 
     label: str
     kernel: str
 
 
-_NUMBER = "launch"
-_OPTIONAL = {"dispatches": (*COLUMNS, _NUMBER), "samples": ("lanes",)}
+_NUMBER_COLUMN = "launch"
+_OPTIONAL_COLUMNS = {"dispatches": (*COLUMNS, _NUMBER_COLUMN), "samples": ("lanes",)}
 """Columns of whole numbers that not every profile states."""
 _BY_TIME = "ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
 _AGAIN = "Import the profile again"
-_LACKING = {
+_WHY_NO_TABLE = {
     "dispatches": (
         "it was imported from a profiler's kernel statistics, which hold no counters",
         "list_workloads shows its kernels by time; profile with counters for more",

@@ -5,7 +5,7 @@
 >>> store["v1"].metrics("overview")
 """
 
-from ..analysis.problems import Problem
+from ..analysis.base.problems import Problem
 from .failures import RunFailed
 from .opening import open
 from .shipped import samples

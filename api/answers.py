@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..analysis.notes import Reason
+from ..analysis.base.notes import Reason
+from ..tools.base.results import Result
 from ..tools.compare_workloads import CompareResult
 from ..tools.compute_occupancy import OccupancyResult
 from ..tools.compute_timeline import TimelineResult
 from ..tools.diagnose_bottleneck import DiagnosisResult
 from ..tools.find_hotspots import HotspotsResult
 from ..tools.plan_profile import PlanResult
-from ..tools.results import Result
-from .display import Shown, View, some, value_text
+from .display import DisplayedObject, View, some, value_text
 from .frames import of_any, of_records
 from .pictures import Drawing, Pictured
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Result)
 
 
-class Answer(Shown, Generic[R]):
+class Answer(DisplayedObject, Generic[R]):
     """The answer of a tool. ``result`` is what the tool returns, whole; ``notes`` is what to know of its figures."""
 
     def __init__(self, result: R) -> None:
@@ -37,7 +37,7 @@ class Answer(Shown, Generic[R]):
         return list(self.result.notes)
 
 
-class Comparison(Pictured, Answer[CompareResult]):
+class ComparisonAnswer(Pictured, Answer[CompareResult]):
     """A baseline against one candidate or more: ``verdict`` is that of the pair that takes most of the time."""
 
     def __init__(self, result: CompareResult, drawing: Drawing) -> None:
@@ -126,7 +126,7 @@ class Comparison(Pictured, Answer[CompareResult]):
         return View("Comparison", facts, tables, notes=self.notes)
 
 
-class Diagnosis(Answer[DiagnosisResult]):
+class DiagnosisAnswer(Answer[DiagnosisResult]):
     """What holds each kernel back, longest total time first."""
 
     @cached_property
@@ -263,7 +263,7 @@ def _evidence(figures: Sequence[object]) -> str | None:
     return "; ".join(told) or None
 
 
-class Occupancy(Pictured, Answer[OccupancyResult]):
+class OccupancyAnswer(Pictured, Answer[OccupancyResult]):
     """Waves that reside at once on one CU, what limits them, and what would give more."""
 
     def __init__(self, result: OccupancyResult, drawing: Drawing) -> None:
@@ -301,23 +301,23 @@ class Occupancy(Pictured, Answer[OccupancyResult]):
         return of_any(self.result.what_if)
 
     def _view(self) -> View:
-        found = self.result
-        waves = f"{value_text(found.waves_per_cu)} of {value_text(found.max_waves_per_cu)} waves per {found.cu}"
+        result = self.result
+        waves = f"{value_text(result.waves_per_cu)} of {value_text(result.max_waves_per_cu)} waves per {result.cu}"
         facts = {
-            "kernel": found.kernel or "",
-            "occupancy": f"{waves} ({value_text(found.occupancy_pct)} %), limited by {', '.join(found.limiters)}"
-            if found.waves_per_cu is not None
+            "kernel": result.kernel or "",
+            "occupancy": f"{waves} ({value_text(result.occupancy_pct)} %), limited by {', '.join(result.limiters)}"
+            if result.waves_per_cu is not None
             else "",
-            "achieved": f"{value_text(found.achieved_waves_per_cu)} waves ({value_text(found.achieved_pct)} %)"
-            if found.achieved_waves_per_cu is not None
+            "achieved": f"{value_text(result.achieved_waves_per_cu)} waves ({value_text(result.achieved_pct)} %)"
+            if result.achieved_waves_per_cu is not None
             else "",
-            "answer": found.answer or "",
+            "answer": result.answer or "",
         }
         tables = {"limits": self.limits, "what if": self.what_if, "kernels": self.kernels}
-        return View(f"Occupancy on {found.gpu}", facts, tables, notes=self.notes)
+        return View(f"Occupancy on {result.gpu}", facts, tables, notes=self.notes)
 
 
-class Timeline(Pictured, Answer[TimelineResult]):
+class TimelineAnswer(Pictured, Answer[TimelineResult]):
     """Where the wall time of a program goes, and why the device is idle."""
 
     def __init__(self, result: TimelineResult, drawing: Drawing) -> None:
@@ -386,14 +386,14 @@ class Timeline(Pictured, Answer[TimelineResult]):
         return of_any(self.result.figures)
 
     def _view(self) -> View:
-        found = self.result
-        share = "" if found.verdict.share_pct is None else f" ({value_text(found.verdict.share_pct)} %)"
+        result = self.result
+        share = "" if result.verdict.share_pct is None else f" ({value_text(result.verdict.share_pct)} %)"
         facts = {
             "verdict": f"{self.verdict}{share}",
-            "window": f"{value_text(found.wall_ms)} ms, {found.window}",
-            "steps": found.steps,
+            "window": f"{value_text(result.wall_ms)} ms, {result.window}",
+            "steps": result.steps,
         }
-        return View(f"Timeline of {found.name}", facts, {"split": self.split, "idle": self.idle}, notes=self.notes)
+        return View(f"Timeline of {result.name}", facts, {"split": self.split, "idle": self.idle}, notes=self.notes)
 
 
 class Hotspots(Answer[HotspotsResult]):
@@ -429,7 +429,7 @@ class Hotspots(Answer[HotspotsResult]):
         return View(f"Hot spots of {self.result.name}", facts, {"rows": self.rows}, notes=self.notes)
 
 
-class Plan(Answer[PlanResult]):
+class PlanAnswer(Answer[PlanResult]):
     """Which passes of counters metrics take, and the commands that collect them on any machine."""
 
     @cached_property
@@ -456,11 +456,11 @@ class Plan(Answer[PlanResult]):
         return dict(self.result.unsupported)
 
     def _view(self) -> View:
-        found = self.result
+        result = self.result
         facts = {
-            "profiler": found.profiler,
-            "runs of the program": str(found.application_runs),
-            "metrics whole in one pass": str(found.whole_total),
-            "metrics split": ", ".join(found.split),
+            "profiler": result.profiler,
+            "runs of the program": str(result.application_runs),
+            "metrics whole in one pass": str(result.whole_total),
+            "metrics split": ", ".join(result.split),
         }
-        return View(f"Plan for {found.gpu}", facts, {"passes": self.passes}, notes=self.notes)
+        return View(f"Plan for {result.gpu}", facts, {"passes": self.passes}, notes=self.notes)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from ..analysis.integrity import told_by
-from ..analysis.store import Store
-from ..tools.arguments import model, validated
-from ..tools.results import Result
+from ..analysis.store.integrity import store_problem_behind
+from ..analysis.store.store import Store
+from ..tools.base.arguments import model, validate_arguments
+from ..tools.base.results import Result
 
 R = TypeVar("R", bound=Result)
 ALL = 1 << 60
@@ -21,15 +21,15 @@ def ask(store: Store, tool: Callable[..., R], arguments: dict[str, Any], **beyon
 
     Raises BadArgument for what the tool does not take, and every Problem of the tool.
     """
-    given = checked(tool, arguments)
+    given = check_arguments(tool, arguments)
     with changing(store):
         return tool(store, **{**given, **beyond})
 
 
-def checked(tool: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+def check_arguments(tool: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments as the tool takes them; those that are None are left to it."""
     given = {name: value for name, value in arguments.items() if value is not None}
-    return validated(tool.__name__, model(tool), given)
+    return validate_arguments(tool.__name__, model(tool), given)
 
 
 @contextmanager
@@ -40,6 +40,6 @@ def changing(store: Store) -> Iterator[None]:
     try:
         yield
     except (OSError, duckdb.Error) as error:
-        if problem := told_by(store, error):
+        if problem := store_problem_behind(store, error):
             raise problem from error
         raise

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.text import cut, shown
+from ..analysis.base.text import shorten, visible_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,19 +36,19 @@ class View:
 
     def html(self) -> str:
         """As HTML: every text escaped, no script, no link, colours of the page around it."""
-        parts = [f'<div style="font-weight:600">{_escaped(self.title, _TEXT)}</div>']
+        parts = [f'<div style="font-weight:600">{_escape_line(self.title, _TEXT)}</div>']
         parts += [
-            f'<div><span style="opacity:.7">{_escaped(name, _CELL)}:</span> {_escaped(text, _TEXT)}</div>'
+            f'<div><span style="opacity:.7">{_escape_line(name, _CELL)}:</span> {_escape_line(text, _TEXT)}</div>'
             for name, text in self.facts.items()
             if text
         ]
         if self.picture is not None:
             data = base64.b64encode(self.picture).decode()
-            alt = html.escape(cut(shown(self.title), _TEXT), quote=True)
+            alt = html.escape(shorten(visible_lines(self.title), _TEXT), quote=True)
             parts.append(f'<img alt="{alt}" style="max-width:100%;background:#fff" src="data:image/png;base64,{data}">')
         parts += [_table(title, frame) for title, frame in self.tables.items() if len(frame)]
         if self.notes:
-            items = "".join(f"<li>{_escaped(note, _TEXT)}</li>" for note in self.notes[:_NOTES])
+            items = "".join(f"<li>{_escape_line(note, _TEXT)}</li>" for note in self.notes[:_NOTES])
             more = len(self.notes) - _NOTES
             items += f"<li>and {more} more in .notes</li>" if more > 0 else ""
             parts.append(f'<ul style="opacity:.8;margin:.4em 0;padding-left:1.4em">{items}</ul>')
@@ -56,8 +56,8 @@ class View:
 
     def text(self) -> str:
         """As text: the title and the facts, a line each."""
-        lines = [shown(self.title), *(f"  {name}: {text}" for name, text in self.facts.items() if text)]
-        return "\n".join(cut(" ".join(shown(line).splitlines()), _TEXT) for line in lines)
+        lines = [visible_lines(self.title), *(f"  {name}: {text}" for name, text in self.facts.items() if text)]
+        return "\n".join(shorten(" ".join(visible_lines(line).splitlines()), _TEXT) for line in lines)
 
 
 def _table(title: str, frame: pd.DataFrame) -> str:
@@ -65,19 +65,20 @@ def _table(title: str, frame: pd.DataFrame) -> str:
     units: Mapping[str, str] = frame.attrs.get("units", {})
     names = [name for name in frame.columns if not frame[name].isna().all()]
     heads = "".join(
-        f'<th style="{_HEAD}">{_escaped(_headed(str(name), units.get(str(name))), _CELL)}</th>' for name in names
+        f'<th style="{_HEAD}">{_escape_line(_column_heading(str(name), units.get(str(name))), _CELL)}</th>'
+        for name in names
     )
     rows = []
     for values in frame[names].head(_ROWS).itertuples(index=False, name=None):
-        cells = "".join(f'<td style="{_DATA}">{_escaped(value_text(value), _CELL)}</td>' for value in values)
+        cells = "".join(f'<td style="{_DATA}">{_escape_line(value_text(value), _CELL)}</td>' for value in values)
         rows.append(f"<tr>{cells}</tr>")
     more = f" ({_ROWS} of {len(frame)} rows)" if len(frame) > _ROWS else ""
-    caption = f'<div style="margin-top:.6em;opacity:.7">{_escaped(title + more, _CELL)}</div>'
+    caption = f'<div style="margin-top:.6em;opacity:.7">{_escape_line(title + more, _CELL)}</div>'
     body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return f'{caption}<div style="overflow-x:auto"><table style="{_TABLE}">{body}</table></div>'
 
 
-def _headed(name: str, unit: str | None) -> str:
+def _column_heading(name: str, unit: str | None) -> str:
     return f"{name} [{unit}]" if unit else name
 
 
@@ -92,8 +93,8 @@ def value_text(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 and math.isfinite(value) else f"{value:.4g}"
 
 
-def _escaped(text: str, most: int) -> str:
-    line = " ".join(shown(text).split())
+def _escape_line(text: str, most: int) -> str:
+    line = " ".join(visible_lines(text).split())
     return html.escape(line if len(line) <= most else f"{line[: most - 1]}…", quote=True)
 
 
@@ -102,7 +103,7 @@ def some(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     return frame[[name for name in columns if name in frame.columns]]
 
 
-class Shown:
+class DisplayedObject:
     """An object that shows the view of itself."""
 
     def _view(self) -> View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..analysis.problems import Problem
+from ..analysis.base.problems import Problem
 
 if TYPE_CHECKING:
     from ..tools.get_run import RunResult

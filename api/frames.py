@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..tools.results import Table
+from ..tools.base.results import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..tools.sql.direct import Rows
+    from ..tools.sql.unlimited_query import QueryRows
 
 _NUMBERS = frozenset(
     ("avg", "min", "max", "peak", "value", "q1", "median", "q3", "std", "low", "high", "baseline", "candidate",
@@ -45,7 +45,7 @@ def of_columns(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str], n
     import pandas as pd
 
     made = {name: _series(list(values), name in units or name in _NUMBERS) for name, values in columns.items()}
-    return _labelled(pd.DataFrame(made, columns=list(columns)), units, notes)
+    return _label_columns(pd.DataFrame(made, columns=list(columns)), units, notes)
 
 
 def of_records(records: Sequence[Mapping[str, Any]], units: Mapping[str, str] = {}) -> pd.DataFrame:
@@ -54,7 +54,7 @@ def of_records(records: Sequence[Mapping[str, Any]], units: Mapping[str, str] = 
     return of_columns({name: [record.get(name) for record in records] for name in names}, units, ())
 
 
-def of_rows(rows: Rows, notes: Sequence[str] = ()) -> pd.DataFrame:
+def of_rows(rows: QueryRows, notes: Sequence[str] = ()) -> pd.DataFrame:
     """All rows of a query."""
     import numpy as np
     import pandas as pd
@@ -64,15 +64,15 @@ def of_rows(rows: Rows, notes: Sequence[str] = ()) -> pd.DataFrame:
         if name in rows.wide:
             made[name] = _series([None if v is None else int(v) for v in values.tolist()], True)
         elif isinstance(values, np.ma.MaskedArray):
-            made[name] = _masked(values)
+            made[name] = _masked_array(values)
         else:
             made[name] = values.astype("int64") if values.dtype.kind == "i" else values
         if rows.units.get(name) == _UTC:  # texts in SQL, where they sort and are cut as such
             made[name] = pd.to_datetime(pd.Series(made[name], dtype="object"), utc=True, format="ISO8601")
-    return _labelled(pd.DataFrame(made, columns=list(rows.columns)), rows.units, [*rows.notes, *notes])
+    return _label_columns(pd.DataFrame(made, columns=list(rows.columns)), rows.units, [*rows.notes, *notes])
 
 
-def _masked(values: Any) -> Any:
+def _masked_array(values: Any) -> Any:
     """An array of NumPy some of whose values are missing."""
     import numpy as np
     import pandas as pd
@@ -112,7 +112,7 @@ def _series(values: list[Any], numeric: bool) -> Any:
     return pd.Series(values, dtype="object")
 
 
-def _labelled(frame: pd.DataFrame, units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:
+def _label_columns(frame: pd.DataFrame, units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:
     frame.attrs["units"] = dict(units)
     frame.attrs["notes"] = list(notes)
     return frame

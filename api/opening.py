@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..analysis.problems import NotFound
-from ..analysis.store import Store
+from ..analysis.base.problems import NotFound
+from ..analysis.store.store import Store
 from .store import OpenStore
 
 
@@ -17,13 +17,13 @@ def open(store: str | Path | None = None, *, read_only: bool = False) -> OpenSto
 
     Raises Problem for a folder that cannot be a store, or that a newer rooflens wrote.
     """
-    found = Store.locate(store)
-    found.read_only = found.read_only or read_only
-    if read_only and found.address == str(found.root) and not found.root.exists():
+    located = Store.locate(store)
+    located.read_only = located.read_only or read_only
+    if read_only and located.address == str(located.root) and not located.root.exists():
         raise NotFound(
-            f"There is no store at {found.root}",
+            f"There is no store at {located.root}",
             "a store that is only read must exist",
             "Check the path, or open it without read_only",
         )
-    found.scan()
-    return OpenStore(found)
+    located.scan()
+    return OpenStore(located)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..analysis.problems import Problem
-from .display import Shown, View
+from ..analysis.base.problems import Problem
+from .display import DisplayedObject, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,14 +19,14 @@ Drawing = Callable[[], "Drawn"]
 WIDTH_PX = 800
 
 
-class Pictured(Shown):
+class Pictured(DisplayedObject):
     """An object with a picture, which is drawn when it is first asked for."""
 
     def __init__(self, drawing: Drawing) -> None:
         self._drawing = drawing
 
     @cached_property
-    def _drawn(self) -> Drawn:
+    def _cached_drawing(self) -> Drawn:
         return self._drawing()
 
     def plot(self) -> Figure:
@@ -37,12 +37,12 @@ class Pictured(Shown):
     @property
     def png(self) -> bytes:
         """The picture as PNG."""
-        return self._drawn.picture.png
+        return self._cached_drawing.picture.png
 
     @property
     def svg(self) -> bytes:
         """The picture as SVG."""
-        return self._drawn.picture.svg
+        return self._cached_drawing.picture.svg
 
     def _repr_png_(self) -> bytes | None:
         try:
@@ -61,7 +61,7 @@ class Chart(Pictured):
     @property
     def facts(self) -> list[str]:
         """What the picture shows, in words."""
-        return list(self._drawn.facts)
+        return list(self._cached_drawing.facts)
 
     def _view(self) -> View:
         try:

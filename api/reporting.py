@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..analysis.problems import BadArgument
-from ..analysis.store import Store
+from ..analysis.base.problems import BadArgument
+from ..analysis.store.store import Store
 from .asking import changing
 
 

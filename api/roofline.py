@@ -67,12 +67,12 @@ class Roofline(Pictured, Answer[RooflineResult]):
         return figure
 
     def _view(self) -> View:
-        found = self.result
-        facts = {"device": f"{found.device}, {found.ceiling_source} ceilings"}
+        result = self.result
+        facts = {"device": f"{result.device}, {result.ceiling_source} ceilings"}
         for row in self.limits.head(3).to_dict("records"):
             limiter = value_text(row["limiter"])
             facts[f"#{row['rank']}"] = f"{row['bound']}{f' ({limiter})' if limiter else ''}"
-        return View(f"Roofline of {found.name}", facts, notes=self.notes)
+        return View(f"Roofline of {result.name}", facts, notes=self.notes)
 
     def _repr_html_(self) -> str:
         view = self._view()

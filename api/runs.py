@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from ..analysis.problems import NotAllowed
-from ..analysis.store import Store
+from ..analysis.base.problems import NotAllowed
+from ..analysis.store.store import Store
+from ..tools.base.progress import Activity, Listener, listening
 from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
-from ..tools.progress import Activity, Listener, listening
 from .asking import ask
 from .failures import RunFailed
 
 _STEP_S = 2.0
 
 
-def finished(
+def wait_for_result(
     store: Store, tool: Callable[..., RunResult], arguments: dict[str, Any], progress: Listener | None
 ) -> RunResult:
     """The result of a run that ``tool`` starts, once it is done; ``progress`` gets what it is doing.
@@ -25,22 +25,22 @@ def finished(
     by an interrupt, and by whatever ``progress`` raises.
     """
     from ..tools.cancel_run import cancel_run
-    from ..tools.runner.state import FINAL
+    from ..tools.running.run_state import FINAL
 
     if store.read_only:
         raise NotAllowed("Nothing can be run", "the store is open for reading only", "Open it without read_only")
     with listening(progress) if progress else nullcontext():
-        found = ask(store, tool, arguments, wait_s=0)
+        result = ask(store, tool, arguments, wait_s=0)
         told = ""
         try:
-            while found.state not in FINAL:
-                if progress and found.progress != told:
-                    told = found.progress
+            while result.state not in FINAL:
+                if progress and result.progress != told:
+                    told = result.progress
                     progress(Activity(told))
-                found = get_run(store, found.run_id, wait_s=_STEP_S if progress else LONGEST_WAIT_S)
+                result = get_run(store, result.run_id, wait_s=_STEP_S if progress else LONGEST_WAIT_S)
         except BaseException:
-            cancel_run(store, found.run_id)
+            cancel_run(store, result.run_id)
             raise
-    if found.state != "done":
-        raise RunFailed(found)
-    return found
+    if result.state != "done":
+        raise RunFailed(result)
+    return result

@@ -6,25 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..analysis.problems import BadArgument, NotFound
-from ..analysis.schema import iso, schema
-from ..analysis.store import Store
-from ..analysis.text import counted
-from ..tools.progress import Listener, listening
+from ..analysis.base.problems import BadArgument, NotFound
+from ..analysis.base.text import count_text
+from ..analysis.store.schema import iso, schema
+from ..analysis.store.store import Store
+from ..tools.base.progress import Listener, listening
 from . import frames
 from .asking import ALL, ask, changing
-from .display import Shown, View
+from .display import DisplayedObject, View
 from .workload import By, OpenWorkload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .answers import Comparison, Occupancy, Plan
+    from .answers import ComparisonAnswer, OccupancyAnswer, PlanAnswer
 
 _SHOWN = 10
 
 
-class OpenStore(Shown):
+class OpenStore(DisplayedObject):
     """A store of workloads, as ``rooflens.open()`` gives it.
 
     ``store["name"]`` is a workload by id, unique id prefix, name (the newest of it) or ``latest``. Other processes may
@@ -81,8 +81,8 @@ class OpenStore(Shown):
 
         from ..tools.list_workloads import list_workloads
 
-        found = ask(self._store, list_workloads, {}, limit=ALL)
-        frame = frames.of_table(found.table, found.notes)
+        result = ask(self._store, list_workloads, {}, limit=ALL)
+        frame = frames.of_table(result.table, result.notes)
         frame["created"] = pd.to_datetime(frame["created"], utc=True)
         return frame
 
@@ -100,11 +100,11 @@ class OpenStore(Shown):
 
         >>> store.sql("SELECT w.name, d.kernel, d.duration_ns FROM dispatches d JOIN workloads w USING (workload)")
         """
-        from ..tools.sql import direct
+        from ..tools.sql import unlimited_query
 
         manifests, broken = self._store.scan()
         with changing(self._store):
-            rows = direct.query(self._store, manifests, sql, tables)
+            rows = unlimited_query.query(self._store, manifests, sql, tables)
         return frames.of_rows(rows, [f"Left out: {sentence}" for sentence in broken])
 
     def ceilings(self) -> pd.DataFrame:
@@ -126,7 +126,7 @@ class OpenStore(Shown):
         checked: bool | None = None,
         hypothesis: str | None = None,
         change: str | None = None,
-    ) -> Comparison:
+    ) -> ComparisonAnswer:
         """Whether a change helped: times with intervals, whether the work is the same, what the change consists of.
 
         ``group`` compares split or fused kernels as one: {"name": ["pattern before", "pattern after"]}. ``checked`` is
@@ -195,34 +195,34 @@ class OpenStore(Shown):
         profiler.
         """
         from ..tools.profile_command import profile_command
-        from .runs import finished
+        from .runs import wait_for_result
 
         named = [metrics] if isinstance(metrics, str) else metrics
         arguments = {**options, "command": list(command), "metrics": None if named is None else list(named)}
-        done = finished(self._store, profile_command, arguments, progress)
+        done = wait_for_result(self._store, profile_command, arguments, progress)
         return self[str(done.workload)]
 
     # -- what can be known beforehand ------------------------------------------------------------------
 
-    def plan(self, gpu: str, metrics: str | Sequence[str] | None = None, **options: Any) -> Plan:
+    def plan(self, gpu: str, metrics: str | Sequence[str] | None = None, **options: Any) -> PlanAnswer:
         """Which passes metrics take on a GPU, and the commands for any machine; runs nothing.
 
         ``options`` are the further parameters of plan_profile (docs/reference/tools.md): profiler, command, replay,
         kernel, ...
         """
         from ..tools.plan_profile import plan_profile
-        from .answers import Plan
+        from .answers import PlanAnswer
 
         named = [metrics] if isinstance(metrics, str) else metrics
         arguments = {**options, "gpu": gpu, "metrics": None if named is None else list(named), "detail": "full"}
-        return Plan(ask(self._store, plan_profile, arguments))
+        return PlanAnswer(ask(self._store, plan_profile, arguments))
 
     def search_metrics(self, query: str = "", gpu: str | None = None) -> pd.DataFrame:
         """The metrics of the catalogue that fit: id, unit, formula, counters, GPUs, meaning; without a query all."""
         from ..tools.search_metrics import search_metrics
 
-        found = ask(self._store, search_metrics, {"query": query, "gpu": gpu}, limit=ALL)
-        return frames.of_table(found.table, found.notes)
+        result = ask(self._store, search_metrics, {"query": query, "gpu": gpu}, limit=ALL)
+        return frames.of_table(result.table, result.notes)
 
     def occupancy(
         self,
@@ -231,31 +231,31 @@ class OpenStore(Shown):
         code_object: str | Path | None = None,
         kernel: str | None = None,
         **numbers: int,
-    ) -> Occupancy:
+    ) -> OccupancyAnswer:
         """Resident waves from numbers, or of the kernels of AMD compiled code.
 
         ``numbers``: vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size.
         """
-        from ..analysis.problems import BadInput
+        from ..analysis.base.problems import BadInput
         from ..tools.compute_occupancy import compute_occupancy
-        from .answers import Occupancy
+        from .answers import OccupancyAnswer
 
         arguments = {**numbers, "gpu": gpu, "kernel": kernel, "code_object": code_object and str(code_object)}
-        found = ask(self._store, compute_occupancy, arguments, limit=ALL)
+        result = ask(self._store, compute_occupancy, arguments, limit=ALL)
 
         def drawing() -> Any:
             raise BadInput("There is no picture of an occupancy from numbers", fix="occupancy() of a workload has one")
 
-        return Occupancy(found, drawing)
+        return OccupancyAnswer(result, drawing)
 
     def devices(self) -> pd.DataFrame:
         """The GPUs and processors of this machine; notes say what forbids profiling them."""
         from ..tools.list_devices import list_devices
 
-        found = ask(self._store, list_devices, {})
-        frame = frames.of_records([device.model_dump(mode="json") for device in found.devices])
+        result = ask(self._store, list_devices, {})
+        frame = frames.of_records([device.model_dump(mode="json") for device in result.devices])
         frame.attrs["units"] = {"clock_max_mhz": "MHz", "memory_bytes": "B"}
-        frame.attrs["notes"] = list(found.notes)
+        frame.attrs["notes"] = list(result.notes)
         return frame
 
     def benchmark(
@@ -264,11 +264,11 @@ class OpenStore(Shown):
     ) -> pd.DataFrame:  # fmt: skip
         """Measure what a device can reach, and wait for it; what was measured within 90 days answers, unless again."""
         from ..tools.run_peak_benchmarks import run_peak_benchmarks
-        from .runs import finished
+        from .runs import wait_for_result
 
         named = None if ceilings is None else list(ceilings)
         arguments = {"device": device, "ceilings": named, "mode": mode, "again": again}
-        done = finished(self._store, run_peak_benchmarks, arguments, progress)
+        done = wait_for_result(self._store, run_peak_benchmarks, arguments, progress)
         frame = frames.of_any(done.ceilings)
         frame.attrs["notes"] = list(done.notes)
         return frame
@@ -276,25 +276,25 @@ class OpenStore(Shown):
     # -- showing itself --------------------------------------------------------------------------------
 
     def _view(self) -> View:
-        found, broken = self._store.scan()
+        manifests, broken = self._store.scan()
         notes = [f"Left out: {sentence}" for sentence in broken]
         tables = {}
-        if found:
+        if manifests:
             columns = ["name", "workload", "created", "arch", "device", "kernels", "dispatches", "tags"]
             tables = {"workloads, newest first": self.workloads()[columns]}
-        return View(self._title(len(found)), {}, tables, notes=notes)
+        return View(self._title(len(manifests)), {}, tables, notes=notes)
 
     def _title(self, n: int) -> str:
         mode = ", read-only" if self.read_only else ""
-        return f"rooflens store {self._store.address} ({counted(n, 'workload')}{mode})"
+        return f"rooflens store {self._store.address} ({count_text(n, 'workload')}{mode})"
 
     def __repr__(self) -> str:
-        found, _ = self._store.scan()
-        if not found:
+        manifests, _ = self._store.scan()
+        if not manifests:
             return View(self._title(0)).text()
-        last = found[-1]
+        last = manifests[-1]
         newest = View(f"  newest: {last.name!r} ({last.id}), {iso(last.created_ns)}")
-        return View(self._title(len(found))).text() + "\n" + newest.text()
+        return View(self._title(len(manifests))).text() + "\n" + newest.text()
 
 
 def _nobody(activity: str) -> None:

@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..analysis.catalogue.work import LEVELS
-from ..analysis.database import sql_name
-from ..analysis.problems import BadArgument, NotFound, near
-from ..analysis.schema import columns, iso, pass_times, schema
-from ..analysis.store import Manifest, Store
-from ..analysis.text import counted
+from ..analysis.base.database import sql_name
+from ..analysis.base.problems import BadArgument, NotFound, near
+from ..analysis.base.text import count_text
+from ..analysis.catalogue.work_formulas import LEVELS
+from ..analysis.store.schema import columns, iso, pass_times, schema
+from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
 from . import frames
 from .asking import ALL, ask, changing
-from .display import Shown, View
+from .display import DisplayedObject, View
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from ..tools.plot import Drawn
-    from .answers import Comparison, Diagnosis, Hotspots, Occupancy, Timeline
+    from .answers import ComparisonAnswer, DiagnosisAnswer, Hotspots, OccupancyAnswer, TimelineAnswer
     from .pictures import Chart
     from .roofline import Roofline
 
@@ -33,7 +33,7 @@ Dispatches = str | Iterable[int] | None
 """Ids of dispatches, or a text such as "0,2,5-9"."""
 
 
-class OpenWorkload(Shown):
+class OpenWorkload(DisplayedObject):
     """A workload of a store, as ``store["name"]`` gives it. It never changes; it can be deleted.
 
     ``kernel`` is everywhere a pattern (RE2) searched in the names of kernels, or ranks by time ("#1", "#1,#3"; "#1.2"
@@ -102,22 +102,22 @@ class OpenWorkload(Shown):
 
     def kernels(self) -> pd.DataFrame:
         """Its kernels by total time: calls, times in ns, share, registers and LDS, status and reason of the times."""
-        return self._listed("kernel")
+        return self._list_rows("kernel")
 
     def configurations(self) -> pd.DataFrame:
         """Its launch configurations by total time, each with the number that it can be asked for by."""
-        return self._listed("launch")
+        return self._list_rows("launch")
 
     def ranges(self) -> pd.DataFrame:
         """Its ranges (NVTX, ROCTX) with the launches within them and their time."""
-        return self._listed("range")
+        return self._list_rows("range")
 
     def passes(self) -> pd.DataFrame:
         """The replays that its counters came from, with matched and unmatched dispatches."""
         from ..tools.list_workloads import list_workloads
 
-        found = ask(self._store, list_workloads, {"workload": self._known.id}, limit=ALL)
-        return frames.of_any(found.workload.passes if found.workload else None)
+        result = ask(self._store, list_workloads, {"workload": self._current_manifest.id}, limit=ALL)
+        return frames.of_any(result.workload.passes if result.workload else None)
 
     def dispatches(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
         """Every launch: grid, registers, LDS; start and end in ns as whole numbers, durations as float64."""
@@ -153,7 +153,7 @@ class OpenWorkload(Shown):
             return self.sql(f"SELECT {picks} FROM {name}")
         if lacking := {"kernel", "dispatch_id"} - set(described[name].columns):
             raise BadArgument(f"{name} cannot be selected by launch", f"it has no {', '.join(sorted(lacking))}")
-        with changing(self._store), Workload.open(self._store, self._known, kernel) as opened:
+        with changing(self._store), Workload.open(self._store, self._current_manifest, kernel) as opened:
             condition = opened.select(kernel, _ids(dispatches)).condition("d")
             ids = opened.rows(f"SELECT dispatch_id FROM {opened.relation('dispatches')} d WHERE {condition}")
         chosen = frames.of_records([{"dispatch_id": i} for (i,) in ids])
@@ -167,10 +167,10 @@ class OpenWorkload(Shown):
         The tables are those of query_counters; see docs/reference/schema.md. Nothing is cut. Raises Problem for
         mistakes in it.
         """
-        from ..tools.sql import direct
+        from ..tools.sql import unlimited_query
 
         with changing(self._store):
-            return frames.of_rows(direct.query(self._store, [self._known], sql, tables))
+            return frames.of_rows(unlimited_query.query(self._store, [self._current_manifest], sql, tables))
 
     # -- questions -------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class OpenWorkload(Shown):
         from ..tools.compute_metrics import compute_metrics
 
         arguments = {
-            "workload": self._known.id,
+            "workload": self._current_manifest.id,
             "metrics": _words("overview" if metrics is None else metrics),
             "kernel": kernel,
             "by": by,
@@ -200,8 +200,8 @@ class OpenWorkload(Shown):
             "aggregation": aggregation,
             "detail": "full",
         }
-        found = ask(self._store, compute_metrics, arguments, dispatches=_ids(dispatches), limit=ALL)
-        return frames.of_table(found.table, found.notes)
+        result = ask(self._store, compute_metrics, arguments, dispatches=_ids(dispatches), limit=ALL)
+        return frames.of_table(result.table, result.notes)
 
     def roofline(
         self,
@@ -223,7 +223,7 @@ class OpenWorkload(Shown):
 
         ids = _ids(dispatches)
         arguments = {
-            "workload": self._known.id,
+            "workload": self._current_manifest.id,
             "kernel": kernel,
             "kind": kind,
             "levels": None if levels is None else list(levels),
@@ -233,7 +233,7 @@ class OpenWorkload(Shown):
             "ceilings": dict(ceilings or {}),
             "detail": "full",
         }
-        found = ask(self._store, compute_roofline, arguments, dispatches=ids, limit=ALL)
+        result = ask(self._store, compute_roofline, arguments, dispatches=ids, limit=ALL)
         drawn = RooflineOptions(
             kind,
             datatype,
@@ -246,25 +246,25 @@ class OpenWorkload(Shown):
         opened_by: By = "launch" if by == "launch" else "kernel"
 
         def drawing() -> Drawn:
-            with Workload.open(self._store, self._known, kernel, opened_by) as opened:
+            with Workload.open(self._store, self._current_manifest, kernel, opened_by) as opened:
                 return on_roofline(opened, kernel, drawn, WIDTH_PX)
 
         def on_axes(axes: Axes) -> None:
             from ..analysis.plot.roofline import draw_on
 
-            with Workload.open(self._store, self._known, kernel, opened_by) as opened:
+            with Workload.open(self._store, self._current_manifest, kernel, opened_by) as opened:
                 draw_on(axes, roofline_picture(opened, kernel, drawn)[0])
 
-        return Roofline(found, drawing, on_axes)
+        return Roofline(result, drawing, on_axes)
 
     def speed_of_light(self, kernel: str | None = None) -> Chart:
         """Percent of peak of each subsystem as a picture; ``metrics("2")`` has the figures."""
-        from ..tools.plot import speed
+        from ..tools.plot import draw_speed_of_light
         from .pictures import WIDTH_PX, Chart
 
         def drawing() -> Drawn:
-            with changing(self._store), Workload.open(self._store, self._known, kernel) as opened:
-                return speed(opened, kernel, WIDTH_PX)
+            with changing(self._store), Workload.open(self._store, self._current_manifest, kernel) as opened:
+                return draw_speed_of_light(opened, kernel, WIDTH_PX)
 
         return Chart(f"Speed of light of {self.name}", drawing)
 
@@ -274,28 +274,28 @@ class OpenWorkload(Shown):
         *,
         mode: Literal["hardware", "compiler"] = "hardware",
         dynamic_lds_bytes: int = 0,
-    ) -> Occupancy:
+    ) -> OccupancyAnswer:
         """Resident waves of its kernels, what limits them, and the smallest changes that give more."""
         from ..tools.compute_occupancy import compute_occupancy
-        from ..tools.plot import occupied
-        from .answers import Occupancy
+        from ..tools.plot import draw_occupancy
+        from .answers import OccupancyAnswer
         from .pictures import WIDTH_PX
 
         arguments = {
-            "workload": self._known.id,
+            "workload": self._current_manifest.id,
             "kernel": kernel,
             "mode": mode,
             "dynamic_lds_bytes": dynamic_lds_bytes,
         }
-        found = ask(self._store, compute_occupancy, arguments, limit=ALL)
+        result = ask(self._store, compute_occupancy, arguments, limit=ALL)
 
         def drawing() -> Drawn:
-            with changing(self._store), Workload.open(self._store, self._known, kernel) as opened:
-                return occupied(opened, kernel, WIDTH_PX)
+            with changing(self._store), Workload.open(self._store, self._current_manifest, kernel) as opened:
+                return draw_occupancy(opened, kernel, WIDTH_PX)
 
-        return Occupancy(found, drawing)
+        return OccupancyAnswer(result, drawing)
 
-    def timeline(self, *, range: str | None = None, steady: bool = True, top_n: int = 100) -> Timeline:
+    def timeline(self, *, range: str | None = None, steady: bool = True, top_n: int = 100) -> TimelineAnswer:
         """Where the wall time goes: device busy, copies, idle by cause; with a picture of the whole.
 
         Of gaps, kernels and ranges the ``top_n`` longest (100 at most) are told, since what the host did in each gap is
@@ -303,25 +303,25 @@ class OpenWorkload(Shown):
         """
         from ..tools.compute_timeline import compute_timeline
         from ..tools.plot import over_time
-        from .answers import Timeline
+        from .answers import TimelineAnswer
         from .pictures import WIDTH_PX
 
-        arguments = {"workload": self._known.id, "range": range, "steady": steady, "top_n": top_n}
-        found = ask(self._store, compute_timeline, arguments)
+        arguments = {"workload": self._current_manifest.id, "range": range, "steady": steady, "top_n": top_n}
+        result = ask(self._store, compute_timeline, arguments)
 
         def drawing() -> Drawn:
-            with changing(self._store), Workload.open(self._store, self._known) as opened:
+            with changing(self._store), Workload.open(self._store, self._current_manifest) as opened:
                 return over_time(opened, WIDTH_PX)
 
-        return Timeline(found, drawing)
+        return TimelineAnswer(result, drawing)
 
-    def diagnose(self, kernel: str | None = None, *, by: By = "kernel") -> Diagnosis:
+    def diagnose(self, kernel: str | None = None, *, by: By = "kernel") -> DiagnosisAnswer:
         """What holds each kernel back: verdicts, findings with evidence, loads of units, counters that would decide."""
         from ..tools.diagnose_bottleneck import diagnose_bottleneck
-        from .answers import Diagnosis
+        from .answers import DiagnosisAnswer
 
-        arguments = {"workload": self._known.id, "kernel": kernel, "by": by, "detail": "full"}
-        return Diagnosis(ask(self._store, diagnose_bottleneck, arguments, top_n=ALL))
+        arguments = {"workload": self._current_manifest.id, "kernel": kernel, "by": by, "detail": "full"}
+        return DiagnosisAnswer(ask(self._store, diagnose_bottleneck, arguments, top_n=ALL))
 
     def hotspots(
         self,
@@ -335,12 +335,12 @@ class OpenWorkload(Shown):
 
         Source text comes from the profile, else from files below ``source_roots``.
         """
+        from ..tools.answers.source_text import allowing, roots_of
         from ..tools.find_hotspots import find_hotspots
-        from ..tools.source_text import allowing, roots_of
         from .answers import Hotspots
 
         arguments = {
-            "workload": self._known.id,
+            "workload": self._current_manifest.id,
             "kernel": kernel,
             "by": by,
             "context": context,
@@ -349,7 +349,7 @@ class OpenWorkload(Shown):
         with allowing(roots_of([str(root) for root in source_roots])):
             return Hotspots(ask(self._store, find_hotspots, arguments, top_n=ALL))
 
-    def compare(self, candidate: str | OpenWorkload | Sequence[str | OpenWorkload], **options: Any) -> Comparison:
+    def compare(self, candidate: str | OpenWorkload | Sequence[str | OpenWorkload], **options: Any) -> ComparisonAnswer:
         """This workload as the baseline of another; as ``OpenStore.compare``."""
         from .comparing import compare
 
@@ -360,12 +360,12 @@ class OpenWorkload(Shown):
         """Write the page about this workload; as ``OpenStore.report``."""
         from .reporting import report
 
-        return report(self._store, [self._known.id], output)
+        return report(self._store, [self._current_manifest.id], output)
 
     # -- its parts -------------------------------------------------------------------------------------
 
     @property
-    def _known(self) -> Manifest:
+    def _current_manifest(self) -> Manifest:
         """Its manifest as long as it is in the store; NotFound afterwards."""
         try:
             return self._store.resolve(self.id)
@@ -376,25 +376,25 @@ class OpenWorkload(Shown):
                 "workloads() of the store shows what is left",
             ) from problem
 
-    def _listed(self, by: str) -> pd.DataFrame:
+    def _list_rows(self, by: str) -> pd.DataFrame:
         from ..tools.list_workloads import list_workloads
 
-        found = ask(self._store, list_workloads, {"workload": self._known.id, "by": by}, limit=ALL)
-        return frames.of_table(found.table, found.notes)
+        result = ask(self._store, list_workloads, {"workload": self._current_manifest.id, "by": by}, limit=ALL)
+        return frames.of_table(result.table, result.notes)
 
     def _columns(self, table: str) -> dict[str, Any]:
-        manifests = [self._known]
+        manifests = [self._current_manifest]
         return dict(columns(table, manifests, pass_times(self._store, manifests) if table == "counters" else ()))
 
     def _view(self) -> View:
         m = self._manifest
         where = ", ".join(part for part in (m.device, m.arch) if part) or "device not stated"
         held = [
-            f"{counted(m.dispatches, 'dispatch')} of {counted(m.kernels, 'kernel')}",
-            counted(len(m.counters), "counter"),
+            f"{count_text(m.dispatches, 'dispatch')} of {count_text(m.kernels, 'kernel')}",
+            count_text(len(m.counters), "counter"),
         ]
-        held += [counted(m.events, "event")] if m.events else []
-        held += [counted(m.samples, "sample")] if m.samples else []
+        held += [count_text(m.events, "event")] if m.events else []
+        held += [count_text(m.samples, "sample")] if m.samples else []
         tags = f"; {', '.join(m.tags)}" if m.tags else ""
         facts = {where: ", ".join(held), m.format: iso(m.created_ns) + tags}
         return View(f"Workload {m.name!r} ({m.id})", facts)

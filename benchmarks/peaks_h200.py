@@ -19,9 +19,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from rooflens.tools.benchmarks.cuda import Cuda
-from rooflens.tools.benchmarks.judge import Outcome
-from rooflens.tools.benchmarks.run import run
+from rooflens.tools.device.benchmarks.cuda import Cuda
+from rooflens.tools.device.benchmarks.gpu import measure_ceilings
+from rooflens.tools.device.benchmarks.outcomes import CeilingOutcome
 
 _LOOPS = r"""
 #include <cuda_fp16.h>
@@ -49,7 +49,7 @@ PLAIN(plain_i32, int)
 
 def main() -> None:
     """Measure everything and print the table."""
-    first, second = ({o.ceiling: o for o in run("nvidia", None, "full")} for _ in range(2))
+    first, second = ({o.ceiling: o for o in measure_ceilings("nvidia", None, "full")} for _ in range(2))
     peers = {**memory(), **loops(), **products()}
     device = Cuda(0).device
     print(f"{device.name}, driver {device.driver}, {device.runtime}, {device.compiler}, torch {torch.__version__},")
@@ -148,7 +148,7 @@ def timed(go: Callable[[], object], *, rest_s: float = 0.0) -> float:
     return statistics.median(samples)
 
 
-def _row(one: Outcome, two: Outcome, peers: dict[str, float]) -> str:
+def _row(one: CeilingOutcome, two: CeilingOutcome, peers: dict[str, float]) -> str:
     def figure(value: float | None, digits: int = 0) -> str:
         return "-" if value is None else f"{value:,.{digits}f}"
 

@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=1000)
     parser.add_argument("--format", choices=WRITERS, default="rocprofv3")
     asked = parser.parse_args()
-    from rooflens.analysis.store import Store
+    from rooflens.analysis.store.store import Store
     from rooflens.tools.import_profile import import_profile
 
     with tempfile.TemporaryDirectory() as folder:

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp.toolbox import FUNCTIONS
 from rooflens.server.page.build import page
-from rooflens.server.toolbox import FUNCTIONS
 from rooflens.tests import rooflines, timelines
 from rooflens.tests.server.page.browser import Browser
 from rooflens.tools.report.collect import collect

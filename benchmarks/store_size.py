@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rooflens.analysis.store import Manifest, Store, new_id
+from rooflens.analysis.store.store import Manifest, Store, new_id
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters

@@ -51,7 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
     events = parser.parse_args().events
-    from rooflens.analysis.store import Store
+    from rooflens.analysis.store.store import Store
     from rooflens.tools.import_profile import import_profile
 
     with tempfile.TemporaryDirectory() as folder:

@@ -21,8 +21,8 @@ import questions
 from frameworks import truths
 from interventions import diagnoses
 from mcp.client import Client
-from rooflens.analysis.store import Store
-from rooflens.server import app
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import app
 
 SAMPLES = kernels.ROOT / "server" / "samples"
 FLOORS = {"right_first_pct": 90.0, "right_in_top_three_pct": 94.0}

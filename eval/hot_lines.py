@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tools.find_hotspots import find_hotspots
 
 KERNELS = Path(__file__).resolve().parents[1] / "examples" / "kernels"

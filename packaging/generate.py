@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rooflens.server import prompts
 from rooflens.server.connect.clients import NAME, Client, Launch, clients
-from rooflens.server.toolbox import tools
+from rooflens.server.mcp import prompts
+from rooflens.server.mcp.toolbox import tools
 
 ROOT = Path(__file__).resolve().parents[1]
 DESCRIPTION = ROOT / "packaging" / "description.md"
@@ -145,12 +145,12 @@ def marketplace(about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def command(written: prompts.Written) -> str:
+def command(written: prompts.PromptTemplate) -> str:
     """A slash command of the plugin: the prompt's text for the server that the plugin starts."""
     if written.name == SKILL_PROMPT:
         text = f"Follow the skill `{NAME}` of this plugin from its first step.\n"
     else:
-        text = written.filled({}, {tool.name for tool in tools(allow_exec=False)})
+        text = written.fill({}, {tool.name for tool in tools(allow_exec=False)})
     head = [
         "---",
         f"description: {json.dumps(written.description)}",

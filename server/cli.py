@@ -10,13 +10,13 @@ from contextlib import nullcontext
 from typing import NoReturn
 
 from .. import __version__
-from ..analysis.problems import Problem
-from ..analysis.store import Store
-from . import log
+from ..analysis.base.problems import Problem
+from ..analysis.store.store import Store
 from .commands import NAMES, command
-from .exits import INTERRUPTED, MEANINGS, OK
-from .outcome import Misuse, Outcome, misunderstood, refuse, tell, unread
-from .progress_bar import shown
+from .terminal import log
+from .terminal.exits import INTERRUPTED, MEANINGS, OK
+from .terminal.outcome import Misuse, Outcome, misunderstood, refuse, tell, unread
+from .terminal.progress_bar import show_progress
 
 _JSON = "--json"
 _COMPLETES = "_ARGCOMPLETE"
@@ -32,16 +32,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         whole = parser()
         if _COMPLETES in os.environ:
-            from .completion import complete
+            from .terminal.completion import complete
 
             complete(whole)
         options = whole.parse_args(words)
         as_json = getattr(options, "json", False)
         log.start(getattr(options, "verbose", 0))
         store = Store.locate(getattr(options, "store", None))
-        with nullcontext() if options.subcommand == _SPEAKS_MCP else shown():
-            found: int | Outcome = options.run(options, store)
-        return tell(found, as_json) if isinstance(found, Outcome) else found
+        with nullcontext() if options.subcommand == _SPEAKS_MCP else show_progress():
+            result: int | Outcome = options.run(options, store)
+        return tell(result, as_json) if isinstance(result, Outcome) else result
     except Misuse as misuse:
         return misunderstood(misuse, as_json)
     except Problem as problem:
@@ -98,5 +98,5 @@ def parser() -> argparse.ArgumentParser:
         parents = [everywhere] if name == _SPEAKS_MCP else [everywhere, for_programs]
         one = subcommands.add_parser(name, parents=parents, help=module.HELP)
         module.arguments(one)
-        one.set_defaults(run=module.run, subcommand=name)
+        one.set_defaults(run=module.execute, subcommand=name)
     return whole

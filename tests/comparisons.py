@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
-from rooflens.analysis import clocks
-from rooflens.analysis.database import sql_name
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.base.database import sql_name
+from rooflens.analysis.launches import device_clocks
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.rooflines import MI250X
 
 LAUNCH: dict[str, int | None] = {
@@ -48,7 +48,7 @@ def workload(
             write_table(con, f"SELECT {kept} FROM t", folder / "counters.parquet")
         names = ", ".join(["dispatch_id", "kernel", "duration_ns", *LAUNCH])
         write_table(con, f"SELECT {names} FROM t", folder / "dispatches.parquet")
-        clocks.save(con, folder, samples)
+        device_clocks.save(con, folder, samples)
         known = {"name": "w", "format": "test", "vendor": "amd", "arch": arch, "facts": dict(facts)} | stated
         kernels = len({row["kernel"] for row in rows})
         made = {**known, "counters": counters, "dispatches": len(rows), "kernels": kernels}

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests import nursery, once, recordings, waiting
-from rooflens.tools.isolation import child, forks
-from rooflens.tools.runner import start
+from rooflens.tools.isolation import child, fork_server
+from rooflens.tools.running import start
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -57,7 +57,7 @@ def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def copies(own_locks: None) -> Iterator[None]:
     """Children are copies of one process that has imported everything, instead of fresh interpreters."""
     with pytest.MonkeyPatch.context() as patch, closing(nursery.Nursery()) as ours:
-        for module in (child, forks):
+        for module in (child, fork_server):
             patch.setattr(module, "start_fresh", ours.start)
         patch.setattr(start, "start_fresh", ours.start_supervisor)
         yield
@@ -79,7 +79,7 @@ def first_imports(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def fresh_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children start as those of a user's program do."""
-    for module in (child, forks):
+    for module in (child, fork_server):
         monkeypatch.setattr(module, "start_fresh", nursery.start_fresh)
     monkeypatch.setattr(start, "start_fresh", nursery.start_fresh_supervisor)
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+from rooflens.analysis.base.database import sql_literal, sql_name, sql_path
 from rooflens.analysis.catalogue import rules
-from rooflens.analysis.database import sql_literal, sql_name, sql_path
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.doubts import TIME
-from rooflens.analysis.engine import View, figures
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.engine import FigureRequest, figures
+from rooflens.analysis.store.doubts import DURATION
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
-from rooflens.tools.profilers.tables.checks import faults, of_readers
-from rooflens.tools.profilers.tables.contract import PassTable, Wide
-from rooflens.tools.profilers.tables.merge import Merged, Pass
+from rooflens.tools.profiles.checks.counter_checks import doubts_of_readers, faults
+from rooflens.tools.profiles.merging.contract import CounterColumns, PassTable
+from rooflens.tools.profiles.merging.merge import MergedPass, MergedProfile
 
 SURE = 0.7
 _TOGETHER = 400
@@ -27,7 +27,7 @@ _MARK = " damaged "
 
 @dataclass(frozen=True)
 class Damage:
-    """One counter of every launch of a kernel, or ``TIME`` for its times, multiplied."""
+    """One counter of every launch of a kernel, or ``DURATION`` for its times, multiplied."""
 
     kernel: str
     counter: str
@@ -51,15 +51,15 @@ class Outcome:
 
 
 def read_by_verdicts(workload: Workload) -> list[str]:
-    """The columns of counters that any figure of a verdict reads, and ``TIME``."""
-    found = figures(workload, rules.all_metrics(workload.arch), View(quartiles=False))
+    """The columns of counters that any figure of a verdict reads, and ``DURATION``."""
+    found = figures(workload, rules.all_metrics(workload.arch), FigureRequest(quartiles=False))
     read = frozenset[str]().union(*(f.reads for f in found))
-    return sorted({_counter(c) for c in read & {*workload.manifest.counters, TIME}})
+    return sorted({_counter(c) for c in read & {*workload.manifest.counters, DURATION}})
 
 
 def _counter(column: str) -> str:
     """The counter of a column; what ncu makes of the values of its instances (``.sum``, ``.avg``) is one counter."""
-    return TIME if column.startswith(f"{TIME}@") else column.partition(".")[0]
+    return DURATION if column.startswith(f"{DURATION}@") else column.partition(".")[0]
 
 
 def every(workload: Workload, factors: Sequence[float] = (4.0, 0.25)) -> Iterator[Damage]:
@@ -113,9 +113,9 @@ def _damaged(store: Store, of: Manifest, damages: Sequence[Damage], to: Store) -
             )
         shutil.copy(store.file(of, "passes"), folder)
         counted = con.execute(f"SELECT count(*) FROM {sql_path(folder / 'dispatches.parquet')}").fetchone() or (0,)
-        merged = Merged(int(counted[0]), len(damages), of.counters, _passes(con, folder), [])
+        merged = MergedProfile(int(counted[0]), len(damages), of.counters, _passes(con, folder), [])
         found = faults(con, folder, of, merged)
-        doubts = [*of_readers(of.warnings), *(doubt for one in found for doubt in one.doubts)]
+        doubts = [*doubts_of_readers(of.warnings), *(doubt for one in found for doubt in one.doubts)]
         changed = {"doubts": doubts, "kernels": merged.kernels, "dispatches": merged.dispatches}
         return to.publish(folder, of.model_copy(update=changed))
 
@@ -135,7 +135,7 @@ def _picks(columns: Sequence[str], counters: set[str]) -> Iterator[str]:
         yield f"{value} AS {sql_name(name)}"
 
 
-def _passes(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Pass]:
+def _passes(con: duckdb.DuckDBPyConnection, folder: Path) -> list[MergedPass]:
     """The passes as a reader hands them over, with the bounds of their counters as they are now."""
     rows = con.execute(f"SELECT name, counters FROM {sql_path(folder / 'passes.parquet')} ORDER BY pass_id").fetchall()
     counters = [name for _, listed in rows for name in listed.split(",") if name]
@@ -145,6 +145,6 @@ def _passes(con: duckdb.DuckDBPyConnection, folder: Path) -> list[Pass]:
     made = []
     for name, listed in rows:
         own = {c.partition("@")[0]: c for c in listed.split(",") if c}
-        wide = Wide(bounds={read: bounds[c] for read, c in own.items() if c in bounds})
-        made.append(Pass(PassTable(name, Path(name), wide=wide), own))
+        wide = CounterColumns(bounds={read: bounds[c] for read, c in own.items() if c in bounds})
+        made.append(MergedPass(PassTable(name, Path(name), wide=wide), own))
     return made

@@ -25,14 +25,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
-from rooflens.server import warm_up
+from rooflens.server.mcp import warm_up
 from rooflens.tests.waiting import unhurried_sql
 from rooflens.tools.isolation import child
 from rooflens.tools.isolation.channel import Channel
 from rooflens.tools.isolation.limits import Limits
-from rooflens.tools.runner import child as runner_child
-from rooflens.tools.runner import start as runner_start
-from rooflens.tools.runner import supervisor, worker
+from rooflens.tools.running import child as runner_child
+from rooflens.tools.running import start as runner_start
+from rooflens.tools.running import supervisor, worker
 
 _FOREVER = Limits(memory_bytes=16_000_000_000, cpu_s=10**8)
 _ORDER_BYTES = 1 << 17

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from rooflens.tools.codeobject.disassembly import disassemblers, instructions
+from rooflens.tools.code_objects.disassembly import disassemblers, instructions
 
-_CODE, _SPAN = Path(__file__).parent / "tools" / "codeobject" / "data" / "lines_gfx942.hsaco", (0x1C00, 0x1C10)
+_CODE, _SPAN = Path(__file__).parent / "tools" / "code_objects" / "data" / "lines_gfx942.hsaco", (0x1C00, 0x1C10)
 
 
 @cache

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rooflens.analysis import engine
+from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue.metrics import Metric
 from rooflens.analysis.engine.evaluation import Aggregation
-from rooflens.analysis.problems import BadInput
 from rooflens.analysis.rooflines import ceilings
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
 from rooflens.tools.import_profile import import_profile
@@ -206,7 +206,7 @@ def _id(figure: engine.Figure, release: str) -> str:
 def _measured(store: Store, manifest: Manifest) -> dict[str, str]:
     """The measured ceilings recorded with a workload, by the rows of release 3.8's panel 4 that show them."""
     with Workload.open(store, manifest.id) as opened:
-        found = ceilings.measured(opened) if opened.has("ceilings") else None
+        found = ceilings.empirical_ceilings(opened) if opened.has("ceilings") else None
         known = found.known if found else {}
     stated = {name: ceiling for name, ceiling in known.items() if not ceiling.derived_from}
     return {row: str(stated[name].value) for row, name in CEILINGS.items() if name in stated}

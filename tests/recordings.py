@@ -6,8 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from rooflens.analysis.manifest import PREFIX, Manifest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.manifest import PREFIX, Manifest
+from rooflens.analysis.store.store import Store
 from rooflens.tests import once
 from rooflens.tools.import_profile import import_profile
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
+from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.catalogue import aliases
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.formula import references
-from rooflens.analysis.catalogue.work import formulas
-from rooflens.analysis.database import sql_name
-from rooflens.analysis.engine.sums import By
+from rooflens.analysis.catalogue.work_formulas import formulas
+from rooflens.analysis.engine.work_sums import WorkUnit
 from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import inputs as scenes
-from rooflens.analysis.rooflines.ceilings import Source
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.rooflines.ceilings import CeilingSource
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
 
 MI250X = {
@@ -95,17 +95,19 @@ def scene(
     *,
     kernel: str | None = None,
     dispatches: str | None = None,
-    by: By = "kernel",
-    source: Source = "empirical",
+    by: WorkUnit = "kernel",
+    source: CeilingSource = "empirical",
     by_hand: Mapping[str, float] | None = None,
     limit: int = 1000,
 ) -> scenes.RooflineInputs:
     """What both rooflines start from, for one workload."""
     with Workload(store, manifest) as workload:
-        return scenes.prepare(workload, scenes.Asked(kernel, dispatches, by, limit), source, by_hand)
+        return scenes.prepare_inputs(workload, scenes.RooflineRequest(kernel, dispatches, by, limit), source, by_hand)
 
 
-def points(found: scenes.RooflineInputs, datatype: str | None = None) -> dict[tuple[str, str, str], roofline.Point]:
+def points(
+    found: scenes.RooflineInputs, datatype: str | None = None
+) -> dict[tuple[str, str, str], roofline.RooflinePoint]:
     """The points of a scene by kernel, level and data type."""
-    made = roofline.flop(found, ("hbm", "l2", "vl1d", "lds"), datatype).points
+    made = roofline.flop_roofline(found, ("hbm", "l2", "vl1d", "lds"), datatype).points
     return {(p.kernel, p.level, p.datatype): p for p in made}

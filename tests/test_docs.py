@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from rooflens import __version__
 from rooflens.server.cli import parser
-from rooflens.server.toolbox import TOOLS
-from rooflens.tools.profilers.registry import FORMATS
+from rooflens.server.mcp.toolbox import TOOLS
+from rooflens.tools.profiles.registry import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ROOT / "docs" / "index.md"
@@ -24,7 +24,7 @@ DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
-    ROOT / "server" / "guide.md",
+    ROOT / "server" / "mcp" / "guide.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis import engine
-from rooflens.analysis.plot.roofline_content import Subject, of_kernels
+from rooflens.analysis.plot.roofline_content import RooflineSubject, of_kernels
 from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import inputs as scenes
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
 from rooflens.tools.compute_roofline import compute_roofline
@@ -138,10 +138,12 @@ def test_only_the_kernel_that_scatters_is_said_to_scatter(store: Store) -> None:
 
 def test_a_bypassed_level_is_left_out_of_the_picture_and_named(store: Store) -> None:
     with Workload.open(store, "copies") as workload:
-        found = scenes.prepare(workload, scenes.Asked("bulk_read|tensor_map_copy|matrix_groups"), "theoretical")
-    picture, _ = of_kernels(roofline.flop(found, LEVEL_NAMES), Subject("copies", {}))
+        found = scenes.prepare_inputs(
+            workload, scenes.RooflineRequest("bulk_read|tensor_map_copy|matrix_groups"), "theoretical"
+        )
+    picture, _ = of_kernels(roofline.flop_roofline(found, LEVEL_NAMES), RooflineSubject("copies", {}))
     names = {kernel.number: short(kernel.name) for kernel in picture.kernels}
-    drawn = {(names[dot.kernel], dot.level) for dot in picture.dots if dot.drawn}
+    drawn = {(names[dot.kernel], dot.level) for dot in picture.dots if dot.is_drawable}
     assert {level for kernel, level in drawn if kernel == "matrix_groups"} == {"hbm", "l2", "lds"}
     assert any("go past this level" in statement for statement in picture.statements)
     assert max(dot.intensity or 0 for dot in picture.dots) < 2000

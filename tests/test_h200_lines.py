@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.problems import BadInput
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadInput
+from rooflens.analysis.store.store import Store
 from rooflens.tests.recordings import stored
+from rooflens.tools.base.results import Result
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
-from rooflens.tools.results import Result
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDING = ROOT / "server" / "samples" / "h200_lines" / "lines.csv.gz"

@@ -1,4 +1,4 @@
-"""No text of the product says "1 launches": numbers of things go through ``counted``."""
+"""No text of the product says "1 launches": numbers of things go through ``count_text``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rooflens.analysis.text import counted
+from rooflens.analysis.base.text import count_text
 
 ROOT = Path(__file__).resolve().parents[1]
 THINGS = re.compile(
@@ -15,16 +15,16 @@ THINGS = re.compile(
     r"|passes|processes|ranks|replays|rows|runs|samples|values|workloads)\b"
 )
 SEVERAL = {
-    ("analysis/comparison/time.py", "n[1]"), ("analysis/comparison/words.py", "compared.rounds[1]"),
-    ("analysis/comparison/words.py", "counts[1]"), ("analysis/coverage.py", "self.launches"),
+    ("analysis/comparison/time_ratio.py", "n[1]"), ("analysis/comparison/sentences.py", "compared.rounds[1]"),
+    ("analysis/comparison/sentences.py", "counts[1]"), ("analysis/launches/coverage.py", "self.launches"),
     ("analysis/plot/timeline_content.py", "name"), ("analysis/plot/roofline_content.py", "inputs.formulas.words.wave"),
-    ("tools/comparison_tables.py", "min(changes.samples)"), ("tools/profilers/chrome/read.py", "len(runs)"),
-    ("tools/profilers/perf/read.py", "means[0]"), ("tools/profilers/rocprofv3/pc_samples.py", "rows"),
-    ("tools/profilers/tables/impossible.py", "launches"), ("tools/diagnose_bottleneck.py", "manifest.ranks"),
-    ("analysis/comparison/gate.py", "len(known)"), ("analysis/dispatch_ids.py", "high"),
+    ("tools/answers/comparison_tables.py", "min(changes.samples)"), ("tools/profiles/chrome/read.py", "len(runs)"),
+    ("tools/profiles/perf/read.py", "means[0]"), ("tools/profiles/rocprofv3/pc_samples.py", "rows"),
+    ("tools/profiles/checks/impossible_values.py", "launches"), ("tools/diagnose_bottleneck.py", "manifest.ranks"),
+    ("analysis/comparison/gate.py", "len(known)"), ("analysis/store/dispatch_ids.py", "high"),
     ("tools/query_counters.py", "of"),
-    ("tools/profilers/ncu/code.py", "number"), ("tools/profilers/rocprofv3/pc_sampling.py", "version"),
-    ("tools/profilers/tables/hotspots.py", "rows"), ("tools/profilers/tables/ranks.py", "of_all"),
+    ("tools/profiles/ncu/code.py", "number"), ("tools/running/drivers/rocprofv3/pc_sampling.py", "version"),
+    ("tools/profiles/samples/sample_tables.py", "rows"), ("tools/profiles/merging/ranks.py", "of_all"),
     ("tools/compute_metrics.py", "combine"),
 }  # fmt: skip
 """Of which there are always several, whose progress is told, or that stand for words."""
@@ -48,12 +48,15 @@ def is_limit(expression: str) -> bool:
 
 
 def test_what_is_counted_has_the_number_of_its_noun() -> None:
-    said = [counted(n, what) for n in (0, 1, 1200) for what in ("kernel", "copy", "launch", "process")]
+    said = [count_text(n, what) for n in (0, 1, 1200) for what in ("kernel", "copy", "launch", "process")]
     assert said == [
         "0 kernels", "0 copies", "0 launches", "0 processes", "1 kernel", "1 copy", "1 launch", "1 process",
         "1,200 kernels", "1,200 copies", "1,200 launches", "1,200 processes",
     ]  # fmt: skip
-    assert (counted(1, "row has", "rows have"), counted(2, "row has", "rows have")) == ("1 row has", "2 rows have")
+    assert (count_text(1, "row has", "rows have"), count_text(2, "row has", "rows have")) == (
+        "1 row has",
+        "2 rows have",
+    )
 
 
 def test_no_number_stands_before_a_word_for_several_things() -> None:
@@ -62,6 +65,6 @@ def test_no_number_stands_before_a_word_for_several_things() -> None:
         for folder in ("analysis", "tools")
         for path in sorted((ROOT / folder).rglob("*.py"))
         for one in numbered(path)
-        if not one[1].startswith("counted(") and not is_limit(one[1]) and one[:2] not in SEVERAL
+        if not one[1].startswith("count_text(") and not is_limit(one[1]) and one[:2] not in SEVERAL
     ]
     assert not found

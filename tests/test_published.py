@@ -21,10 +21,10 @@ from rooflens.analysis import engine
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.products import product
-from rooflens.analysis.catalogue.work import family
+from rooflens.analysis.catalogue.work_formulas import work_formulas
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.rooflines import flop as roofline
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.rooflines import MI250X, points, publish, scene
 
 Figures = dict[str, float]
@@ -58,7 +58,7 @@ def theory(key: str) -> ceilings.Ceilings:
     con = database.connect()
     try:
         sheet = product(key)
-        formulas = family(sheet.family, sheet.target)
+        formulas = work_formulas(sheet.family, sheet.target)
         facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
         return ceilings.from_facts(con, formulas, facts, sheet.title)
     finally:
@@ -74,7 +74,7 @@ def known(**values: float) -> ceilings.Ceilings:
 
 def point(
     store: Store, flop: float, bytes: float, seconds: float, *, counter: str = "SQ_INSTS_VALU_ADD_F64", **peaks: float
-) -> roofline.Point:
+) -> roofline.RooflinePoint:
     """The roofline's point at HBM of a kernel with this work on one GCD, under theory or the peaks given."""
     row = {"kernel": "k", "duration_ns": seconds * 1e9, counter: flop / (512 if "MOPS" in counter else 64),
            "TCC_EA_RDREQ_sum": bytes / 64}  # fmt: skip
@@ -83,7 +83,7 @@ def point(
     return points(found)["k", "hbm", "flop"]
 
 
-def counted(store: Store, counters: dict[str, float]) -> roofline.Point:
+def counted(store: Store, counters: dict[str, float]) -> roofline.RooflinePoint:
     """The point at HBM of a kernel with these counters on one GCD."""
     return points(scene(store, publish(store, [{"kernel": "k", **counters}])))["k", "hbm", "flop"]
 

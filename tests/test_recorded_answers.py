@@ -6,7 +6,7 @@ import copy
 from pathlib import Path
 
 import pytest
-from rooflens.server import toolbox
+from rooflens.server.mcp import toolbox
 from rooflens.tests.recorded_answers import recording
 from rooflens.tests.recorded_answers.cases import CASES, Case
 from rooflens.tests.recorded_answers.facts import sentence

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.notes import Note, Reason
-from rooflens.analysis.store import Store
-from rooflens.server import render, toolbox
+from rooflens.analysis.base.notes import Note, Reason
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import toolbox
+from rooflens.server.rendering import render
 from rooflens.tests.recorded_answers.cases import CASES, SAMPLES, Case
 from rooflens.tests.recorded_answers.facts import facts
 from rooflens.tests.recorded_answers.recording import answers
@@ -53,7 +54,7 @@ def test_the_words_really_were_others(tmp_path: Path, monkeypatch: pytest.Monkey
     toolbox.call(store, "import_profile", {"path": str(SAMPLES / "yax_before"), "name": "yax_before"})
 
     def reasons() -> list[str | None]:
-        table = render.structured(toolbox.call(store, "compute_metrics", {"workload": "yax_before", "metrics": ["*"]}))[
+        table = render.structured_content(toolbox.call(store, "compute_metrics", {"workload": "yax_before", "metrics": ["*"]}))[
             "table"
         ]
         return [row[table["columns"].index("reason")] for row in table["rows"]]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from rooflens.analysis.schema import schema
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.store.schema import schema
+from rooflens.analysis.store.store import Manifest, Store, write_table
 
 EVENT = [c for c in schema()["events"].columns if c != "workload"]
 RANGE = [c for c in schema()["ranges"].columns if c != "workload"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rooflens.analysis.store import Store
+    from rooflens.analysis.store.store import Store
     from rooflens.tools.get_run import RunResult
     from rooflens.tools.sql.sandbox import Sandbox
 

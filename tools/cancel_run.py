@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..analysis.store import Store
+from ..analysis.store.store import Store
+from .base.parameters import Reference
 from .get_run import RunResult, run_result
-from .parameters import Reference
-from .runner import state as runs
-from .runner.state import FINAL
+from .running import run_state as runs
+from .running.run_state import FINAL
 
 _SETTLE_S = 8.0
 """How long the processes of a cancelled run may take to end before the answer."""
@@ -22,7 +22,7 @@ def cancel_run(
 ) -> RunResult:
     """End a run and every process it started; what finished passes measured is kept as a partial workload."""
     folder = runs.find(store, run_id)
-    if runs.look(store, folder)[1].state in FINAL:
+    if runs.inspect_run(store, folder)[1].state in FINAL:
         result = run_result(store, folder)
         return result.model_copy(update={"notes": [*result.notes, "The run had ended already."]})
     runs.cancel(store, folder)

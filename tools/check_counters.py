@@ -9,27 +9,27 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..analysis.base.problems import BadArgument, MissingTool, NotFound
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
-from ..analysis.checking import known
-from ..analysis.checking.meanings import meanings
+from ..analysis.counter_check import known_kernels
+from ..analysis.counter_check.expected_metrics import meanings
 from ..analysis.planning.plan import plan
-from ..analysis.problems import BadArgument, MissingTool, NotFound
-from ..analysis.store import Store
-from .check import judging
+from ..analysis.store.store import Store
+from .base.parameters import DeviceName, MetricNames, WaitSeconds
+from .device.machine.model import Device, Roots
+from .device.machine.survey import survey
 from .get_run import RunResult, run_result
-from .list_devices import survey
-from .machine.model import Device, Roots
-from .parameters import DeviceName, MetricNames, WaitSeconds
 from .profile_command import Order, Steering, begin
-from .profilers import drivers
-from .profilers.choice import choose, facts
-from .profilers.request import Request
-from .profilers.subject import subject
-from .profilers.tracing import wanted
-from .runner import start as launch
-from .runner.job import CallStep
-from .runner.program import inherited
+from .running import counter_check
+from .running import start as launch
+from .running.command import inherited_environment
+from .running.drivers import registry
+from .running.job import CallStep
+from .running.profile_contents import parse_metrics
+from .running.profiled_program import subject
+from .running.profiler_choice import choose, facts
+from .running.request import ProfileRequest
 
 _TIMEOUT_S = 1800.0
 _EVERY = (1, 100)
@@ -39,52 +39,60 @@ _EVERY = (1, 100)
 def check_counters(
     store: Store,
     device: Annotated[DeviceName | None, Field(description="index or uuid; default: first GPU")] = None,
-    profiler: drivers.ProfilerName = "auto",
+    profiler: registry.ProfilerName = "auto",
     metrics: Annotated[MetricNames | None, Field(description="as for compute_metrics; default: all")] = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
     """Check the profiler and our formulas on this GPU: kernels whose bytes, operations, waves, conflicts and hits are
     known are profiled, and every metric that they determine is compared. Tells which hold here, and why others do
     not."""
-    environment = inherited(os.environ)
+    environment = inherited_environment(os.environ)
     machine = survey(Roots())
     if not machine.gpus:
         raise MissingTool(
             "There are no counters to check", "no GPU is visible here", "rooflens doctor says what is missing"
         )
     choice = choose(machine, device, profiler, environment)
-    if choice.target == "cpu" or choice.target not in catalog.with_metrics():
+    if choice.target == "cpu" or choice.target not in catalog.targets_with_metrics():
         raise NotFound(
             f"There are no kernels with known work for {choice.target}",
             "check_counters knows GPUs whose counters have metrics",
-            f"Known: {', '.join(t for t in catalog.with_metrics() if t != 'cpu')}",
+            f"Known: {', '.join(t for t in catalog.targets_with_metrics() if t != 'cpu')}",
         )
     names = determinable(choice.target, metrics)
     run_id, folder = launch.new_run(store)
-    place = folder / judging.FOLDER
+    place = folder / counter_check.FOLDER
     place.mkdir(mode=0o700)
-    launches = known.launches(choice.target, device_facts(choice.target, choice.device))
-    plan_file = place / judging.PLAN
+    launches = known_kernels.launches(choice.target, device_facts(choice.target, choice.device))
+    plan_file = place / counter_check.PLAN
     plan_file.write_text(json.dumps([one.model_dump() for one in launches]), encoding="utf-8")
     called = f"{choice.device.vendor}:0" if choice.mask else f"{choice.device.vendor}:{choice.device.index}"
-    command = [sys.executable, "-P", "-m", f"{judging.__package__}.program", called, str(plan_file), str(place)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        f"{__package__}.device.counter_check.program",
+        called,
+        str(plan_file),
+        str(place),
+    ]
     profiled = subject(command, None, "/", {}, environment)
     planned = plan(choice.target, names)
-    request = Request(
+    request = ProfileRequest(
         command=profiled.command,
         passes=planned.passes,
         kernel="known_",
         launches=_EVERY,
-        replay=drivers.profiler(choice.profiler.name).REPLAY,
+        replay=registry.profiler(choice.profiler.name).REPLAY,
         target=choice.target,
         facts=facts(choice.device),
     )
     order = Order(
-        profiled, choice, request, planned, Steering("auto", list(_EVERY), None, wanted(names)),
+        profiled, choice, request, planned, Steering("auto", list(_EVERY), None, parse_metrics(names)),
         name=f"check of {choice.profiler.name} on {choice.target}", tags=["check"], timeout_s=_TIMEOUT_S,
         must_end_well=True,
     )  # fmt: skip
-    begin(store, order, run_id, CallStep.of("comparing", judging.judge, run_id=run_id))
+    begin(store, order, run_id, CallStep.of("comparing", counter_check.judge, run_id=run_id))
     return run_result(store, folder, wait_s)
 
 
@@ -92,14 +100,14 @@ def determinable(target: str, asked: list[str] | None) -> list[str]:
     """The metrics to collect: those asked for, or all, as far as kernels here determine them; BadArgument if none."""
     with_meaning = meanings(target)
     chosen = [metric.name for metric in catalog.select(target, asked or ["*"])]
-    found = [name for name in chosen if name in with_meaning]
-    if not found:
+    names = [name for name in chosen if name in with_meaning]
+    if not names:
         raise BadArgument(
             "No kernel here determines any of these metrics",
             f"{', '.join(chosen[:5])}",
             "Leave metrics out: all that can be determined are then checked",
         )
-    return found
+    return names
 
 
 def device_facts(target: str, device: Device) -> dict[str, float]:

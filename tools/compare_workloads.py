@@ -10,25 +10,25 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..analysis import experiments
-from ..analysis.comparison.compare import Compared, Comparison, compare
+from ..analysis.base.kernel_names import short
+from ..analysis.base.problems import BadArgument, BadInput
+from ..analysis.base.text import count_text
+from ..analysis.comparison import experiment_log
+from ..analysis.comparison.compare import ComparedPair, Comparison, compare
+from ..analysis.comparison.experiment_log import ExperimentEntry, ExperimentOutcome
 from ..analysis.comparison.same_work import Answer
-from ..analysis.comparison.time import TimeVerdict
-from ..analysis.comparison.words import causes, notes, series_notes, series_summary, summary
-from ..analysis.experiments import Entry, Outcome
-from ..analysis.hotspots.change import changes
-from ..analysis.hotspots.kernels import has_code, meant, sampled
-from ..analysis.kernel_names import short
-from ..analysis.problems import BadArgument, BadInput
-from ..analysis.store import Store
-from ..analysis.text import counted
-from ..analysis.timeline.change import notes as wall_time
+from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
+from ..analysis.comparison.time_ratio import TimeVerdict
+from ..analysis.hotspots.kernels import has_code, sampled_kernels, select_kernels
+from ..analysis.hotspots.profile_changes import changes
+from ..analysis.store.store import Store
+from ..analysis.timeline.timeline_changes import notes as wall_time
 from ..analysis.workload import Workload
-from . import comparison_tables as tables
-from .comparison_tables import Extent
-from .parameters import GROUPS, By, ChangeText, Detail, HypothesisText, KernelName, Patterns, Reference, Versions
-from .profilers.tables.names import noted
-from .results import NextCall, Result, Table, table_of
+from .answers import comparison_tables as tables
+from .answers.comparison_tables import Extent
+from .base.parameters import GROUPS, By, ChangeText, Detail, HypothesisText, KernelName, Patterns, Reference, Versions
+from .base.results import NextCall, Result, Table, table_of
+from .base.untrusted_text import plain_log_text
 
 _SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_samples")
 _EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL}
@@ -90,12 +90,14 @@ def compare_workloads(
     """Compare versions: times with interval and verdict, whether the work is the same, what the change of time
     consists of, its causes, changed metrics."""
     wanted = [candidate] if isinstance(candidate, str) else list(candidate)
-    asked = Asked(baseline, wanted, kernel, by, group, checked, noted(hypothesis), noted(change))
-    return compared(store, asked, _EXTENTS[detail])
+    asked = ComparisonRequest(
+        baseline, wanted, kernel, by, group, checked, plain_log_text(hypothesis), plain_log_text(change)
+    )
+    return comparison_result(store, asked, _EXTENTS[detail])
 
 
 @dataclass(frozen=True)
-class Asked:
+class ComparisonRequest:
     """What is to be compared, as the parameters of compare_workloads say it; both texts are for the log."""
 
     baseline: str
@@ -108,14 +110,16 @@ class Asked:
     change: str = ""
 
 
-def compared(store: Store, asked: Asked, extent: Extent) -> CompareResult:
+def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) -> CompareResult:
     """The answer of compare_workloads with tables of this extent."""
     if not 1 <= len(asked.candidates) <= _SERIES:
-        raise BadArgument(f"candidate names {counted(len(asked.candidates), 'workload')}", fix=f"Name 1 to {_SERIES}")
+        raise BadArgument(
+            f"candidate names {count_text(len(asked.candidates), 'workload')}", fix=f"Name 1 to {_SERIES}"
+        )
     kernel, words = asked.kernel, (asked.baseline, *asked.candidates)
     with ExitStack() as opened:
         before, *after = (opened.enter_context(Workload.open(store, word, kernel, asked.by)) for word in words)
-        if len(after) == 1 and _untimed(before, after[0]):
+        if len(after) == 1 and _has_only_samples(before, after[0]):
             return _lines_alone(before, after[0], asked, extent)
         limit = extent.pairs if len(after) == 1 else 1
         steps = [
@@ -123,19 +127,19 @@ def compared(store: Store, asked: Asked, extent: Extent) -> CompareResult:
         ]
         result = _one(steps[0], extent) if len(steps) == 1 else _series(steps, extent)
     if asked.hypothesis or asked.change:
-        about = Entry(kind="comparison", workload="", hypothesis=asked.hypothesis, change=asked.change)
+        about = ExperimentEntry(kind="comparison", workload="", hypothesis=asked.hypothesis, change=asked.change)
         _log(store, steps, about, result)
     return result
 
 
-def _untimed(before: Workload, after: Workload) -> bool:
+def _has_only_samples(before: Workload, after: Workload) -> bool:
     """Whether there is nothing to compare but samples."""
     return has_code(before) and has_code(after) and not (before.has("dispatches") and after.has("dispatches"))
 
 
-def _lines_alone(before: Workload, after: Workload, asked: Asked, extent: Extent) -> CompareResult:
+def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, extent: Extent) -> CompareResult:
     """Where the samples of a kernel went, of profiles without its launches: shares, and nothing of times."""
-    one = meant(sampled(before), asked.kernel, before.name)[0]
+    one = select_kernels(sampled_kernels(before), asked.kernel, before.name)[0]
     changed = changes(before, one.kernel, after, one.kernel)
     if changed is None:
         raise BadInput(
@@ -144,7 +148,7 @@ def _lines_alone(before: Workload, after: Workload, asked: Asked, extent: Extent
             "Take samples, or profile with --kernel-trace or counters",
         )
     lost, gained = (sum(row.verdict == verdict for row in changed.lines) for verdict in ("lost", "gained"))
-    found = [_SampledRow(one.kernel, *changed.samples)]
+    rows = [_SampledRow(one.kernel, *changed.samples)]
     notes = [note.text for note in tables.about_lines(changed)]
     if asked.hypothesis or asked.change:
         notes.append("Not noted in the experiment log: nothing tells whether it is faster.")
@@ -153,10 +157,10 @@ def _lines_alone(before: Workload, after: Workload, asked: Asked, extent: Extent
         candidates=[after.id],
         verdict="inconclusive",
         same_work="unknown",
-        summary=f"{short(one.kernel)}: {counted(lost, 'place')} lost samples and {gained} gained some. A "
+        summary=f"{short(one.kernel)}: {count_text(lost, 'place')} lost samples and {gained} gained some. A "
         "profile lacks the times "
         "of launches, so that nothing tells whether it is faster.",
-        kernels=table_of(_SampledRow, found, {"baseline_samples": "samples", "candidate_samples": "samples"}),
+        kernels=table_of(_SampledRow, rows, {"baseline_samples": "samples", "candidate_samples": "samples"}),
         lines=tables.of_lines(changed, extent),
         notes=notes,
         next=[
@@ -218,7 +222,7 @@ def _series(steps: list[Comparison], extent: Extent) -> CompareResult:
     )
 
 
-def _log(store: Store, steps: list[Comparison], about: Entry, result: CompareResult) -> None:
+def _log(store: Store, steps: list[Comparison], about: ExperimentEntry, result: CompareResult) -> None:
     """Note what was tried and what came of it; where the store may only be read, say that it was not noted."""
     if store.read_only:
         result.notes.append("Not noted in the experiment log: the store is open for reading only.")
@@ -228,12 +232,12 @@ def _log(store: Store, steps: list[Comparison], about: Entry, result: CompareRes
         binary = c.after.workload.manifest.binary
         noted_for = {"workload": c.after.id, "baseline": c.before.id, "outcomes": outcomes, "binary": binary}
         entry = about.model_copy(update=noted_for)
-        result.logged = experiments.record(store, entry).id
+        result.logged = experiment_log.record(store, entry).id
 
 
-def _outcome(compared: Compared, other_gpu: bool) -> Outcome:
+def _outcome(compared: ComparedPair, other_gpu: bool) -> ExperimentOutcome:
     effect = None if other_gpu else compared.effect
-    return Outcome(
+    return ExperimentOutcome(
         kernel=compared.pair.label,
         kernels=list(dict.fromkeys((*compared.pair.before, *compared.pair.after))),
         verdict=compared.verdict,

@@ -8,27 +8,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..analysis.base.problems import BadArgument
+from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
-from ..analysis.catalogue.events import absent
+from ..analysis.catalogue.events import why_not_countable
 from ..analysis.catalogue.formula import references
-from ..analysis.checking import confirmed
-from ..analysis.checking.confirmed import Verdict
+from ..analysis.counter_check import check_records
+from ..analysis.counter_check.check_records import MetricCheck
 from ..analysis.engine import evaluation as engine
-from ..analysis.engine import launched_by
-from ..analysis.engine.by_time import by_time, share_pct
-from ..analysis.engine.compile import scattered
-from ..analysis.engine.evaluation import View
-from ..analysis.problems import BadArgument
-from ..analysis.rooflines.ceilings import contradicted, measured
-from ..analysis.store import Manifest, Store
-from ..analysis.text import counted
+from ..analysis.engine import launching_ranges
+from ..analysis.engine.compile import scattered_figures
+from ..analysis.engine.evaluation import FigureRequest
+from ..analysis.engine.time_shares import share_pct, shares_by_time
+from ..analysis.rooflines.ceilings import contradicted_facts, empirical_ceilings
+from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Selection, Workload
-from .brief_metrics import Brief, asked_for_presets, brief
-from .channels import folded
-from .configurations import About, about
-from .parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
-from .results import NextCall, Result, Table, rounded, table
+from .answers.channel_imbalance import fold_channels
+from .answers.launch_notes import About, about
+from .answers.metric_summary import Brief, asked_for_presets, brief
+from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
+from .base.results import NextCall, Result, Table, round_number, table
 
 _SUMMARY = {
     **dict.fromkeys(("id", "name", "title", "kernel", "avg", "min", "max", "unit", "peak")),
@@ -49,7 +49,7 @@ _OF_TIME_NOTE = "of_time: of the time instead, at least."
 _LEFT_OUT = ("title", "kernel")
 _SHOWN = 4
 By = Literal["kernel", "launch", "operator", "range", "range_name"]
-_PARTS: dict[By, launched_by.Part] = {"operator": "operator", "range": "range", "range_name": "range_name"}
+_PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range": "range", "range_name": "range_name"}
 
 
 class MetricsResult(Result):
@@ -99,16 +99,18 @@ def compute_metrics(
     reason. Start with overview."""
     by, unknown = _grouping(by, by_kernel), dict[str, str]()
     part = _PARTS.get(by) if by else None
-    view = View(kernel, dispatches, by in ("kernel", "launch"), normalization, aggregation, detail == "full", part)
+    view = FigureRequest(
+        kernel, dispatches, by in ("kernel", "launch"), normalization, aggregation, detail == "full", part
+    )
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
-        if opened.arch in catalog.with_metrics():
+        if opened.arch in catalog.targets_with_metrics():
             metrics, unknown = catalog.known_words(opened.arch, metrics)
-        found = _computed(opened, metrics, view)
+        computed = _compute_figures(opened, metrics, view)
     manifest = opened.manifest
-    checked = confirmed.known_of(store, manifest)
-    shown, channels = (found.figures, None) if view.quartiles else folded(found.figures, metrics)
+    checked = check_records.known_checks(store, manifest)
+    shown, channels = (computed.figures, None) if view.quartiles else fold_channels(computed.figures, metrics)
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
-    columns, rows = _table(short, found, view, checked)
+    columns, rows = _table(short, computed, view, checked)
     return MetricsResult(
         workload=manifest.id,
         name=manifest.name,
@@ -121,20 +123,20 @@ def compute_metrics(
         without_value=short.without_value,
         notes=[
             *_unknown(unknown),
-            *_renumbered(found.figures, metrics),
-            *_notes(manifest, found.figures, short),
-            *_check(found.figures, checked),
-            *found.scattered,
-            *found.of_another_peak,
-            *found.of_ceilings,
-            *found.together,
-            *([_OF_TIME_NOTE] if short.folded and found.of_time else _by_time(found.of_time)),
-            *(_within(found.left_out, part) if part else []),
-            *found.about.notes,
+            *_renumbered_ids(computed.figures, metrics),
+            *_notes(manifest, computed.figures, short),
+            *_check(computed.figures, checked),
+            *computed.scattered,
+            *computed.of_another_peak,
+            *computed.of_ceilings,
+            *computed.together,
+            *([_OF_TIME_NOTE] if short.folded and computed.of_time else _by_time(computed.of_time)),
+            *(_within(computed.left_out, part) if part else []),
+            *computed.about.notes,
         ],
         next=[
-            *found.about.next,
-            *_next(manifest, found.figures, metrics if short.folded else [], by is None and kernel is None),
+            *computed.about.next,
+            *_next(manifest, computed.figures, metrics if short.folded else [], by is None and kernel is None),
         ],
     )
 
@@ -157,39 +159,39 @@ class _Computed:
     about: About
 
 
-def _computed(opened: Workload, metrics: list[str], view: View) -> _Computed:
+def _compute_figures(opened: Workload, metrics: list[str], view: FigureRequest) -> _Computed:
     figures = engine.figures(opened, metrics, view)
     selection = opened.select(view.kernel, view.dispatches)
     cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
     by_launch = view.by_kernel and opened.by == "launch"
     return _Computed(
         figures,
-        by_time(opened, figures, view) if cycles else [],
+        shares_by_time(opened, figures, view) if cycles else [],
         {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch else None,
-        _scattered(opened, figures),
+        _figures_over_several_runs(opened, figures),
         _of_another_peak(opened, figures),
         _together(view, selection),
         _of_ceilings(opened, figures),
-        launched_by.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
+        launching_ranges.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
         about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
     )
 
 
 def _table(
-    short: Brief, found: _Computed, view: View, checked: Mapping[str, Verdict]
+    short: Brief, computed: _Computed, view: FigureRequest, checked: Mapping[str, MetricCheck]
 ) -> tuple[dict[str, str | None], list[list[Any]]]:
     """Columns with their units, and a row for each figure."""
     columns = {**_SUMMARY, **(_FULL if view.quartiles else {})}
     rows = [_row(f, view, checked, titled=not short.folded) for f in short.figures]
-    if found.of_time:
+    if computed.of_time:
         columns |= _OF_TIME
-        of_time = {_key(f): rounded(value, 4) if short.folded else value for f, value in found.of_time}
+        of_time = {_key(f): round_number(value, 4) if short.folded else value for f, value in computed.of_time}
         rows = [[*row, of_time.get(_key(f))] for row, f in zip(rows, short.figures, strict=True)]
-    if found.numbers is not None:
+    if computed.numbers is not None:
         columns = {"number": None, **columns}
         # A figure of all that was selected has the number of the one configuration that this is, if it is one.
-        only = next(iter(found.numbers.values())) if len(found.numbers) == 1 else None
-        rows = [[found.numbers.get(f.kernel or "", only), *row] for f, row in zip(short.figures, rows, strict=True)]
+        only = next(iter(computed.numbers.values())) if len(computed.numbers) == 1 else None
+        rows = [[computed.numbers.get(f.kernel or "", only), *row] for f, row in zip(short.figures, rows, strict=True)]
     if short.folded:
         columns, rows = _without_empty(columns, rows)
     if view.launched_by:
@@ -225,26 +227,26 @@ def _grouping(by: By | None, by_kernel: bool) -> By | None:
     return "kernel" if by_kernel else by
 
 
-def _within(left_out: int, part: launched_by.Part) -> list[str]:
+def _within(left_out: int, part: launching_ranges.ProgramPart) -> list[str]:
     """What rows for ranges hold, and which there are not."""
     if part == "operator":
         return []
     notes = ["A launch counts in every range around it, so that ranges within each other are not to be added."]
     if left_out:
-        notes.append(f"Left out: {counted(left_out, 'range')} with less time; the SQL table ranges has all.")
+        notes.append(f"Left out: {count_text(left_out, 'range')} with less time; the SQL table ranges has all.")
     return notes
 
 
-def _row(f: engine.Figure, view: View, checked: Mapping[str, Verdict], *, titled: bool) -> list[Any]:
+def _row(f: engine.Figure, view: FigureRequest, checked: Mapping[str, MetricCheck], *, titled: bool) -> list[Any]:
     """One figure in the columns of _SUMMARY, and of _FULL where those are shown."""
     title, reason = f.metric.title if titled else None, f.reason and f.reason.text
     row = [f.id, f.name, title, f.kernel, f.value, f.min, f.max, f.unit, f.peak, f.pct_of_peak, f.status, reason, f.n]
     if view.quartiles:
-        row += [f.q1, f.median, f.q3, f.std, f.metric.newer_id, _checked(f, checked)]
+        row += [f.q1, f.median, f.q3, f.std, f.metric.newer_id, _check_record(f, checked)]
     return row
 
 
-def _checked(f: engine.Figure, checked: Mapping[str, Verdict]) -> str | None:
+def _check_record(f: engine.Figure, checked: Mapping[str, MetricCheck]) -> str | None:
     """What check_counters found of a metric on this kind of device; None where it has not been determined."""
     known = checked.get(f.metric.name)
     if known is None:
@@ -252,7 +254,7 @@ def _checked(f: engine.Figure, checked: Mapping[str, Verdict]) -> str | None:
     return "confirmed here" if known.verdict == "holds" else f"off here: {known.cause}"
 
 
-def _check(figures: list[engine.Figure], checked: Mapping[str, Verdict]) -> list[str]:
+def _check(figures: list[engine.Figure], checked: Mapping[str, MetricCheck]) -> list[str]:
     """How many of the metrics a check confirmed, and which it found off."""
     names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
     off = [name for name in names if checked[name].verdict == "off"]
@@ -263,7 +265,7 @@ def _check(figures: list[engine.Figure], checked: Mapping[str, Verdict]) -> list
     return notes
 
 
-def _renumbered(figures: list[engine.Figure], asked: list[str]) -> list[str]:
+def _renumbered_ids(figures: list[engine.Figure], asked: list[str]) -> list[str]:
     """Which of the ids asked for mean two metrics, as a release of rocprof-compute renumbered its table."""
     notes = []
     for word in asked:
@@ -288,11 +290,11 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
         notes.append(f"{gpu.target}: formulas checked on recorded profiles, not yet run on hardware.")
     for status, what in _WITHOUT.items():
         if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
-            notes.append(f"{missing} of {counted(len(figures), 'figure')} {what}.")
+            notes.append(f"{missing} of {count_text(len(figures), 'figure')} {what}.")
     for status in ("impossible", "suspect"):
         if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
             notes.append(
-                f"{counted(len(odd), 'figure is', 'figures are')} {status}: "
+                f"{count_text(len(odd), 'figure is', 'figures are')} {status}: "
                 f"{', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}."
             )
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
@@ -305,43 +307,43 @@ def _notes(manifest: Manifest, figures: list[engine.Figure], short: Brief) -> li
     return notes
 
 
-def _together(view: View, selection: Selection) -> list[str]:
+def _together(view: FigureRequest, selection: Selection) -> list[str]:
     """That one name fits several kernels, of which each figure holds all."""
     many = len(selection.kernels)
     if view.kernel is None or view.by_kernel or view.launched_by or many < 2:
         return []
-    return [f'kernel= fits {counted(many, "kernel")}, taken together here; by="kernel" has each.']
+    return [f'kernel= fits {count_text(many, "kernel")}, taken together here; by="kernel" has each.']
 
 
 def _of_ceilings(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
     """That something else than theory is known of what the device reaches."""
-    if not any(f.pct_of_peak is not None for f in figures) or measured(workload) is None:
+    if not any(f.pct_of_peak is not None for f in figures) or empirical_ceilings(workload) is None:
         return []
     return ["pct_of_peak is of theory; compute_roofline has measured ceilings of this device or its product."]
 
 
-def _scattered(workload: Workload, figures: list[engine.Figure]) -> list[str]:
+def _figures_over_several_runs(workload: Workload, figures: list[engine.Figure]) -> list[str]:
     """Which of the figures combine several runs of the program, whose work and time can differ."""
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
     if turns := [name for name, figure in {f.name: f for f in figures}.items() if figure.combined]:
         shown = f"{', '.join(turns[:3])}{' ...' if len(turns) > 3 else ''}"
         return [
-            f"{counted(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
+            f"{count_text(len(turns), 'figure combines', 'figures combine')} counters of different launches of a "
             "kernel, as each launch collected some "
             f"of them; what differs between launches, such as cold caches or clocks, is in them: {shown}."
         ]
-    names = scattered(workload, read)
+    names = scattered_figures(workload, read)
     if not names:
         return []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
-    combine = counted(len(names), "figure combines", "figures combine")
+    combine = count_text(len(names), "figure combines", "figures combine")
     return [f"{combine} counters of passes whose runs can differ: {shown}."]
 
 
 def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> list[str]:
     """Where peaks follow facts of the profile that the data sheet contradicts; loads and rooflines follow that."""
-    if not (differing := contradicted(workload)):
+    if not (differing := contradicted_facts(workload)):
         return []
     shown = [f.metric for f in figures if f.value is not None]
     formulas = [formula for m in shown for formula in (m.peak, m.num) if formula]
@@ -350,12 +352,12 @@ def _of_another_peak(workload: Workload, figures: Sequence[engine.Figure]) -> li
     return [f"{said}: peaks of metrics follow the profile, loads and rooflines the data sheet." for said in told]
 
 
-def _by_time(found: list[tuple[engine.Figure, float]]) -> list[str]:
+def _by_time(computed: list[tuple[engine.Figure, float]]) -> list[str]:
     """Percentages of busy cycles against those of the time, where collecting counters added cycles."""
-    if not found:
+    if not computed:
         return []
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    listed = ", ".join(f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in found[:_SHOWN])
+    more = f" and {len(computed) - _SHOWN} more" if len(computed) > _SHOWN else ""
+    listed = ", ".join(f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed[:_SHOWN])
     return [
         "GRBM_GUI_ACTIVE holds more cycles than the time does at the maximum clock, so percentages of it are too low; "
         f"of the time they are at least: {listed}{more}."
@@ -366,7 +368,7 @@ def _collectable(target: str, figure: engine.Figure) -> bool:
     """Whether another profile could hold what a figure lacks: its counters exist and may be asked for."""
     if figure.metric.imported_only or (figure.reason and figure.reason.code == "no_timing"):
         return False
-    return not any(absent(target, counter) for counter in catalog.counters(target, figure.metric))
+    return not any(why_not_countable(target, counter) for counter in catalog.counters(target, figure.metric))
 
 
 def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], all_together: bool) -> list[NextCall]:
@@ -376,7 +378,7 @@ def _next(manifest: Manifest, figures: list[engine.Figure], presets: list[str], 
             NextCall(
                 tool="compute_metrics",
                 arguments={"workload": manifest.id, "by": "kernel"},
-                why=f"the same per kernel ({counted(manifest.kernels, 'kernel')})",
+                why=f"the same per kernel ({count_text(manifest.kernels, 'kernel')})",
             )
         )
     if impossible := list(dict.fromkeys(f.metric.name for f in figures if f.status == "impossible"))[:_IN_ONE_PASS]:

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..analysis.base.notes import Note
+from ..analysis.base.problems import BadArgument, BadInput, Problem
+from ..analysis.base.text import count_text
 from ..analysis.catalogue import products, targets
-from ..analysis.catalogue.metrics import with_metrics
-from ..analysis.notes import Note
+from ..analysis.catalogue.metrics import targets_with_metrics
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
-from ..analysis.occupancy.binding import Binding, binding
+from ..analysis.occupancy.binding_limits import Binding, binding
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
-from ..analysis.occupancy.rule import Launch, Mode, registers
-from ..analysis.occupancy.words import words_of
-from ..analysis.problems import BadArgument, BadInput, Problem
-from ..analysis.store import Store
-from ..analysis.text import counted
+from ..analysis.occupancy.rule import LaunchResources, Mode, registers
+from ..analysis.occupancy.sentences import words_of
+from ..analysis.store.store import Store
 from ..analysis.workload import Workload
-from .parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
-from .results import NextCall, Result, Table, table
+from .base.parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
+from .base.results import NextCall, Result, Table, table
 
 if TYPE_CHECKING:
-    from .codeobject.kernels import CodeKernel
+    from .code_objects.kernels import CodeKernel
 
 _WAYS = "Give either gpu, vgprs and workgroup_size, or workload, or code_object; kernel goes with the last two"
 _COMPILER_MODE = (
@@ -67,11 +67,11 @@ _WHAT_IF: dict[str, str | None] = {**dict.fromkeys(("option", "argument", "now",
 
 
 @dataclass(frozen=True)
-class Kernel:
+class OccupancyKernel:
     """One kernel with the resources that it takes; ``profiled`` or ``compiled`` is where they were read."""
 
     gpu: str
-    launch: Launch
+    launch: LaunchResources
     name: str | None = None
     wave_size: int | None = None
     cu_mode: bool = False
@@ -80,16 +80,16 @@ class Kernel:
     cus: float | None = None
     """Compute units (SMs) of the device that ran it."""
 
-    def bound(self, figure: Occupancy) -> Binding | None:
+    def binding_limit(self, figure: Occupancy) -> Binding | None:
         """What keeps the occupancy of its launches where it is, if it was profiled."""
         return binding(figure, self.profiled, self.cus) if self.profiled else None
 
     def limiters(self, figure: Occupancy) -> list[str]:
         """What keeps its launches from more waves: their grid, where that binds, else resources."""
-        bound = self.bound(figure)
+        bound = self.binding_limit(figure)
         return ["grid"] if bound and bound.by == "grid" else list(figure.limiters)
 
-    def stated(self, name: str) -> int | None:
+    def stated_resource(self, name: str) -> int | None:
         """A resource of the launch, None where nobody stated it: it counts as 0 then."""
         value = getattr(self.profiled, name) if self.profiled else getattr(self.launch, name)
         # No wave runs without scalar registers, and NVIDIA has none.
@@ -110,7 +110,7 @@ class Kernels:
     """The kernels of one source, the most important first, with what there is to say about them."""
 
     source: str
-    kernels: list[Kernel]
+    kernels: list[OccupancyKernel]
     columns: dict[str, str | None] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     next: list[NextCall] = field(default_factory=list)
@@ -174,7 +174,7 @@ def compute_occupancy(
     workgroup_size, ... or workload, or code_object."""
     # A code object may be for a target that the catalogue lacks.
     if gpu is not None and not (code_object and gpu.startswith("gfx")):
-        gpu = products.resolved(gpu)[0]
+        gpu = products.resolve_gpu(gpu)[0]
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
     if workload is not None and code_object is not None:
         raise BadArgument("workload and code_object exclude each other", fix=_WAYS)
@@ -183,7 +183,7 @@ def compute_occupancy(
             kernels = of_workload(opened, kernel, gpu, dynamic_lds_bytes)
         _none_of(stated | {"workgroup_size": workgroup_size}, "workload", kernels.kernels[0])
     elif code_object is not None:
-        from .codeobject.select import select
+        from .code_objects.select import select
 
         _none_of(stated, "code_object")
         name, compiled = select(code_object, gpu, kernel)
@@ -194,12 +194,12 @@ def compute_occupancy(
         if gpu is None or vgprs is None or workgroup_size is None:
             lacking = [n for n, v in (("gpu", gpu), ("vgprs", vgprs), ("workgroup_size", workgroup_size)) if v is None]
             raise BadArgument("The kernel is not fully described", f"Missing: {', '.join(lacking)}", _WAYS)
-        launch = Launch(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size)
-        kernels = Kernels("numbers", [Kernel(gpu, launch)])
+        launch = LaunchResources(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size)
+        kernels = Kernels("numbers", [OccupancyKernel(gpu, launch)])
     return _answer(kernels, mode, limit, offset)
 
 
-def _none_of(stated: dict[str, int | None], source: str, kernel: Kernel | None = None) -> None:
+def _none_of(stated: dict[str, int | None], source: str, kernel: OccupancyKernel | None = None) -> None:
     """Refuse numbers beside what states them; of a kernel, with the call that asks the same question in numbers."""
     given = {name: value for name, value in stated.items() if value is not None}
     if not given:
@@ -233,7 +233,7 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
         notes.append(Note("achieved_unknown", text))
     return Kernels(
         f"workload {manifest.id}",
-        [_profiled(arch, row, dynamic, manifest.facts.get("cu_per_gpu")) for row in launched.rows],
+        [_profiled_kernel(arch, row, dynamic, manifest.facts.get("cu_per_gpu")) for row in launched.rows],
         _PROFILED,
         notes,
         _next_of_workload(workload, lacking is None),
@@ -241,10 +241,12 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
     )
 
 
-def _profiled(arch: str, row: LaunchConfiguration, dynamic: int, cus: float | None) -> Kernel:
+def _profiled_kernel(arch: str, row: LaunchConfiguration, dynamic: int, cus: float | None) -> OccupancyKernel:
     agprs = 0 if repeats_vgprs(arch, row) else row.agprs or 0
-    launch = Launch(row.vgprs or 0, agprs, row.sgprs or 0, row.lds_bytes or 0, dynamic, row.workgroup_size or 0)
-    return Kernel(arch, launch, row.kernel, profiled=row, cus=cus)
+    launch = LaunchResources(
+        row.vgprs or 0, agprs, row.sgprs or 0, row.lds_bytes or 0, dynamic, row.workgroup_size or 0
+    )
+    return OccupancyKernel(arch, launch, row.kernel, profiled=row, cus=cus)
 
 
 def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
@@ -252,7 +254,7 @@ def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
         arguments: dict[str, Any] = {"workload": workload.id, "metrics": ["6.2"]}
         why = "what kept work-groups from being placed, measured"
         return [NextCall(tool="compute_metrics", arguments=arguments, why=why)]
-    if workload.arch not in with_metrics():
+    if workload.arch not in targets_with_metrics():
         return []
     arguments = {"gpu": workload.arch, "metrics": [ACHIEVED, "6.2"]}
     return [NextCall(tool="plan_profile", arguments=arguments, why="how to measure the achieved occupancy")]
@@ -260,12 +262,12 @@ def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
 
 def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dynamic: int, size: int | None) -> Kernels:
     """The kernels of a code object in its order; ``size`` is the work-group size of the launch, where it is known."""
-    from .codeobject.select import GENERIC
+    from .code_objects.select import GENERIC
 
     kernels = [
-        Kernel(
+        OccupancyKernel(
             gpu if gpu and k.gpu.endswith(GENERIC) else k.gpu,
-            Launch(
+            LaunchResources(
                 k.vgprs,
                 k.agprs,
                 k.sgprs,
@@ -301,7 +303,7 @@ def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[No
         notes.append(Note("static_lds_only", text))
     if spilling := sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels):
         text = (
-            f"{spilling} of {counted(every, 'kernel spills', 'kernels spill')} registers; VGPRs spilled to "
+            f"{spilling} of {count_text(every, 'kernel spills', 'kernels spill')} registers; VGPRs spilled to "
             "scratch cost memory traffic."
         )
         notes.append(Note("spills", text))
@@ -310,7 +312,7 @@ def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[No
         notes.append(Note("dynamic_stack", text))
     if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
         text = (
-            f"{small} of {counted(every, 'kernel was', 'kernels were')} compiled for less than {size} "
+            f"{small} of {count_text(every, 'kernel was', 'kernels were')} compiled for less than {size} "
             "work-items: such a launch fails."
         )
         notes.append(Note("too_large", text))
@@ -325,8 +327,8 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     if isinstance(lead, Problem) and not source.informative and len(failed) == len(figures):
         raise lead
     known = lead if isinstance(lead, Occupancy) else None
-    bound = first.bound(known) if known else None
-    notes = [*(kernel_notes(first, known) if known else []), *_failed(failed, figures), *source.notes]
+    bound = first.binding_limit(known) if known else None
+    notes = [*(kernel_notes(first, known) if known else []), *_failure_notes(failed, figures), *source.notes]
     columns = _KERNELS | source.columns | ({"reason": None} if failed else {})
     rows = [_row(i, k, f, columns) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
     return OccupancyResult(
@@ -353,10 +355,10 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     )
 
 
-def _row(rank: int, kernel: Kernel, figure: Occupancy | Problem, columns: Iterable[str]) -> list[Any]:
+def _row(rank: int, kernel: OccupancyKernel, figure: Occupancy | Problem, columns: Iterable[str]) -> list[Any]:
     """One kernel's values in the order of ``columns``."""
     values: dict[str, Any] = {"rank": rank, "kernel": kernel.name, "gpu": kernel.gpu, **asdict(kernel.launch)}
-    values["sgprs"] = kernel.stated("sgprs")
+    values["sgprs"] = kernel.stated_resource("sgprs")
     values["lds_bytes"] = kernel.launch.lds
     if kernel.compiled:
         values |= {name: getattr(kernel.compiled, name) for name in _COMPILED}
@@ -369,7 +371,7 @@ def _row(rank: int, kernel: Kernel, figure: Occupancy | Problem, columns: Iterab
     return [values.get(name) for name in columns]
 
 
-def _unbound(kernel: Kernel, figure: Occupancy) -> str | None:
+def _unbound(kernel: OccupancyKernel, figure: Occupancy) -> str | None:
     """What resources allow, and why it is not known whether a launch gets it; notes say what contradicts or fails."""
     achieved = kernel.profiled and kernel.profiled.achieved_waves_per_cu
     if not figure.waves_per_cu or achieved is not None:
@@ -382,12 +384,12 @@ def _unbound(kernel: Kernel, figure: Occupancy) -> str | None:
     else:
         unknown = "Whether a launch reaches that is not known: its grid or the size of the device is not stated"
     return (
-        f"Resources ({words.listed(figure.limiters)}) allow {figure.waves_per_cu} {words.wave}s per {words.unit}, "
-        f"{figure.occupancy_pct:.3g} %. {unknown}."
+        f"Resources ({words.limiter_names(figure.limiters)}) allow {figure.waves_per_cu} {words.wave}s per "
+        f"{words.unit}, {figure.occupancy_pct:.3g} %. {unknown}."
     )
 
 
-def _limits(kernel: Kernel, figure: Occupancy, bound: Binding | None) -> list[list[Any]]:
+def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -> list[list[Any]]:
     """One row per resource: what is used of it, the waves per CU that it alone would allow; last a grid that binds."""
     rule, launch, n, words = figure.rule, figure.launch, figure.waves_per_workgroup, words_of(figure.gpu)
     of_unit, limiters = f"of a {words.unit}" if words.unit == "CU" else f"of an {words.unit}", kernel.limiters(figure)
@@ -396,7 +398,7 @@ def _limits(kernel: Kernel, figure: Occupancy, bound: Binding | None) -> list[li
         "wave_slots": (n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
         "workgroup_slots": (1, 1, rule.groups, f"{words.group}s, {of_unit}"),
         "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
-        "sgprs": (kernel.stated("sgprs"), None, None, f"per {words.wave}"),
+        "sgprs": (kernel.stated_resource("sgprs"), None, None, f"per {words.wave}"),
         "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
     }
     shown = [name for name in RESOURCES if name != "sgprs" or words.unit == "CU"]
@@ -416,14 +418,14 @@ def _what_if(figure: Occupancy | None, helps: str | None) -> Table:
     return table(_WHAT_IF | dict.fromkeys(last), rows)
 
 
-def _failed(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -> list[Note]:
+def _failure_notes(failed: Sequence[Problem], figures: Sequence[Occupancy | Problem]) -> list[Note]:
     if not failed:
         return []
-    text = f"{len(failed)} of {counted(len(figures), 'kernel')} could not be computed; the column reason says why."
+    text = f"{len(failed)} of {count_text(len(figures), 'kernel')} could not be computed; the column reason says why."
     return [Note("failed", text)]
 
 
-def kernel_notes(kernel: Kernel, figure: Occupancy) -> list[Note]:
+def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
     """What to know of one kernel's figure: its mode, what does not fit, and how it compares with what was measured."""
     notes, words = [], words_of(figure.gpu)
     amd = targets.gpu(figure.gpu).vendor == "amd"
@@ -432,7 +434,7 @@ def kernel_notes(kernel: Kernel, figure: Occupancy) -> list[Note]:
         notes.append(Note("mode", _COMPILER_MODE if amd else _ONE_RULE))
     if figure.waves_per_cu == 0:
         so = "yet it ran, so the profile or the rule is wrong" if kernel.profiled else "such a launch fails"
-        text = f"Not one {words.group} of {n} {words.wave}s fits ({words.listed(figure.limiters)}): {so}."
+        text = f"Not one {words.group} of {n} {words.wave}s fits ({words.limiter_names(figure.limiters)}): {so}."
         notes.append(Note("does_not_fit", text))
     elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
         left = most - figure.waves_per_cu
@@ -447,10 +449,10 @@ def kernel_notes(kernel: Kernel, figure: Occupancy) -> list[Note]:
         notes.append(Note("not_measured", text))
     if kernel.profiled and kernel.profiled.doubt:
         notes.append(Note("doubted", f"Suspect: {kernel.profiled.doubt.text}."))
-    return [*notes, *_measured(kernel.profiled, figure)]
+    return [*notes, *_measured_notes(kernel.profiled, figure)]
 
 
-def _measured(profiled: LaunchConfiguration | None, figure: Occupancy) -> list[Note]:
+def _measured_notes(profiled: LaunchConfiguration | None, figure: Occupancy) -> list[Note]:
     """How the measured occupancy compares with the possible one, where it is above."""
     achieved = profiled.achieved_pct if profiled else None
     possible = figure.occupancy_pct

@@ -8,23 +8,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..analysis.base.notes import Reason
+from ..analysis.base.problems import BadArgument
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.catalogue.work import LEVELS, LevelName
-from ..analysis.engine.sums import By as Grouped
-from ..analysis.notes import Reason
-from ..analysis.problems import BadArgument
+from ..analysis.catalogue.work_formulas import LEVELS, LevelName
+from ..analysis.engine.work_sums import WorkUnit as Grouped
 from ..analysis.rooflines.ceilings import Ceilings, SweepPoint
-from ..analysis.rooflines.flop import FlopRoofline, Point, Rate, flop
-from ..analysis.rooflines.inputs import Asked, RooflineInputs, prepare
-from ..analysis.rooflines.instruction import InstructionPoint, InstructionRoofline, Wall, instruction
+from ..analysis.rooflines.flop import FlopRoofline, OperationRate, RooflinePoint, flop_roofline
+from ..analysis.rooflines.inputs import RooflineInputs, RooflineRequest, prepare_inputs
+from ..analysis.rooflines.instruction import InstructionPoint, InstructionRoofline, Wall, instruction_roofline
 from ..analysis.rooflines.limits import KernelLimits
-from ..analysis.rooflines.loads import line
+from ..analysis.rooflines.loads import loads_text
 from ..analysis.rooflines.notes import Roofline, notes
-from ..analysis.store import Store
+from ..analysis.store.store import Store
 from ..analysis.workload import Workload
-from . import brief_roofline
-from .configurations import about
-from .parameters import (
+from .answers import roofline_summary
+from .answers.launch_notes import about
+from .base.parameters import (
     LEVEL_NAMES,
     CeilingSource,
     CeilingValues,
@@ -35,7 +35,7 @@ from .parameters import (
     Offset,
     WorkloadName,
 )
-from .results import NextCall, Result, Table, table
+from .base.results import NextCall, Result, Table, table
 
 _POINT = {
     "intensity": "operations/B",
@@ -76,7 +76,7 @@ _MORE_BUSY = ("vl1d", "l2", "hbm")
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _RooflineExtent:
     """What of a roofline the answer shows."""
 
     levels: list[LevelName]
@@ -100,7 +100,7 @@ class _Tables:
     operations: Table | None
 
 
-def _tables(roofline: Roofline, shown: _Shown) -> _Tables:
+def _tables(roofline: Roofline, shown: _RooflineExtent) -> _Tables:
     return _Tables(
         _ceilings(roofline.inputs, shown, instructions=isinstance(roofline, InstructionRoofline)),
         _points(roofline, shown),
@@ -109,24 +109,24 @@ def _tables(roofline: Roofline, shown: _Shown) -> _Tables:
     )
 
 
-def _brief(tables: _Tables, roofline: Roofline, shown: _Shown) -> _Tables:
+def _brief(tables: _Tables, roofline: Roofline, shown: _RooflineExtent) -> _Tables:
     """The same in a summary."""
     rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
     used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
     return _Tables(
-        brief_roofline.ceilings(tables.ceilings, shown.levels, used),
-        brief_roofline.points(tables.points, shown.numbers, unused_levels=shown.chosen),
-        brief_roofline.pipes(tables.pipes),
-        brief_roofline.operations(tables.operations) if tables.operations and tables.operations.rows else None,
+        roofline_summary.ceilings(tables.ceilings, shown.levels, used),
+        roofline_summary.points(tables.points, shown.numbers, unused_levels=shown.chosen),
+        roofline_summary.pipes(tables.pipes),
+        roofline_summary.operations(tables.operations) if tables.operations and tables.operations.rows else None,
     )
 
 
-def _points(roofline: Roofline, shown: _Shown) -> Table:
+def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
     """The points of one page; where further kernels follow, their rows are not known yet."""
     if isinstance(roofline, InstructionRoofline):
         made = _table(InstructionPoint, roofline.points, _INSTRUCTION_POINT)
     else:
-        made = _table(Point, roofline.points, _POINT)
+        made = _table(RooflinePoint, roofline.points, _POINT)
     if shown.by_launch and shown.numbers:
         place = made.columns.index("kernel")
         rows = [[shown.numbers[row[place]], *row] for row in made.rows]
@@ -138,9 +138,9 @@ def _points(roofline: Roofline, shown: _Shown) -> Table:
     return made.model_copy(update={"truncated": True, "total_rows": None}) if more else made
 
 
-def _operations(rates: Sequence[Rate]) -> Table:
+def _operations(rates: Sequence[OperationRate]) -> Table:
     """The work of each kernel by pipe and data type, against its own ceiling."""
-    return _table(Rate, rates, {"pct_of_ceiling": "%", "n": "dispatches"})
+    return _table(OperationRate, rates, {"pct_of_ceiling": "%", "n": "dispatches"})
 
 
 def _walls(walls: Sequence[Wall]) -> Table:
@@ -155,15 +155,17 @@ def _walls(walls: Sequence[Wall]) -> Table:
         }
         for wall in walls
     ]
-    return _named(dict.fromkeys(("rank", "wall", "value", "walls", "reading")), rows)
+    return _table_of_mappings(dict.fromkeys(("rank", "wall", "value", "walls", "reading")), rows)
 
 
 def _table(kind: type[Any], things: Sequence[Any], units: Mapping[str, str]) -> Table:
     """A column for each field of a dataclass."""
-    return _named({field.name: units.get(field.name) for field in fields(kind)}, [vars(thing) for thing in things])
+    return _table_of_mappings(
+        {field.name: units.get(field.name) for field in fields(kind)}, [vars(thing) for thing in things]
+    )
 
 
-def _named(columns: Mapping[str, str | None], rows: Sequence[Mapping[str, Any]]) -> Table:
+def _table_of_mappings(columns: Mapping[str, str | None], rows: Sequence[Mapping[str, Any]]) -> Table:
     """A table of rows that are mappings by column."""
     return table(columns, [[_cell(name, row[name]) for name in columns] for row in rows])
 
@@ -188,14 +190,14 @@ def _pipes(limits: Sequence[KernelLimits]) -> Table:
         most = max((s for s in shares.values() if s is not None), default=None)
         attainable = most * one.time_ns if most is not None and one.time_ns is not None else None
         row = {**vars(one), "rank": rank, "attainable_time_ns": attainable}
-        row["loads"] = line(one.loads)
+        row["loads"] = loads_text(one.loads)
         known = any(load.pct is not None for load in one.loads)
         status = "suspect" if one.doubted else "ok" if known else "not_collected"
         row |= {"status": status, "reason": _why_doubted(one)}
         row |= {f"{name}_pct": _pct(share) for name, share in shares.items()}
         row |= {f"{name}_busy_pct": _pct(one.busy.get(name)) for name in units}
         rows.append(row)
-    return _named(columns, rows)
+    return _table_of_mappings(columns, rows)
 
 
 def _why_doubted(one: KernelLimits) -> Reason | None:
@@ -211,7 +213,7 @@ def _pct(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _ceilings(inputs: RooflineInputs, shown: _Shown, *, instructions: bool) -> Table:
+def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: bool) -> Table:
     """Ceilings with the ridge point at each level asked for; in full also interval, share of theory, origin."""
     chosen, theory = inputs.ceilings, inputs.theory
     columns: dict[str, str | None] = {"ceiling": None, "value": None, "unit": None}
@@ -229,10 +231,10 @@ def _ceilings(inputs: RooflineInputs, shown: _Shown, *, instructions: bool) -> T
         row = {**vars(ceiling), "ceiling": name, "pct_of_theory": 100 * ceiling.value / best if best else None}
         row |= {f"ridge_{level}": None if name.endswith(".bw") else chosen.ridge(name, level) for level in levels}
         rows.append(row)
-    return _named(columns, rows)
+    return _table_of_mappings(columns, rows)
 
 
-def _derived(ceilings: Ceilings, shown: Table) -> list[str]:
+def _derived_ceilings(ceilings: Ceilings, shown: Table) -> list[str]:
     """Which of the ceilings shown were not measured themselves."""
     names = [row[shown.columns.index("ceiling")] for row in shown.rows]
     made = [f"{name} ({ceilings.known[name].source})" for name in names if ceilings.known[name].derived_from]
@@ -344,8 +346,8 @@ def compute_roofline(
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         groups: Grouped = "dispatch" if by == "dispatch" else "kernel"
         called = "Launch configurations" if by == "launch" else None
-        asked = Asked(kernel, dispatches, groups, limit, offset, called)
-        inputs = prepare(opened, asked, ceiling_source, ceilings)
+        asked = RooflineRequest(kernel, dispatches, groups, limit, offset, called)
+        inputs = prepare_inputs(opened, asked, ceiling_source, ceilings)
         kernels = list(dict.fromkeys(work.kernel for work in inputs.collected.groups))
         together = kernels if by == "kernel" else []
         told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
@@ -354,11 +356,11 @@ def compute_roofline(
     known = [level.name for level in inputs.formulas.level]
     if absent := [level for level in levels or () if level not in known]:
         raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
-    roofline = instruction(inputs, drawn) if kind == "instruction" else flop(inputs, drawn, datatype)
-    shown = _Shown(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
+    roofline = instruction_roofline(inputs, drawn) if kind == "instruction" else flop_roofline(inputs, drawn, datatype)
+    shown = _RooflineExtent(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
     tables = _tables(roofline, shown)
     if not shown.full:
-        remarks += [] if shown.chosen else brief_roofline.unused(tables.points, numbers)
+        remarks += [] if shown.chosen else roofline_summary.notes_on_unused_levels(tables.points, numbers)
         tables = _brief(tables, roofline, shown)
     return RooflineResult(
         workload=opened.id,
@@ -375,7 +377,7 @@ def compute_roofline(
         sweep=_sweep(inputs.ceilings) if shown.full and inputs.ceilings.sweep else None,
         notes=[
             *(note.text for note in notes(roofline, drawn) if shown.full or note.code not in _LORE),
-            *_derived(inputs.ceilings, tables.ceilings),
+            *_derived_ceilings(inputs.ceilings, tables.ceilings),
             *([] if shown.by_launch else _ranks(tables.points, numbers)),
             *remarks,
             *told.notes,

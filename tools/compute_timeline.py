@@ -8,20 +8,20 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..analysis.notes import Note
-from ..analysis.store import Store
-from ..analysis.text import counted
-from ..analysis.timeline.balance import Balance
+from ..analysis.base.notes import Note
+from ..analysis.base.text import count_text
+from ..analysis.store.store import Store
+from ..analysis.timeline.activity_tables import TimelineFigure
 from ..analysis.timeline.busy import Busy
-from ..analysis.timeline.hosts_clocks import clocks
+from ..analysis.timeline.host_clocks import clocks
+from ..analysis.timeline.rank_balance import Balance
 from ..analysis.timeline.rules import rules
-from ..analysis.timeline.timeline import Asked, Timeline, lane_name, timeline
+from ..analysis.timeline.timeline import Timeline, TimelineRequest, lane_name, timeline
 from ..analysis.timeline.trace import has_timeline
-from ..analysis.timeline.verdict import Finding, Verdict
-from ..analysis.timeline.work import Figure
+from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
-from .parameters import Reference, WorkloadName
-from .results import NextCall, Result, Table, table_of
+from .base.parameters import Reference, WorkloadName
+from .base.results import NextCall, Result, Table, table_of
 
 _SplitRow = namedtuple("_SplitRow", "part ms pct whole_ms whole_pct")
 _IdleRow = namedtuple("_IdleRow", "cause ms pct gaps longest_ms range operations description")
@@ -65,8 +65,8 @@ class TimelineResult(Result):
     wall_ms: float | None
     steps: str
     step_ms: float | None
-    verdict: Verdict
-    findings: list[Finding]
+    verdict: ApplicationVerdict
+    findings: list[ApplicationFinding]
     split: Table
     idle: Table
     copies: Table
@@ -90,53 +90,53 @@ def compute_timeline(
     """Where the wall time goes: GPU busy, copies, overlap, idle by cause (launch, host, synchronisation, ...), verdict
     for the whole application. Call it before looking at kernels."""
     with Workload.open(store, workload) as opened:
-        found = timeline(opened, Asked(top_n, range, steady))
-        return _result(found, top_n)
+        analysed = timeline(opened, TimelineRequest(top_n, range, steady))
+        return _result(analysed, top_n)
 
 
-def _result(found: Timeline, top_n: int) -> TimelineResult:
-    manifest, total = found.trace.workload.manifest, found.total
-    steps = found.steps
+def _result(analysed: Timeline, top_n: int) -> TimelineResult:
+    manifest, total = analysed.trace.workload.manifest, analysed.total
+    steps = analysed.steps
     durations = steps.durations[steps.warm_up :] if steps else []
     return TimelineResult(
         workload=manifest.id,
         name=manifest.name,
-        window=_window(found),
-        wall_ms=_ms(found.wall_ns),
-        steps=_steps(found),
+        window=_window(analysed),
+        wall_ms=_ms(analysed.wall_ns),
+        steps=_steps(analysed),
         step_ms=_ms(sorted(durations)[len(durations) // 2]) if durations else None,
-        verdict=_judged(found.verdict),
-        findings=[_told(f, first=f is found.findings[0]) for f in found.findings],
-        split=_split(found.whole, total),
-        idle=_idle(found),
-        copies=_copies(found),
+        verdict=_round_verdict(analysed.verdict),
+        findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
+        split=_split(analysed.whole, total),
+        idle=_idle(analysed),
+        copies=_copies(analysed),
         figures=table_of(
             _FigureRow,
             [
                 _FigureRow(f.name, _three(f.value), f.unit, f.status, f.reason)
-                for f in (*found.figures, *_efficiencies(found.balance))
+                for f in (*analysed.figures, *_efficiencies(analysed.balance))
             ],
         ),
-        devices=_devices(found, top_n),
-        ranks=_ranks(found.balance, top_n),
-        kernels=_kernels(found),
+        devices=_devices(analysed, top_n),
+        ranks=_ranks(analysed.balance, top_n),
+        kernels=_kernels(analysed),
         ranges=table_of(
             _RangeRow,
-            [_RangeRow(r.name, r.source, r.count, _ms(r.host_ns), _ms(r.device_ns)) for r in found.ranges],
+            [_RangeRow(r.name, r.source, r.count, _ms(r.host_ns), _ms(r.device_ns)) for r in analysed.ranges],
             {"host_ms": "ms", "gpu_ms": "ms"},
         ),
-        gaps=_gaps(found),
-        notes=[note.text for note in notes(found)],
-        next=_next(found),
+        gaps=_gaps(analysed),
+        notes=[note.text for note in notes(analysed)],
+        next=_next(analysed),
     )
 
 
-def _judged(verdict: Verdict) -> Verdict:
+def _round_verdict(verdict: ApplicationVerdict) -> ApplicationVerdict:
     share = None if verdict.share_pct is None else round(verdict.share_pct, 2)
     return replace(verdict, share_pct=share, speedup_bound=_three(verdict.speedup_bound))
 
 
-def _told(finding: Finding, first: bool) -> Finding:
+def _round_finding(finding: ApplicationFinding, first: bool) -> ApplicationFinding:
     """A finding with as many digits as an answer needs; of those behind the verdict the main evidence and action."""
     told = replace(finding, share_pct=round(finding.share_pct, 2), speedup_bound=_three(finding.speedup_bound))
     return told if first else replace(told, evidence=told.evidence[:2], advice=told.advice[:1], falsify=None)
@@ -158,37 +158,37 @@ def _split(whole: Busy, within: Busy) -> Table:
     return table_of(_SplitRow, rows, {"ms": "ms", "pct": "%", "whole_ms": "ms", "whole_pct": "%"})
 
 
-def _idle(found: Timeline) -> Table:
+def _idle(analysed: Timeline) -> Table:
     rows = [
         _IdleRow(
             row.idle.cause,
             _ms(row.idle.ns),
-            _pct(row.idle.ns, found.total.wall),
+            _pct(row.idle.ns, analysed.total.wall),
             row.idle.gaps,
             _ms(row.idle.longest_ns) if row.idle.gaps else None,
             row.doing.range,
             _operations(row.doing.operations),
             rules().causes[row.idle.cause].title,
         )
-        for row in found.causes
+        for row in analysed.causes
     ]
     return table_of(_IdleRow, rows, {"ms": "ms", "pct": "%", "longest_ms": "ms"})
 
 
-def _gaps(found: Timeline) -> Table:
-    devices = {lane.number: lane_name(lane.rank, lane.device) for lane in found.trace.lanes}
+def _gaps(analysed: Timeline) -> Table:
+    devices = {lane.number: lane_name(lane.rank, lane.device) for lane in analysed.trace.lanes}
     rows = [
         _GapRow(
-            _ms(gap.start - found.trace.whole.start),
+            _ms(gap.start - analysed.trace.whole.start),
             _ms(gap.ns),
             devices[gap.lane],
             gap.cause,
             doing.range,
             _operations(doing.operations),
         )
-        for gap, doing in found.gaps
+        for gap, doing in analysed.gaps
     ]
-    total = sum(row.idle.gaps for row in found.causes)
+    total = sum(row.idle.gaps for row in analysed.causes)
     made = table_of(_GapRow, rows, {"at_ms": "ms", "ms": "ms"})
     return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
@@ -197,7 +197,7 @@ def _operations(operations: Any) -> str | None:
     return ", ".join(f"{name} {ns / 1e6:.3g} ms" for name, ns in operations) or None
 
 
-def _copies(found: Timeline) -> Table:
+def _copies(analysed: Timeline) -> Table:
     kinds = {True: "pinned", False: "pageable", None: None}
     rows = [
         _CopyRow(
@@ -205,16 +205,16 @@ def _copies(found: Timeline) -> Table:
             kinds[row.pinned],
             row.copies,
             _ms(row.ns),
-            _pct(row.ns, found.total.wall),
+            _pct(row.ns, analysed.total.wall),
             None if row.bytes is None else row.bytes / 1e6,
             _three(row.gbs),
         )
-        for row in found.copies
+        for row in analysed.copies
     ]
     return table_of(_CopyRow, rows, {"ms": "ms", "pct": "%", "mb": "MB", "gbs": "GB/s"})
 
 
-def _efficiencies(ranks: Balance | None) -> list[Figure]:
+def _efficiencies(ranks: Balance | None) -> list[TimelineFigure]:
     """The balance of ranks in single figures, from the first event to the last unless a range was asked for."""
     if ranks is None:
         return []
@@ -227,9 +227,9 @@ def _efficiencies(ranks: Balance | None) -> list[Figure]:
         ("collective_wait_pct", ranks.waited_pct, "no collective was seen on all ranks"),
     ]
     return [
-        Figure(name, value, "%")
+        TimelineFigure(name, value, "%")
         if value is not None
-        else Figure(name, None, "%", "undefined" if why == none else "not_collected", why)
+        else TimelineFigure(name, None, "%", "undefined" if why == none else "not_collected", why)
         for name, value, why in made
     ]
 
@@ -263,15 +263,15 @@ def _ranks(ranks: Balance | None, top_n: int) -> Table:
     return made.model_copy(update={"total_rows": len(ordered), "truncated": len(ordered) > len(rows)})
 
 
-def _devices(found: Timeline, top_n: int) -> Table:
+def _devices(analysed: Timeline, top_n: int) -> Table:
     """All devices where there are few; of many those that compute longest and the one that computes least."""
-    lanes = list(found.trace.lanes)
+    lanes = list(analysed.trace.lanes)
     if len(lanes) > _MOST_DEVICES:
-        lanes.sort(key=lambda lane: -found.lanes[lane.number].computing)
+        lanes.sort(key=lambda lane: -analysed.lanes[lane.number].computing)
         lanes = [*lanes[:top_n], lanes[-1]]
     rows = []
     for lane in lanes:
-        of = found.lanes[lane.number]
+        of = analysed.lanes[lane.number]
         shares = (of.computing, of.communication, of.exposed_communication, of.copies, of.idle)
         rows.append(
             _DeviceRow(
@@ -279,90 +279,93 @@ def _devices(found: Timeline, top_n: int) -> Table:
             )
         )
     units = {name: "%" for name in _DeviceRow._fields if name.endswith("_pct")}
-    made, total = table_of(_DeviceRow, rows, units), len(found.trace.lanes)
+    made, total = table_of(_DeviceRow, rows, units), len(analysed.trace.lanes)
     return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
 
-def _kernels(found: Timeline) -> Table:
+def _kernels(analysed: Timeline) -> Table:
     rows = [
         _KernelRow(k.name, k.calls, _ms(k.ns), round(k.share_pct, 2), _three(k.mean_ns / 1e3), k.communication)
-        for k in found.kernels
+        for k in analysed.kernels
     ]
     made = table_of(_KernelRow, rows, {"ms": "ms", "pct_of_kernels": "%", "mean_us": "us"})
-    return made.model_copy(update={"total_rows": found.total_kernels, "truncated": found.total_kernels > len(rows)})
+    return made.model_copy(
+        update={"total_rows": analysed.total_kernels, "truncated": analysed.total_kernels > len(rows)}
+    )
 
 
-def _window(found: Timeline) -> str:
-    if found.selected == "range":
-        return f"{counted(len(found.windows), 'range')}"
-    if found.selected == "steady" and found.steps:
-        return f"{counted(found.steps.count, 'step')} in the steady state"
+def _window(analysed: Timeline) -> str:
+    if analysed.selected == "range":
+        return f"{count_text(len(analysed.windows), 'range')}"
+    if analysed.selected == "steady" and analysed.steps:
+        return f"{count_text(analysed.steps.count, 'step')} in the steady state"
     return "from the first event to the last"
 
 
-def _steps(found: Timeline) -> str:
-    if not found.steps:
+def _steps(analysed: Timeline) -> str:
+    if not analysed.steps:
         return "none found: nothing repeats"
-    by = "repeating range" if found.steps.by == "range" else "the repeating kernel"
-    steady = found.steps.durations[found.steps.warm_up :]
+    by = "repeating range" if analysed.steps.by == "range" else "the repeating kernel"
+    steady = analysed.steps.durations[analysed.steps.warm_up :]
     text = (
-        f"{counted(len(found.steps.durations), 'whole step')}, {found.steps.warm_up} of them warm-up, by {by} "
-        f"{found.steps.name!r}, each from its first work on the device to that of the next; after the last one nothing "
+        f"{count_text(len(analysed.steps.durations), 'whole step')}, {analysed.steps.warm_up} of them warm-up, by {by} "
+        f"{analysed.steps.name!r}, each from its first work on the device to that of the next; after the last one "
+        "nothing "
         "starts that would end it"
     )
     if not steady:
         return text
     text += f". step_ms is their median, of {min(steady) / 1e6:.4g} to {max(steady) / 1e6:.4g} ms"
-    drift = found.steps.drift_pct
+    drift = analysed.steps.drift_pct
     return text if drift is None else f"{text}; they {'grow' if drift > 0 else 'fall'} by {abs(drift):.2g} %"
 
 
-def notes(found: Timeline) -> list[Note]:
+def notes(analysed: Timeline) -> list[Note]:
     """What to know of the figures."""
-    mean = next((f.value for f in found.figures if f.name == "mean_kernel_us"), None)
+    mean = next((f.value for f in analysed.figures if f.name == "mean_kernel_us"), None)
     told = []
-    if found.verdict.height not in ("gpu", "unknown") and found.idle_pct >= rules().limits.idle_first_pct:
-        text = f"The GPU is idle {found.idle_pct:.0f} % of the time: its kernels come second."
+    if analysed.verdict.height not in ("gpu", "unknown") and analysed.idle_pct >= rules().limits.idle_first_pct:
+        text = f"The GPU is idle {analysed.idle_pct:.0f} % of the time: its kernels come second."
         told.append(Note("idle_first", text))
-    if mean is not None and mean < _STRETCHED_US and found.trace.calls:
+    if mean is not None and mean < _STRETCHED_US and analysed.trace.calls:
         text = (
             "Recording stretches programs that launch many short kernels, by 8 to 60 % where it was measured: time a "
             "step without it before and after a change, and hold shares rather than ms against each other."
         )
         told.append(Note("stretched", text))
-    told += _unknown(found)
-    told += [Note(doubt.code, doubt.text) for doubt in found.doubts]
-    told += _one_gap(found)
-    if found.selected == "whole" and not found.steps:
+    told += _unknown(analysed)
+    told += [Note(doubt.code, doubt.text) for doubt in analysed.doubts]
+    told += _one_gap(analysed)
+    if analysed.selected == "whole" and not analysed.steps:
         told.append(Note("no_steps", "No steps were found: start-up and warm-up are in the figures."))
-    ends = sum(row.idle.ns for row in found.causes if row.idle.cause in ("start_up", "shut_down"))
-    if found.total.wall and 100 * ends / found.total.wall >= rules().limits.start_up_pct:
-        text = f"{100 * ends / found.total.wall:.0f} % of the window is start and end: trace a longer run."
+    ends = sum(row.idle.ns for row in analysed.causes if row.idle.cause in ("start_up", "shut_down"))
+    if analysed.total.wall and 100 * ends / analysed.total.wall >= rules().limits.start_up_pct:
+        text = f"{100 * ends / analysed.total.wall:.0f} % of the window is start and end: trace a longer run."
         told.append(Note("mostly_start", text))
-    if found.selected == "range":
+    if analysed.selected == "range":
         text = "The window is when the ranges were open on the host; the device may work on what was asked for before."
         told.append(Note("range_time", text))
-    if found.balance and found.selected == "steady":
+    if analysed.balance and analysed.selected == "steady":
         text = "ranks and the efficiencies of ranks are of the whole trace, all other figures of the steady steps."
         told.append(Note("ranks_of_whole", text))
-    if len(found.trace.lanes) > 1:
-        text = f"Shares are of the time of {counted(len(found.trace.lanes), 'device')} together."
+    if len(analysed.trace.lanes) > 1:
+        text = f"Shares are of the time of {count_text(len(analysed.trace.lanes), 'device')} together."
         told.append(Note("several_devices", text))
-    if set_by := clocks(found.trace.workload).note:
+    if set_by := clocks(analysed.trace.workload).note:
         told.append(Note("clocks", set_by))
-    if found.trace.unusable:
-        text = f"Left out: {counted(found.trace.unusable, 'event')} without a usable time."
+    if analysed.trace.unusable:
+        text = f"Left out: {count_text(analysed.trace.unusable, 'event')} without a usable time."
         told.append(Note("unusable_events", text))
     return told
 
 
-def _one_gap(found: Timeline) -> list[Note]:
+def _one_gap(analysed: Timeline) -> list[Note]:
     """A single gap that takes most of the window."""
-    gap = max((gap for gap, _ in found.gaps), key=lambda gap: gap.inside, default=None)
-    share = 100 * gap.inside / max(found.wall_ns, 1) if gap else 0.0
+    gap = max((gap for gap, _ in analysed.gaps), key=lambda gap: gap.inside, default=None)
+    share = 100 * gap.inside / max(analysed.wall_ns, 1) if gap else 0.0
     if gap is None or share < rules().limits.one_gap_pct or gap.cause in ("start_up", "shut_down"):
         return []
-    at = (gap.start - found.trace.whole.start) / 1e6
+    at = (gap.start - analysed.trace.whole.start) / 1e6
     text = (
         f"A single gap of {gap.ns / 1e6:.4g} ms, {at:.4g} ms from the start, is {share:.0f} % of the window: a pause "
         "or a clock that jumped. Ask for a range beside it."
@@ -370,11 +373,11 @@ def _one_gap(found: Timeline) -> list[Note]:
     return [Note("one_gap", text)]
 
 
-def _unknown(found: Timeline) -> list[Note]:
+def _unknown(analysed: Timeline) -> list[Note]:
     """What a profile without host calls, or of launches alone, cannot tell."""
-    if found.trace.calls:
+    if analysed.trace.calls:
         return []
-    own = found.trace.workload
+    own = analysed.trace.workload
     text = "The profile holds no host calls: why the device was idle is not known."
     if not has_timeline(own):
         text += (
@@ -389,11 +392,11 @@ def _unknown(found: Timeline) -> list[Note]:
     return [Note("no_host_calls", text)]
 
 
-def _next(found: Timeline) -> list[NextCall]:
+def _next(analysed: Timeline) -> list[NextCall]:
     """Built from ids and closed sets only."""
-    own = found.trace.workload
+    own = analysed.trace.workload
     picture = NextCall(tool="plot", arguments={"kind": "timeline", "workload": own.id}, why="lanes and gaps by cause")
-    if found.verdict.height != "gpu":
+    if analysed.verdict.height != "gpu":
         return [picture]
     if own.manifest.dispatches:
         why = "the GPU is the limit: what holds its kernels back"

@@ -8,22 +8,23 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..analysis import experiments, outliers
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
+from ..analysis.comparison import experiment_log
 from ..analysis.diagnosis import score
 from ..analysis.diagnosis.evidence import Evidence
 from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
-from ..analysis.hotspots.kernels import Sampled, has_code, sampled
-from ..analysis.hotspots.quotes import quotes
-from ..analysis.store import Manifest, Store
+from ..analysis.hotspots.hot_lines import quotes
+from ..analysis.hotspots.kernels import HotKernel, has_code, sampled_kernels
+from ..analysis.launches import outliers
+from ..analysis.store.store import Manifest, Store
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
 from ..analysis.workload import Workload
-from .configurations import about
-from .parameters import By, Detail, KernelName, WorkloadName
-from .results import NextCall, Result
+from .answers.launch_notes import about
+from .base.parameters import By, Detail, KernelName, WorkloadName
+from .base.results import NextCall, Result
 
 _ADVICE = 2
 """Actions named for the first finding of a kernel; detail="full" has all of all."""
@@ -69,10 +70,10 @@ def diagnose_bottleneck(
         uneven = _of_ranks(opened, [d.kernel for d in diagnoses])
         dragged = outliers.notes(opened, [d.kernel for d in diagnoses])
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), [d.kernel for d in diagnoses])
-    manifest, log = opened.manifest, experiments.entries(store)
-    kernels = [_rounded(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
+    manifest, log = opened.manifest, experiment_log.entries(store)
+    kernels = [_round_figures(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
     if detail == "summary":
-        kernels = _said_once([_shortened(d, first=d is kernels[0]) for d in kernels])
+        kernels = _said_once([_summarise(d, first=d is kernels[0]) for d in kernels])
     return DiagnosisResult(
         workload=manifest.id,
         name=manifest.name,
@@ -96,8 +97,8 @@ def _of_ranks(opened: Workload, kernels: Sequence[str]) -> list[SlowRank]:
     """The ranks that take longer than others: for all kernels together, then for single ones."""
     if opened.manifest.ranks < 2:
         return []
-    found = [slow_rank(opened), *(slow_rank(opened, kernel) for kernel in kernels)]
-    return [_rounded_times(one) for one in found if one]
+    slow_ranks = [slow_rank(opened), *(slow_rank(opened, kernel) for kernel in kernels)]
+    return [_rounded_times(one) for one in slow_ranks if one]
 
 
 def _rounded_times(one: SlowRank) -> SlowRank:
@@ -137,7 +138,7 @@ def _of_times_alone(
         ],
         next=[
             NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why="where the wall time goes"),
-            *([count] if manifest.arch in catalog.with_metrics() else []),
+            *([count] if manifest.arch in catalog.targets_with_metrics() else []),
         ],
     )
 
@@ -165,7 +166,7 @@ def _first(manifest: Manifest, whole: Application | None) -> list[NextCall]:
     return [NextCall(tool="compute_timeline", arguments={"workload": manifest.id}, why=why)]
 
 
-def _rounded(diagnosis: Diagnosis) -> Diagnosis:
+def _round_figures(diagnosis: Diagnosis) -> Diagnosis:
     """With as many digits as an answer needs."""
     verdict = replace(
         diagnosis.verdict,
@@ -189,11 +190,11 @@ def _with_lines(opened: Workload, diagnoses: list[Diagnosis]) -> list[Diagnosis]
     if not has_code(opened):
         return diagnoses
     with Workload(opened.store, opened.manifest) as plain:
-        known = sampled(plain)
+        known = sampled_kernels(plain)
         return [_quoting(plain, known, d) for d in diagnoses]
 
 
-def _quoting(opened: Workload, known: Sequence[Sampled], diagnosis: Diagnosis) -> Diagnosis:
+def _quoting(opened: Workload, known: Sequence[HotKernel], diagnosis: Diagnosis) -> Diagnosis:
     rank, _, launch = diagnosis.number.partition(".")
     one = next((k for k in known if k.number == rank), None)
     if one is None:
@@ -202,9 +203,9 @@ def _quoting(opened: Workload, known: Sequence[Sampled], diagnosis: Diagnosis) -
     return replace(diagnosis, lines=quotes(opened, launched, diagnosis.verdict.subsystem))
 
 
-def _with_tried(diagnosis: Diagnosis, log: Sequence[experiments.Entry]) -> Diagnosis:
+def _with_tried(diagnosis: Diagnosis, log: Sequence[experiment_log.ExperimentEntry]) -> Diagnosis:
     """With what came of the last change of this kernel beside its first finding."""
-    earlier = experiments.tried(log, diagnosis.kernel)
+    earlier = experiment_log.earlier_experiments(log, diagnosis.kernel)
     if not earlier or not diagnosis.findings:
         return diagnosis
     entry, outcome = earlier[0]
@@ -213,12 +214,12 @@ def _with_tried(diagnosis: Diagnosis, log: Sequence[experiments.Entry]) -> Diagn
     return replace(diagnosis, findings=[replace(diagnosis.findings[0], tried=[line]), *diagnosis.findings[1:]])
 
 
-def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
+def _summarise(diagnosis: Diagnosis, first: bool) -> Diagnosis:
     """A summary: evidence and advice of the verdict; of the first kernel's other findings the evidence too."""
     leading = [
         replace(
             f,
-            evidence=_without_sql(_met(f)),
+            evidence=_without_sql(_met_evidence(f)),
             contradicting=_without_sql(f.contradicting),
             advice=f.advice[:_ADVICE],
         )
@@ -227,7 +228,7 @@ def _shortened(diagnosis: Diagnosis, first: bool) -> Diagnosis:
     others = [
         replace(
             f,
-            evidence=_without_sql(_met(f)) if first else [],
+            evidence=_without_sql(_met_evidence(f)) if first else [],
             contradicting=_without_sql(f.contradicting),
             advice=f.advice[:1],
             falsify=None,
@@ -261,7 +262,7 @@ def _begun(text: str) -> str:
     return text if len(text) <= _BEGINNING else f"{text[:_BEGINNING].rsplit(' ', 1)[0]} ..."
 
 
-def _met(finding: Finding) -> list[Evidence]:
+def _met_evidence(finding: Finding) -> list[Evidence]:
     return [e for e in finding.evidence if e.met is not False]
 
 

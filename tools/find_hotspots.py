@@ -10,19 +10,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..analysis.database import sql_literal
-from ..analysis.hotspots.code import Key, Line, classes, read
-from ..analysis.hotspots.kernels import Sampled, launches_of, meant, sampled
+from ..analysis.base.database import sql_literal
+from ..analysis.base.problems import NotFound
+from ..analysis.base.text import count_text
+from ..analysis.hotspots.code import InstructionKey, SourceLine, classes, read
+from ..analysis.hotspots.kernels import HotKernel, launches_of, sampled_kernels, select_kernels
 from ..analysis.hotspots.line_info import advice
 from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank
 from ..analysis.hotspots.stalls import reasons
-from ..analysis.problems import NotFound
-from ..analysis.store import Store
-from ..analysis.text import counted
+from ..analysis.store.store import Store
 from ..analysis.workload import Workload
-from .parameters import Detail, KernelName, WorkloadName
-from .results import NextCall, Result, Table, table, table_of
-from .source_text import source_lines
+from .answers.source_text import source_lines
+from .base.parameters import Detail, KernelName, WorkloadName
+from .base.results import NextCall, Result, Table, table, table_of
 
 _KernelRow = namedtuple("_KernelRow", "number kernel samples time_pct hottest")
 _LoopRow = namedtuple("_LoopRow", "loop lines instructions pct repeated")
@@ -79,8 +79,8 @@ def find_hotspots(
     """Which source lines or instructions of a kernel cost the time, why, and what they wait for: shares with intervals,
     stall reasons, executions, excess bytes, spills, loops."""
     with Workload.open(store, workload) as opened:
-        every = sampled(opened)
-        chosen = meant(every, kernel, opened.name)
+        every = sampled_kernels(opened)
+        chosen = select_kernels(every, kernel, opened.name)
         one = chosen[0]
         if one.launch is not None and one.launch not in (known := launches_of(opened, one.kernel)):
             rank_of, told = one.number.partition(".")[0], known[:_LISTED]
@@ -89,32 +89,32 @@ def find_hotspots(
                 f"Of #{rank_of} these have: {', '.join(f'#{rank_of}.{n}' for n in told) or 'none by itself'}",
             )
         ranking = rank(read(opened, one.kernel, one.launch), by)
-        return _Answer(opened, one, ranking, full=detail == "full").result(chosen, top_n, context)
+        return _RankingText(opened, one, ranking, full=detail == "full").result(chosen, top_n, context)
 
 
-class _Answer:
+class _RankingText:
     """One kernel's ranking in words."""
 
-    def __init__(self, opened: Workload, one: Sampled, ranking: Ranking, *, full: bool) -> None:
+    def __init__(self, opened: Workload, one: HotKernel, ranking: Ranking, *, full: bool) -> None:
         self.opened, self.one, self.ranking, self.full = opened, one, ranking, full
         self.files = {spot.line.file for spot in ranking.spots if spot.line.file}
         self.at = {i.key: i for i in ranking.code.instructions}
-        self.unshown: dict[str, Line] = {}
+        self.unshown: dict[str, SourceLine] = {}
         """Why source text is not shown -> the first line of which it is not."""
 
-    def result(self, chosen: Sequence[Sampled], top_n: int, context: int) -> HotspotsResult:
+    def result(self, chosen: Sequence[HotKernel], top_n: int, context: int) -> HotspotsResult:
         ranking, manifest = self.ranking, self.opened.manifest
         least = 0.0 if self.full else _LEAST_PCT
         worth = [spot for spot in ranking.spots if (ranking.share_pct(spot.cost) or 0) >= least] or ranking.spots[:1]
         spots = worth[:top_n]
         used = sorted({n for spot in spots if (n := ranking.loop_of(spot)) is not None})
-        lined = ranking.share_pct(ranking.lined)
+        lined = ranking.share_pct(ranking.cost_with_line)
         return HotspotsResult(
             workload=manifest.id,
             name=manifest.name,
             kernel=self.one.kernel,
             number=self.one.number,
-            samples=ranking.code.sampled,
+            samples=ranking.code.sample_count,
             launches_sampled=ranking.code.launches,
             launches=self.one.launches,
             with_line_pct=None if lined is None else round(lined, 1),
@@ -135,7 +135,7 @@ class _Answer:
             "line": (None, lambda s: self._place(s.line)),
             # Of several instructions of one line the first has its text.
             "source": (None, lambda s: texts.get(s.line) if self.full else texts.pop(s.line, None)),
-            "inlined": (None, self._inlined),
+            "inlined": (None, self._inlining_calls),
             "pct": ("%", lambda s: _one(ranking.share_pct(s.cost))),
             "samples": (
                 None,
@@ -149,7 +149,7 @@ class _Answer:
                 lambda s: _one(ranking.share_pct(s.here)) if ranking.unit == "samples" and self._moved_much() else None,
             ),
             "waits": (None, self._waits),
-            "executed": ("times a wave", lambda s: s.executed),
+            "executed": ("times a wave", lambda s: s.executions),
             "lanes": (None, lambda s: _one(s.lanes)),
             "excess_bytes": ("bytes", self._excess_bytes),
             "lds_excess": ("wavefronts", lambda s: s.excess("lds")),
@@ -165,7 +165,7 @@ class _Answer:
         )
         return made.model_copy(update={"total_rows": total, "truncated": total > len(rows)})
 
-    def _place(self, line: Line) -> str | None:
+    def _place(self, line: SourceLine) -> str | None:
         """File and line; the folder too where two files have one name, or all is asked for."""
         if line.file is None or line.number is None:
             return None
@@ -173,21 +173,21 @@ class _Answer:
         same = sum(PurePosixPath(file).name == name for file in self.files)
         return f"{line.file if self.full or same > 1 else name}:{line.number}"
 
-    def _inlined(self, spot: Spot) -> str | None:
+    def _inlining_calls(self, spot: Spot) -> str | None:
         """The calls that lead to inlined code, outermost first: of a helper's line, where it is used."""
         chain = self.at[spot.main].inlined
         if chain is None or self.full:
             return chain
         calls = (call.rpartition("at ") for call in chain.split(" > "))
-        return _cut(" > ".join(f"{function}at {PurePosixPath(place).name}" for function, _, place in calls), _TEXT)
+        return _cut_text(" > ".join(f"{function}at {PurePosixPath(place).name}" for function, _, place in calls), _TEXT)
 
-    def _instruction(self, key: Key) -> str:
+    def _instruction(self, key: InstructionKey) -> str:
         place = "" if key.offset is None else f"0x{key.offset:x} "
         return f"{place}{key.text or '?'}"
 
     def _interval(self, spot: Spot) -> str | None:
-        found = self.ranking.interval(spot)
-        return None if found is None else f"{found.low:.3g}-{found.high:.3g}"
+        interval = self.ranking.interval(spot)
+        return None if interval is None else f"{interval.low:.3g}-{interval.high:.3g}"
 
     def _why(self, spot: Spot) -> str | None:
         told = sorted(((n, reason) for reason, n in spot.reasons.items() if reason), reverse=True)
@@ -202,7 +202,7 @@ class _Answer:
         parts += [f"for {missing}"] if missing else []
         return "; ".join(parts) or None
 
-    def _elsewhere(self, spot: Spot, keys: dict[Key, float]) -> str | None:
+    def _elsewhere(self, spot: Spot, keys: dict[InstructionKey, float]) -> str | None:
         least = _LEAST_REASON_PCT / 100 * max(spot.cost, spot.here)
         places: dict[str, float] = {}
         for key, n in keys.items():
@@ -235,7 +235,7 @@ class _Answer:
         first, last = loop.lines
         return f"{self._place(first)}-{last.number}, {code}" if first != last else f"{self._place(first)}, {code}"
 
-    def _kernels(self, chosen: Sequence[Sampled]) -> Table:
+    def _kernels(self, chosen: Sequence[HotKernel]) -> Table:
         """The other kernels asked for, each with its hottest place."""
         rows = []
         for one in [one for one in chosen if one.kernel != self.one.kernel][:_SHOWN_KERNELS]:
@@ -254,20 +254,20 @@ class _Answer:
 
     # -- source text -----------------------------------------------------------------------------------
 
-    def _texts(self, lines: Sequence[Line]) -> dict[Line, str]:
+    def _texts(self, lines: Sequence[SourceLine]) -> dict[SourceLine, str]:
         """Source text of some lines: what the profile carries, else that of files which the user allowed."""
         wanted = list(dict.fromkeys(line for line in lines if line.file is not None and line.number is not None))
-        found = self._carried(wanted)
+        carried = self._carried_source(wanted)
         for line in wanted:
-            if line not in found:
+            if line not in carried:
                 told = source_lines(line.file or "", line.number or 0)
-                found |= {Line(line.file, number): text for number, text in told.lines.items()}
+                carried |= {SourceLine(line.file, number): text for number, text in told.lines.items()}
                 if told.reason:
                     self.unshown.setdefault(told.reason, line)
         limit = None if self.full else _TEXT
-        return {line: _cut(text.strip(), limit) for line, text in found.items()}
+        return {line: _cut_text(text.strip(), limit) for line, text in carried.items()}
 
-    def _carried(self, lines: Sequence[Line]) -> dict[Line, str]:
+    def _carried_source(self, lines: Sequence[SourceLine]) -> dict[SourceLine, str]:
         """Source text that the profile carries."""
         if not lines or not self.opened.has("source_lines"):
             return {}
@@ -276,16 +276,16 @@ class _Answer:
             f'SELECT source_file, source_line, "text" FROM {self.opened.relation("source_lines")} '
             f"WHERE (source_file, source_line) IN ({pairs})"
         )
-        return {Line(file, number): text for file, number, text in rows}
+        return {SourceLine(file, number): text for file, number, text in rows}
 
     def _source(self, spot: Spot, context: int) -> Table:
         """Lines around a place, as the profile has them."""
         file, number = spot.line
         if file is None or number is None:
             return table_of(_SourceRow, [])
-        around = [Line(file, n) for n in range(max(1, number - context), number + context + 1)]
-        found = self._texts(around)
-        return table_of(_SourceRow, [_SourceRow(line.number, found[line]) for line in around if line in found])
+        around = [SourceLine(file, n) for n in range(max(1, number - context), number + context + 1)]
+        texts = self._texts(around)
+        return table_of(_SourceRow, [_SourceRow(line.number, texts[line]) for line in around if line in texts])
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -298,15 +298,15 @@ class _Answer:
             )
         elif ranking.unit == "executions":
             notes.append(_EXECUTED if ranking.total else _NOTHING)
-        elif code.sampled < FEW:
+        elif code.sample_count < FEW:
             notes.append(
-                f"{counted(code.sampled, 'sample')} {'is' if code.sampled == 1 else 'are'} no evidence for an order of "
-                "lines: take some hundreds (a longer run, more launches, a shorter interval)."
+                f"{count_text(code.sample_count, 'sample is', 'samples are')} no evidence for an order "
+                "of lines: take some hundreds (a longer run, more launches, a shorter interval)."
             )
         elif ranking.unsure():
             notes.append("The 95 % intervals of the first two overlap: either may be the costlier one.")
         notes += self._in_all()
-        lined = ranking.share_pct(ranking.lined)
+        lined = ranking.share_pct(ranking.cost_with_line)
         if lined is not None:
             if lined < 50:
                 notes.append("Where a place has no line, its instruction stands for it.")
@@ -317,7 +317,7 @@ class _Answer:
             if lined + lacking < _MOST_KNOWN:
                 notes.append(_UNKNOWN_CODE)
         if self._moved_much():
-            share = 100 * self._moved() / ranking.total
+            share = 100 * self._samples_elsewhere() / ranking.total
             notes.append(
                 f"{share:.0f} % of the {ranking.unit} are waits found elsewhere, and counted at what is waited for: a "
                 "load is late, the instruction that needs its value shows it (waits: seen at; found_here_pct: before)."
@@ -327,23 +327,25 @@ class _Answer:
         if shown < worth:
             notes.append(f"{worth - shown} more places have {_LEAST_PCT} % or more: top_n shows them.")
         if worth < len(ranking.spots):
-            left = counted(len(ranking.spots) - worth, "place")
+            left = count_text(len(ranking.spots) - worth, "place")
             notes.append(f"{left} below {_LEAST_PCT} % left out: detail='full' shows all.")
         known, least = reasons(), _EXPLAINED * ranking.total
         told = {r for spot in ranking.spots[:shown] for r, n in spot.reasons.items() if n and n >= least}
         notes += [f"{name}: waits for {one.title}." for name, one in known.items() if name in told and one.waits]
-        if any(one.key.text == "s_endpgm" and one.sampled > _EXPLAINED * ranking.total for one in code.instructions):
+        if any(
+            one.key.text == "s_endpgm" and one.sample_count > _EXPLAINED * ranking.total for one in code.instructions
+        ):
             notes.append(
                 "s_endpgm: a wave ends once its own memory accesses, stores too, are done (an implied s_waitcnt)."
             )
         return notes
 
-    def _moved(self) -> float:
+    def _samples_elsewhere(self) -> float:
         """What was found elsewhere than at the place that it is charged to."""
         return sum(sum(spot.shows.values()) for spot in self.ranking.spots)
 
     def _moved_much(self) -> bool:
-        return self.ranking.total > 0 and self._moved() / self.ranking.total >= 0.05
+        return self.ranking.total > 0 and self._samples_elsewhere() / self.ranking.total >= 0.05
 
     def _in_all(self) -> list[str]:
         """The kernel's samples by reason, and by the class of instruction that they are charged to."""
@@ -375,7 +377,7 @@ class _Answer:
         """Built from ids, ranks and closed sets only."""
         arguments = {"workload": self.opened.id, "kernel": f"#{self.one.number}"}
         calls = []
-        if self.ranking.by == "line" and self.ranking.lined:
+        if self.ranking.by == "line" and self.ranking.cost_with_line:
             why = "the instructions behind these lines"
             calls.append(NextCall(tool="find_hotspots", arguments={**arguments, "by": "instruction"}, why=why))
         if self.opened.manifest.counters:
@@ -388,5 +390,5 @@ def _one(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-def _cut(text: str, limit: int | None) -> str:
+def _cut_text(text: str, limit: int | None) -> str:
     return text if limit is None or len(text) <= limit else f"{text[: limit - 3]}..."

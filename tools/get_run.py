@@ -10,19 +10,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
+from ..analysis.base.problems import NotFound, StoreProblem
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.problems import NotFound, StoreProblem
-from ..analysis.store import Store
-from .benchmarks import report as peak_tables
-from .check import report as check_report
-from .codeobject.triton import PLACES, caches, sources
+from ..analysis.store.store import Store
+from .base.parameters import Reference, WaitSeconds
+from .base.results import NextCall, Result, Table, table
+from .code_objects.triton import PLACES, caches, sources
+from .device.benchmarks import report as peak_tables
+from .device.counter_check import report as check_report
 from .list_workloads import list_workloads
-from .parameters import Reference, WaitSeconds
-from .results import NextCall, Result, Table, table
-from .runner import state as runs
-from .runner.program import redacted, secrets
-from .runner.state import FINAL, BenchmarkRun, ProfileRun, RunState
-from .runner.telling import last_lines
+from .running import run_state as runs
+from .running.command import redact, secrets
+from .running.failure_report import last_lines
+from .running.run_state import FINAL, BenchmarkRun, ProfileRun, RunState
 
 LONGEST_WAIT_S = 50.0
 """Clients give up on a call after a minute."""
@@ -61,7 +61,7 @@ class RunResult(Result):
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
         """Of a check all that does not hold, and a sample of what does."""
-        return self.model_copy(update={"check": check_report.short(self.check)}) if self.check else self
+        return self.model_copy(update={"check": check_report.shorten(self.check)}) if self.check else self
 
 
 def get_run(
@@ -76,7 +76,7 @@ def get_run(
 def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
     """The run in ``folder`` as an answer, once it has ended or ``wait_s`` seconds (at most 50) have passed."""
     runs.wait(store, folder, min(wait_s, LONGEST_WAIT_S))
-    run, state = runs.look(store, folder)
+    run, state = runs.inspect_run(store, folder)
     final = state.state in FINAL
     ended_ns = state.ended_ns if final and state.ended_ns else time.time_ns()
     result = dict(state.result)
@@ -111,8 +111,8 @@ def run_result(store: Store, folder: Path, wait_s: float = 0) -> RunResult:
         answer.ceilings, answer.result = peak_tables.ceilings(rows), result
         answer.notes = [*run.notes, *(peak_tables.notes(rows, run.mode) if final else [])]
     elif final and state.state != "done":
-        answer.output = redacted(last_lines(run, state, folder), hidden) or None
-    answer.problem = redacted(problem, hidden) or None
+        answer.output = redact(last_lines(run, state, folder), hidden) or None
+    answer.problem = redact(problem, hidden) or None
     return answer
 
 
@@ -136,8 +136,8 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
     if set(PLACES) & set(run.variables):
         return None
     names = [str(row[kernels.columns.index("kernel")]) for row in kernels.rows]
-    found = sources(names, caches(os.environ), run.created_ns / 1e9)
-    rows = [[source.kernel, source.file, source.line] for source in found]
+    cached = sources(names, caches(os.environ), run.created_ns / 1e9)
+    rows = [[source.kernel, source.file, source.line] for source in cached]
     return table({"kernel": None, "file": None, "line": None}, rows) if rows else None
 
 
@@ -164,7 +164,7 @@ def _next(
     )
     first = [*([where] if run.timeline else []), *([lines] if run.hotspots else [])]
     arch = result.get("arch")
-    if arch not in catalog.with_metrics() or not result.get("counters"):
+    if arch not in catalog.targets_with_metrics() or not result.get("counters"):
         return [*first, kernels]
     overview = NextCall(
         tool="compute_metrics", arguments={"workload": workload, "metrics": ["overview"]}, why="where the time goes"

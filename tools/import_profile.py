@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from ..analysis import clocks
+from ..analysis.base.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import products, targets
-from ..analysis.problems import BadArgument, BadInput, NotFound, near
-from ..analysis.store import Manifest, Store
-from .parameters import FilePath, Reference, Tags
-from .profilers.matched import matches, together
-from .profilers.registry import ranks_of, reader_for
-from .profilers.tables.checks import faults, of_readers
-from .profilers.tables.files import WORK, database, readable
-from .profilers.tables.gather import gather
-from .profilers.tables.hotspots import kernels_in
-from .profilers.tables.lines import unlined
-from .profilers.tables.merge import Merged
-from .profilers.tables.names import plain_text
-from .profilers.tables.rank_table import write_ranks
-from .results import NextCall, Result
-from .revision import revision
+from ..analysis.store.store import Manifest, Store
+from .base.parameters import FilePath, Reference, Tags
+from .base.results import NextCall, Result
+from .base.workload_labels import checked_labels
+from .profiles.glob_folder import as_one_folder, matches
+from .profiles.import_to_store import import_to_store
+from .profiles.merging.merge import MergedProfile
+from .running.program_revision import revision
 
-_NAME_LIMIT, TAG_LIMIT = 120, 32
 _SIBLINGS, _FOLDERS = 2000, 2
 
 
@@ -66,27 +55,27 @@ def import_profile(
     code: Annotated[FilePath | None, Field(description="AMD program or code object of PC samples")] = None,
 ) -> ImportResult:
     """Read a profile or trace taken elsewhere (rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf) into the store."""
-    gpu = products.resolved(gpu)[0] if gpu is not None else None
+    gpu = products.resolve_gpu(gpu)[0] if gpu is not None else None
     name, tags = checked_labels(name, tags)
 
-    def labelled(manifest: Manifest, merged: Merged) -> None:
+    def label(manifest: Manifest, merged: MergedProfile) -> None:
         manifest.arch = _target(manifest, gpu)
         manifest.name, manifest.tags = name or _apart(store, manifest, merged, source), tags
         # Where the profile lies says nothing of the sources that were profiled.
         manifest.commit, manifest.branch = revision()
 
-    with together(_existing(path, several=True)) as source:
+    with as_one_folder(_existing(path, several=True)) as source:
         code_files = _existing(code) if code is not None else []
-        done, merged = imported(store, source, format, labelled, code=code_files)
-    incomplete = sum(1 for p in merged.passes if p.unmatched or p.matched < merged.dispatches)
+        done, merged = import_to_store(store, source, format, label, code=code_files)
+    incomplete = sum(1 for p in merged.passes if p.unmatched_launches or p.matched < merged.dispatches)
     return ImportResult(
         workload=done.id,
         name=done.name,
         format=done.format,
         arch=done.arch,
         device=done.device,
-        kernels=done.kernels_told,
-        dispatches=done.dispatches_told,
+        kernels=done.kernel_count,
+        dispatches=done.dispatch_count,
         counters=len(done.counters),
         passes=len(merged.passes),
         passes_matched=len(merged.passes) - incomplete,
@@ -99,48 +88,7 @@ def import_profile(
     )
 
 
-def imported(
-    store: Store,
-    source: Path,
-    format: str,
-    amend: Callable[[Manifest, Merged], None],
-    samples: Sequence[Mapping[str, Any]] = (),
-    code: Sequence[Path] = (),
-) -> tuple[Manifest, Merged]:
-    """Read the profile at ``source`` into a new workload.
-
-    ``amend`` may correct what the reader found about the profile as a whole, before its figures are judged;
-    ``samples`` of the device's sensors are kept beside them; ``code`` may hold the code of sampled kernels.
-    """
-    with readable(source):
-        ranks = ranks_of(source, format)
-        reader = ranks[0] if ranks else reader_for(source, format)
-    with store.draft() as folder:
-        work = folder / WORK
-        work.mkdir()
-        with readable(source), database(source, work) as con:
-            if ranks:
-                manifest, merged = gather(con, source, folder, ranks[1], partial(reader.read, code=code))
-            else:
-                manifest, merged = reader.read(con, source, folder, code)
-            manifest.sampled = merged.sampled
-            write_ranks(con, folder, manifest, merged)
-            amend(manifest, merged)
-            found = faults(con, folder, manifest, merged)
-            manifest.doubts = [*of_readers(merged.warnings), *(doubt for one in found for doubt in one.doubts)]
-            merged.warnings += [one.note for one in found]
-            merged.warnings += unlined(con, folder, manifest, merged)
-            clocks.save(con, folder, samples)
-            merged.kernels = merged.kernels or kernels_in(con, folder)
-        shutil.rmtree(work)
-        manifest.name = plain_text(manifest.name, _NAME_LIMIT) or "profile"
-        manifest.dispatches, manifest.kernels, manifest.events = merged.dispatches, merged.kernels, merged.events
-        manifest.samples = merged.samples
-        manifest.counters, manifest.warnings = merged.counters, merged.warnings
-        return store.publish(folder, manifest), merged
-
-
-def _apart(store: Store, manifest: Manifest, merged: Merged, source: Path) -> str:
+def _apart(store: Store, manifest: Manifest, merged: MergedProfile, source: Path) -> str:
     """The name that a profile states, with its folder where the store has another profile of that name.
 
     The same profile imported again keeps its name, which then means the newer one.
@@ -149,12 +97,6 @@ def _apart(store: Store, manifest: Manifest, merged: Merged, source: Path) -> st
     own = (manifest.arch, manifest.command, merged.dispatches, len(merged.counters))
     others = {(m.arch, m.command, m.dispatches, len(m.counters)) for m in store.scan()[0] if m.name == stated}
     return f"{stated} ({folder})" if others - {own} and not f"/{folder}".endswith(f"/{stated}") else stated
-
-
-def checked_labels(name: str | None, tags: list[str] | None) -> tuple[str | None, list[str]]:
-    """Name and tags as the caller gave them, without spaces around; BadArgument for one that cannot be used."""
-    shown = _checked(name, "name") if name is not None else None
-    return shown, [_checked(t, "tag") for t in (tags or [])[:TAG_LIMIT]]
 
 
 def _existing(path: str, *, several: bool = False) -> list[Path]:
@@ -166,24 +108,12 @@ def _existing(path: str, *, several: bool = False) -> list[Path]:
         source = Path(path).expanduser()
         if source.exists():
             return [source.resolve()]
-        if several and (found := matches(source)):
-            return found
+        if several and (matching := matches(source)):
+            return matching
         beside = [p.name for p in islice(source.parent.iterdir(), _SIBLINGS)] if source.parent.is_dir() else []
     except (OSError, RuntimeError, ValueError) as error:
         raise BadInput(f"{path[:200]} cannot be read", getattr(error, "strerror", None) or str(error)) from error
     raise NotFound(f"{path} does not exist", near(source.name, beside), "Give the folder or file of the profiler")
-
-
-def _checked(text: str, kind: str) -> str:
-    """A name or tag given by the caller; BadArgument where it could not be shown or found again."""
-    if not text.strip() or len(text) > _NAME_LIMIT or plain_text(text, _NAME_LIMIT) != text.strip():
-        raise BadArgument(
-            f"The {kind} {plain_text(text, 40)!r} cannot be used",
-            f"it must be visible text of at most {_NAME_LIMIT} characters",
-        )
-    if text.strip() == "latest":
-        raise BadArgument(f"The {kind} 'latest' cannot be used", "it stands for the newest workload")
-    return text.strip()
 
 
 def _target(manifest: Manifest, gpu: str | None) -> str | None:
@@ -206,7 +136,7 @@ def _hints(done: Manifest) -> list[str]:
         )
     if done.counters and done.vendor != "cpu":
         hints.append("Collecting counters runs one kernel at a time: overlap of kernels is not in the durations.")
-    target = targets.described(done.arch)
+    target = targets.find_target(done.arch)
     if target and target.agprs == "separate" and done.dispatches:
         hints.append(
             f"On {done.arch} profilers report agpr equal to vgpr; the accumulation registers are not additional."
@@ -237,4 +167,4 @@ def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:
         return [where, kernels] if done.dispatches else [where]
     if has_code:
         return [overview, lines]
-    return [overview, kernels] if done.arch in catalog.with_metrics() and done.counters else [kernels]
+    return [overview, kernels] if done.arch in catalog.targets_with_metrics() and done.counters else [kernels]

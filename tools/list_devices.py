@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from ..analysis import measured_ceilings as peaks
+from ..analysis.base.database import open_own_database, sql_path
+from ..analysis.base.problems import StoreProblem
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.database import apart, sql_path
-from ..analysis.problems import StoreProblem
-from ..analysis.store import Manifest, Store
-from .machine import amd as kfd
-from .machine import cpu, nvidia, permissions, power, profilers
-from .machine.model import Device, Profiler, Roots, Vendor
-from .machine.permissions import Verdict
-from .results import NextCall, Result
+from ..analysis.store import measured_ceilings as peaks
+from ..analysis.store.store import Manifest, Store
+from .base.results import NextCall, Result
+from .device.machine.model import Device, InstalledProfiler, Roots
+from .device.machine.survey import Machine, survey
 
 if TYPE_CHECKING:
     import duckdb
@@ -45,58 +41,14 @@ class DevicesResult(Result):
 
     devices: list[Device]
     total_devices: int
-    profilers: list[Profiler]
+    profilers: list[InstalledProfiler]
     ceilings_known: list[KnownCeilings]
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Everything that is known of this machine, before it is shaped into an answer."""
-
-    devices: list[Device]
-    profilers: list[Profiler]
-    verdicts: dict[Vendor, Verdict]
-    notes: list[str]
-    broken: frozenset[str] = frozenset()
-    """Profilers that do not even tell their version."""
-    on_battery: bool = False
-
-    @property
-    def gpus(self) -> list[Device]:
-        return [d for d in self.devices if d.vendor != "cpu"]
 
 
 def list_devices(store: Store) -> DevicesResult:
     """GPUs and profilers of this machine, whether counters are permitted (if not: why, the fix), and the ceilings
     measured."""
     return answer(store, survey(Roots()))
-
-
-def survey(roots: Roots) -> Machine:
-    """Look at everything at once: sysfs, NVML, profilers. Every program has a time limit."""
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        nvml = pool.submit(nvidia.devices, roots)
-        programs = pool.submit(profilers.installed, roots)
-        topology = kfd.topology(roots)
-        amd = kfd.devices(roots, topology)
-        host = cpu.device(roots)
-        green = nvml.result()
-        known = set(catalog.with_metrics())
-        verdicts: dict[Vendor, Verdict] = {"cpu": permissions.cpu(roots)}
-        if amd:
-            verdicts["amd"] = permissions.amd(roots, topology.render_minors)
-        if green.devices:
-            verdicts["nvidia"] = permissions.nvidia(roots, green.devices[0].driver)
-        installed = programs.result()
-    devices = [d.model_copy(update={"supported": d.arch in known}) for d in (*amd, *green.devices, host)]
-    return Machine(
-        devices,
-        profilers.judged(installed, verdicts, profilers.rocm(roots)),
-        verdicts,
-        notes=[*kfd.notes(roots, topology, amd), *green.notes],
-        broken=frozenset(p.name for p in installed if p.usable is False),
-        on_battery=power.on_battery(roots),
-    )
 
 
 def answer(store: Store, machine: Machine) -> DevicesResult:
@@ -139,7 +91,9 @@ def _notes(machine: Machine) -> list[str]:
         if verdict.usable is False and verdict.why and vendor not in {*told, "cpu"}
     ]
     if unknown := sorted({d.arch for d in machine.gpus if d.arch and not d.supported}):
-        notes.append(f"rooflens has no metrics for {', '.join(unknown)}; it knows {', '.join(catalog.with_metrics())}.")
+        notes.append(
+            f"rooflens has no metrics for {', '.join(unknown)}; it knows {', '.join(catalog.targets_with_metrics())}."
+        )
     if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
         notes.append(f"{', '.join(masks)} is set here: programs started from here may see fewer devices than listed.")
     return notes
@@ -173,8 +127,8 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
         return []
     import duckdb
 
-    con = apart()
-    known = _benchmarked(con, store)
+    con = open_own_database()
+    known = _benchmarked_devices(con, store)
     for manifest, path in list(files.values())[:_CEILING_WORKLOADS]:
         try:
             row = con.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchone()
@@ -187,7 +141,7 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
     return known
 
 
-def _benchmarked(con: duckdb.DuckDBPyConnection, store: Store) -> list[KnownCeilings]:
+def _benchmarked_devices(con: duckdb.DuckDBPyConnection, store: Store) -> list[KnownCeilings]:
     """One entry per device and partition, newest first."""
     devices: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in peaks.latest(con, store):

@@ -7,20 +7,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..analysis import outliers
-from ..analysis.configurations import kernel_of
-from ..analysis.coverage import counted_launches
-from ..analysis.differing import short_time
-from ..analysis.doubts import TIME
-from ..analysis.engine import launched_by
-from ..analysis.hotspots.kernels import has_code, sampled
-from ..analysis.notes import Note
-from ..analysis.schema import iso
-from ..analysis.store import Manifest, Store
-from ..analysis.text import counted
+from ..analysis.base.notes import Note
+from ..analysis.base.text import count_text
+from ..analysis.engine import launching_ranges
+from ..analysis.hotspots.kernels import has_code, sampled_kernels
+from ..analysis.launches import outliers
+from ..analysis.launches.configuration_spread import short_time
+from ..analysis.launches.coverage import counted_launches
+from ..analysis.store.doubts import DURATION
+from ..analysis.store.launch_configurations import kernel_of
+from ..analysis.store.schema import iso
+from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
-from .parameters import Offset, Reference
-from .results import NextCall, Result, Table, table
+from .base.parameters import Offset, Reference
+from .base.results import NextCall, Result, Table, table
 
 _WORKLOADS = dict.fromkeys(
     ("workload", "name", "created", "arch", "device", "kernels", "dispatches", "counters", "format", "tags")
@@ -163,8 +163,8 @@ def _row(manifest: Manifest) -> list[Any]:
     shown = {
         "workload": manifest.id,
         "created": iso(manifest.created_ns),
-        "kernels": manifest.kernels_told,
-        "dispatches": manifest.dispatches_told,
+        "kernels": manifest.kernel_count,
+        "dispatches": manifest.dispatch_count,
         "counters": len(manifest.counters),
         "tags": ", ".join(manifest.tags) or None,
     }
@@ -174,7 +174,7 @@ def _row(manifest: Manifest) -> list[Any]:
 def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult:
     manifest = workload.manifest
     if by == "range":
-        columns, rows = _RANGES, launched_by.range_times(workload)
+        columns, rows = _RANGES, launching_ranges.range_times(workload)
     else:
         columns, rows = _launches(workload) if by == "launch" and manifest.dispatches else _kernels(workload)
     passes = _rows(workload, "passes", _BY_PASS)
@@ -219,7 +219,7 @@ def _total(shown: Table, rows: list[list[Any]], offset: int) -> list[str]:
     if not whole or not shown.rows:
         return []
     if len(shown.rows) == len(rows):
-        return [f"All {counted(len(rows), 'row')} together take {short_time(whole)}."]
+        return [f"All {count_text(len(rows), 'row')} together take {short_time(whole)}."]
     last = offset + len(shown.rows)
     return [f"Rows {offset + 1} to {last} of {len(rows)} take {100 * part / whole:.1f} % of {short_time(whole)}."]
 
@@ -277,8 +277,8 @@ def _kernels(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]
     """Columns and rows of kernels by time."""
     rows = _rows(workload, "dispatches", _BY_TIME)
     if not rows and has_code(workload):
-        found = sampled(workload)
-        samples, cycles = sum(one.samples for one in found), sum(one.cycles for one in found)
+        kernels = sampled_kernels(workload)
+        samples, cycles = sum(one.samples for one in kernels), sum(one.cycles for one in kernels)
         return _SAMPLED, [
             [
                 int(one.number),
@@ -288,7 +288,7 @@ def _kernels(workload: Workload) -> tuple[dict[str, str | None], list[list[Any]]
                 _share(one.samples, samples) if samples else _share(one.cycles, cycles),
                 one.instructions,
             ]
-            for one in found
+            for one in kernels
         ]
     counted = bool(rows)
     rows = [[*row, *_trust(workload, str(row[1]))] for row in rows or _rows(workload, "kernel_stats", _STATED)]
@@ -329,5 +329,5 @@ def _rows(workload: Workload, name: str, sql: str) -> list[list[Any]]:
 
 def _trust(workload: Workload, kernel: str) -> tuple[str, str | None]:
     """Whether the times of a kernel are to be trusted, and why not."""
-    doubt = workload.doubts.about(frozenset({TIME}), [kernel])
+    doubt = workload.doubts.about(frozenset({DURATION}), [kernel])
     return ("suspect", doubt.text) if doubt else ("ok", None)

@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar
 import pydantic
 from pydantic import Field
 
+from ..analysis.base.problems import BadArgument
+from ..analysis.base.text import count_text
 from ..analysis.catalogue import products, targets
 from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
-from ..analysis.problems import BadArgument
-from ..analysis.store import Store
-from ..analysis.text import counted
-from .parameters import (
+from ..analysis.store.store import Store
+from .base.parameters import (
     MOST_ITEMS,
     CommandWords,
     CountedKernels,
@@ -25,19 +25,19 @@ from .parameters import (
     Replay,
     SomeMetrics,
 )
-from .profilers import drivers
-from .profilers.drivers import Profiler as Driver
-from .profilers.request import Request, block_use, launch_range, launched
-from .profilers.rocprofv3.pc_sampling import THREAD_TRACE
-from .profilers.tracing import Wanted, wanted
-from .results import NextCall, Result, Table, table
-from .runner.job import Step
+from .base.results import NextCall, Result, Table, table
+from .running.drivers import registry
+from .running.drivers.registry import ProfilerDriver as Driver
+from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE
+from .running.job import Step
+from .running.profile_contents import ProfileContents, parse_metrics
+from .running.request import ProfileRequest, block_use, launch_range, launcher_lines
 
 OUT = "rooflens_run"
 """The folder that the commands write to, below the one they are run in."""
 
 
-class Command(pydantic.BaseModel):
+class ProgramStart(pydantic.BaseModel):
     """One start of the program."""
 
     step: str
@@ -57,11 +57,11 @@ def input_files(steps: list[Step], *, texts: bool) -> Table:
     return table(columns, [[name, len(text), text if texts else None] for name, text in files])
 
 
-def by_hand(step: Step, full: bool) -> Command:
+def by_hand(step: Step, full: bool) -> ProgramStart:
     """One step of a plan as a command."""
     env = [f"{k}={shlex.quote(v)}" for k, v in step.env.items()]
     shell = " ".join([*(["env", *env] if env else []), shlex.join(step.argv)]) if full else None
-    return Command(
+    return ProgramStart(
         step=step.name,
         argv=list(step.argv),
         shell=shell,
@@ -106,7 +106,7 @@ class PlanResult(Result):
     unsupported: dict[str, str]
     left_out: dict[str, str]
     prepare: str
-    commands: list[Command]
+    commands: list[ProgramStart]
     launchers: dict[str, str]
     """A line for many ranks, by launcher; RANKS stands for their number."""
 
@@ -127,7 +127,7 @@ def plan_profile(
     store: Store,
     gpu: _Gpu,
     metrics: _Metrics = None,
-    profiler: drivers.ProfilerName = "auto",
+    profiler: registry.ProfilerName = "auto",
     profiler_version: _Version = None,
     command: _Command = None,
     replay: Replay = "auto",
@@ -140,13 +140,13 @@ def plan_profile(
 ) -> PlanResult:
     """Passes of counters that metrics need, how often the program runs, and profiler commands to run on another
     machine (detail="full": input files too). Runs nothing."""
-    target, facts = products.resolved(gpu)
-    driver = drivers.chosen(profiler, targets.gpu(target).vendor)
+    target, facts = products.resolve_gpu(gpu)
+    driver = registry.driver_for(profiler, targets.gpu(target).vendor)
     features = driver.features_of(profiler_version)
-    asked = wanted(metrics)
+    asked = parse_metrics(metrics)
     planned = asked.plan(target, max_passes)
-    request = Request(
-        command=_checked(command),
+    request = ProfileRequest(
+        command=_check_command(command),
         passes=planned.passes,
         kernel=kernel,
         launches=launch_range(launches),
@@ -161,7 +161,7 @@ def plan_profile(
     if range is not None and not driver.RANGES:
         raise _no_range(driver)
     steps = driver.steps(request, features, program=driver.NAME, out=OUT)
-    lost = _lost(target, asked, planned, driver.left_out(request, features))
+    lost = _lost_metrics(target, asked, planned, driver.left_out(request, features))
     full = detail == "full"
     whole = [m for m in planned.whole if m not in lost]
     split = [m for m in planned.split if m not in lost]
@@ -183,7 +183,7 @@ def plan_profile(
         left_out=_first(planned.left_out, full),
         prepare=preparation(steps),
         commands=[by_hand(step, full) for step in shown],
-        launchers=launched(driver.NAME, steps[-1], request.command) if full and pid is None and own else {},
+        launchers=launcher_lines(driver.NAME, steps[-1], request.command) if full and pid is None and own else {},
         notes=[
             *_plan_notes(planned, len(split), len(unsupported)),
             *_driver_notes(driver, request, features, steps[-1].argv[0]),
@@ -197,12 +197,12 @@ def _no_range(driver: Driver) -> BadArgument:
     numbers = "; profile_command does it by the numbers of launches, which a run for times tells"
     return BadArgument(
         f"{driver.NAME} cannot be held to a range by its name",
-        f"it has no such option{numbers if drivers.sampler(driver.NAME) else ''}",
+        f"it has no such option{numbers if registry.sampler(driver.NAME) else ''}",
         "Leave range out and select after the import: dispatches.range_id names the range of every launch",
     )
 
 
-def _checked(command: list[str] | None) -> tuple[str, ...]:
+def _check_command(command: list[str] | None) -> tuple[str, ...]:
     if command is None:
         return ("./app",)
     if not command or not command[0].strip() or any("\0" in word for word in command):
@@ -210,7 +210,7 @@ def _checked(command: list[str] | None) -> tuple[str, ...]:
     return tuple(command)
 
 
-def _lost(target: str, asked: Wanted, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
+def _lost_metrics(target: str, asked: ProfileContents, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
     """Metrics of the plan that the profiler cannot give, because it cannot count one of their counters."""
     if not refused:
         return {}
@@ -251,17 +251,17 @@ def _plan_notes(planned: PassPlan, split: int, unsupported: int) -> list[str]:
     notes = []
     if split:
         notes.append(
-            f"{counted(split, 'metric needs', 'metrics need')} counters of several passes: numerator and "
+            f"{count_text(split, 'metric needs', 'metrics need')} counters of several passes: numerator and "
             "denominator come from different runs."
         )
     if unsupported > _REASONS:
-        notes.append(f"{counted(unsupported, 'metric')} cannot be collected like this.")
+        notes.append(f"{count_text(unsupported, 'metric')} cannot be collected like this.")
     if planned.left_out:
-        notes.append(f"max_passes leaves out {counted(len(planned.left_out), 'metric')}.")
+        notes.append(f"max_passes leaves out {count_text(len(planned.left_out), 'metric')}.")
     return notes
 
 
-def _driver_notes(driver: Driver, request: Request, features: Any, program: str) -> list[str]:
+def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> list[str]:
     """What the profiler cannot tell; what it leaves out stands among the unsupported metrics. ``program`` is what the
     last command starts."""
     notes = [note.text for note in driver.notes(request, features) if note.code != "left_out"]
@@ -274,7 +274,7 @@ def _driver_notes(driver: Driver, request: Request, features: Any, program: str)
     if request.hotspots and driver.NAME == "rocprofv3":
         notes.append(THREAD_TRACE.text)
     counted = request.passes or request.hotspots
-    if (sampler := drivers.sampler(driver.NAME)) and request.pid is None and counted:
+    if (sampler := registry.sampler(driver.NAME)) and request.pid is None and counted:
         notes.append(_cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0)))
     ranks = f"With MPI or SLURM the profiler goes inside the launcher: srun -n RANKS {program} ..."
     return [*notes, *([ranks] if request.pid is None else [])]

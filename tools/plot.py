@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from ..analysis import measured_ceilings
-from ..analysis.catalogue.work import LEVELS
-from ..analysis.database import connect
-from ..analysis.engine import View, figures
-from ..analysis.notes import Note
-from ..analysis.owners import draft_of
-from ..analysis.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
-from ..analysis.rooflines.flop import flop
-from ..analysis.rooflines.inputs import Asked, prepare
-from ..analysis.rooflines.instruction import instruction
+from ..analysis.base.database import connect
+from ..analysis.base.notes import Note
+from ..analysis.base.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
+from ..analysis.base.scratch import private_folder
+from ..analysis.base.temporary_files import draft_of
+from ..analysis.catalogue.work_formulas import LEVELS
+from ..analysis.engine import FigureRequest, figures
+from ..analysis.rooflines.flop import flop_roofline
+from ..analysis.rooflines.inputs import RooflineRequest, prepare_inputs
+from ..analysis.rooflines.instruction import instruction_roofline
 from ..analysis.rooflines.notes import Roofline
-from ..analysis.scratch import private_folder
-from ..analysis.store import Manifest, Store
+from ..analysis.store import measured_ceilings
+from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
-from .benchmarks import report as peak_tables
+from .base.parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, Reference
+from .base.results import NextCall, Result
 from .compute_occupancy import kernel_notes, of_workload
-from .parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, Reference
-from .results import NextCall, Result
+from .device.benchmarks import report as peak_tables
 
 if TYPE_CHECKING:
     from ..analysis.plot.roofline_sheet import RooflinePicture
@@ -108,15 +108,15 @@ def plot(
     with Workload.open(store, manifest, kernel, by) as opened:
         if other is not None:
             with Workload.open(store, other, kernel, by) as after:
-                drawn = compared(opened, after, kernel, width_px)
+                drawn = draw_comparison(opened, after, kernel, width_px)
         elif kind == "occupancy":
-            drawn = occupied(opened, kernel, width_px)
+            drawn = draw_occupancy(opened, kernel, width_px)
         elif kind == "timeline":
             if kernel is not None:
                 raise BadArgument("kernel belongs to the other kinds", fix="Leave it out")
             drawn = over_time(opened, width_px)
         elif kind == "speed_of_light":
-            drawn = speed(opened, kernel, width_px)
+            drawn = draw_speed_of_light(opened, kernel, width_px)
         else:
             asked = RooflineOptions(roofline_kind, datatype, ceiling_source, ceilings or {}, kernels)
             drawn = on_roofline(opened, kernel, asked, width_px)
@@ -154,18 +154,20 @@ def roofline_picture(
     """What the picture of a roofline shows, and its facts in words."""
     from ..analysis.plot import roofline_content
 
-    asked = Asked(kernel, options.dispatches, options.each, options.kernels)
-    inputs = prepare(workload, asked, options.source, options.ceilings)
+    asked = RooflineRequest(kernel, options.dispatches, options.each, options.kernels)
+    inputs = prepare_inputs(workload, asked, options.source, options.ceilings)
     shares = {name: time.share_pct for name, time in workload.kernels.items()}
-    subject = roofline_content.Subject(workload.name, shares, options.datatype)
+    subject = roofline_content.RooflineSubject(workload.name, shares, options.datatype)
     instructions = options.kind == "instruction"
     computed: Roofline = (
-        instruction(inputs, options.levels) if instructions else flop(inputs, options.levels, options.datatype)
+        instruction_roofline(inputs, options.levels)
+        if instructions
+        else flop_roofline(inputs, options.levels, options.datatype)
     )
     note = None
     if options.kind is None and computed.points and all(p.status == "not_supported" for p in computed.points):
         note = f"{workload.arch} has no counters of floating-point operations: this is the instruction roofline."
-        computed, subject = instruction(inputs, options.levels), replace(subject, datatype=None)
+        computed, subject = instruction_roofline(inputs, options.levels), replace(subject, datatype=None)
     picture, facts = roofline_content.of_kernels(computed, subject)
     if note:
         picture, facts = replace(picture, statements=[note, *picture.statements]), [note, *facts]
@@ -196,7 +198,7 @@ def _of_device(rows: list[dict[str, Any]], width_px: int) -> Drawn:
     return Drawn(render(lambda: roofline.draw(picture), width_px), facts, width_px)
 
 
-def occupied(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
+def draw_occupancy(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     """The occupancy of the longest of the kernels selected."""
     from ..analysis.plot import occupancy
     from ..analysis.plot.style import render
@@ -209,7 +211,7 @@ def occupied(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
             raise lead
         raise BadInput(f"The occupancy of {first.name!r} cannot be drawn", lead.text)
     achieved = first.profiled.achieved_waves_per_cu if first.profiled else None
-    bound = first.bound(lead)
+    bound = first.binding_limit(lead)
     told = [Note("bound", bound.text)] if bound else []
     notes = [*told, *kernel_notes(first, lead), *launched.notes]
     picture, facts = occupancy.of_kernel(lead, str(first.name), workload.name, achieved, notes)
@@ -226,22 +228,24 @@ def over_time(workload: Workload, width_px: int) -> Drawn:
     return Drawn(render(lambda: timeline.draw(picture), width_px), facts, width_px)
 
 
-def speed(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
+def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     """Percent of peak of each subsystem."""
     from ..analysis.plot import bar_content, bars
     from ..analysis.plot.style import render
 
-    of_panel = figures(workload, [bar_content.PANEL], View(kernel, quartiles=False))
+    of_panel = figures(workload, [bar_content.PANEL], FigureRequest(kernel, quartiles=False))
     picture, facts = bar_content.speed_of_light(workload.manifest, of_panel, kernel)
     return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
 
 
-def compared(before: Workload, after: Workload, kernel: str | None, width_px: int, outcome: str | None = None) -> Drawn:
+def draw_comparison(
+    before: Workload, after: Workload, kernel: str | None, width_px: int, outcome: str | None = None
+) -> Drawn:
     """Two workloads side by side, with the outcome of their comparison where there is one."""
     from ..analysis.plot import bar_content, bars
     from ..analysis.plot.style import render
 
-    metrics, view = [bar_content.PANEL, bar_content.DURATION], View(kernel, quartiles=False)
+    metrics, view = [bar_content.PANEL, bar_content.DURATION], FigureRequest(kernel, quartiles=False)
     both = (figures(before, metrics, view), figures(after, metrics, view))
     picture, facts = bar_content.comparison((before.manifest, after.manifest), both, kernel, outcome)
     return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
@@ -253,7 +257,7 @@ def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, fo
     notes = []
     name = f"{whose}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
     try:
-        png, svg = _saved(store.root / _FOLDER, name, drawn)
+        png, svg = _save_files(store.root / _FOLDER, name, drawn)
     except OSError as error:
         notes.append(f"The store cannot be written ({error.strerror or error}): the files are in a temporary folder.")
         png, svg = _saved_elsewhere(name, drawn)
@@ -273,7 +277,7 @@ def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, fo
     return result
 
 
-def _saved(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
+def _save_files(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
     """Write both files, each complete before it has its name."""
     width_px, picture = drawn.width_px, drawn.picture
     folder.mkdir(parents=True, exist_ok=True)
@@ -286,7 +290,7 @@ def _saved(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
 
 def _saved_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
     try:
-        return _saved(private_folder() / "plots", name, drawn)
+        return _save_files(private_folder() / "plots", name, drawn)
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreProblem("The picture can be written nowhere", why, "Name a store with --store") from error

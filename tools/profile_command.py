@@ -10,17 +10,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..analysis.manifest import Binary
+from ..analysis.base.problems import BadArgument, Problem
 from ..analysis.planning.plan import PassPlan
-from ..analysis.problems import BadArgument, Problem
-from ..analysis.store import Store
-from .get_run import RunResult, run_result
-from .import_profile import checked_labels
-from .list_devices import survey
-from .machine.model import Device, Roots
-from .machine.programs import ask
-from .machine.sampling import Sensor
-from .parameters import (
+from ..analysis.store.manifest import Binary
+from ..analysis.store.store import Store
+from .base.parameters import (
     LONGEST_RUN_S,
     MOST_ITEMS,
     VARIABLES,
@@ -40,20 +34,27 @@ from .parameters import (
     WaitSeconds,
     Word,
 )
-from .profilers import drivers, saving
-from .profilers.choice import Choice, choose, facts
-from .profilers.counting import Asked, plan_counting
-from .profilers.drivers import Profiler as Driver
-from .profilers.request import Request, launch_range
-from .profilers.subject import Subject, listens, subject
-from .profilers.tables.names import noted, plain_text
-from .profilers.tracing import Wanted, wanted
-from .revision import revision
-from .runner import start as launch
-from .runner.binary import identified
-from .runner.job import CallStep, Job, Step
-from .runner.program import inherited, redacted, secrets
-from .runner.state import OUT, ProfileRun
+from .base.untrusted_text import plain_log_text, plain_text
+from .base.workload_labels import checked_labels
+from .device.machine.clock_sampling import Sensor
+from .device.machine.model import Device, Roots
+from .device.machine.programs import ask
+from .device.machine.survey import survey
+from .get_run import RunResult, run_result
+from .running import saving
+from .running import start as launch
+from .running.command import inherited_environment, redact, secrets
+from .running.counting import CountingRequest, plan_counting
+from .running.drivers import registry
+from .running.drivers.registry import ProfilerDriver as Driver
+from .running.job import CallStep, Job, Step
+from .running.profile_contents import ProfileContents, parse_metrics
+from .running.profiled_program import ProfileSubject, listens, subject
+from .running.profiler_choice import DeviceChoice, choose, facts
+from .running.program_digest import identify_binary
+from .running.program_revision import revision
+from .running.request import ProfileRequest, launch_range
+from .running.run_state import OUT, ProfileRun
 
 _HELP_S = 20.0
 _NAMED = 8
@@ -99,7 +100,7 @@ def profile_command(
     cwd: _Cwd = None,
     env: _Env = None,
     gpu: _Gpu = None,
-    profiler: drivers.ProfilerName = "auto",
+    profiler: registry.ProfilerName = "auto",
     timeout_s: _Timeout = 1800,
     max_passes: MostPasses = None,
     launches: _Launches = None,
@@ -117,14 +118,16 @@ def profile_command(
     """Run a program for its times, then count launches that make up 95 % of them: a workload. Answers after wait_s
     at the latest, with a run_id for get_run; the run goes on, also if the call is cancelled."""
     label, tags = checked_labels(name, tags)
-    profiled = subject(command, pid, cwd, env or {}, inherited(os.environ))
+    profiled = subject(command, pid, cwd, env or {}, inherited_environment(os.environ))
     if timeout_s > _LONGEST_S:
         raise BadArgument(f"timeout_s {timeout_s:g} is more than a week", fix="Give less")
-    asked = wanted(metrics)
-    choice = choose(survey(Roots()), gpu, profiler, {**inherited(os.environ), **profiled.given}, counts=asked.counts)
+    asked = parse_metrics(metrics)
+    choice = choose(
+        survey(Roots()), gpu, profiler, {**inherited_environment(os.environ), **profiled.given}, counts=asked.counts
+    )
     planned = asked.plan(choice.target, max_passes)
-    driver = drivers.profiler(choice.profiler.name)
-    request = Request(
+    driver = registry.profiler(choice.profiler.name)
+    request = ProfileRequest(
         command=profiled.command,
         passes=planned.passes,
         kernel=kernel,
@@ -141,8 +144,8 @@ def profile_command(
     )
     order = Order(
         profiled, choice, request, planned, Steering(replay, launches, budget_s, asked),
-        name=label or profiled.title or "profile", tags=tags, timeout_s=timeout_s, hypothesis=noted(hypothesis),
-        change=noted(change),
+        name=label or profiled.title or "profile", tags=tags, timeout_s=timeout_s,
+        hypothesis=plain_log_text(hypothesis), change=plain_log_text(change),
     )  # fmt: skip
     run_id, run_folder = launch.new_run(store)
     begin(store, order, run_id, CallStep.of("import", saving.save, run_id=run_id))
@@ -153,9 +156,9 @@ def profile_command(
 class Order:
     """All that is decided of a profile before it runs."""
 
-    profiled: Subject
-    choice: Choice
-    request: Request
+    profiled: ProfileSubject
+    choice: DeviceChoice
+    request: ProfileRequest
     planned: PassPlan
     steering: Steering
     name: str
@@ -182,7 +185,7 @@ def begin(store: Store, order: Order, run_id: str, finish: CallStep) -> None:
             _warnings(order.planned, order.steering.wanted.metrics),
         )
         place = _Place(run_id, str(store.run_folder(run_id) / run.out))
-        arranged = _arranged(choice, request, order.planned, order.steering, place)
+        arranged = _arrange_steps(choice, request, order.planned, order.steering, place)
         run.counters, run.notes = arranged.counters, arranged.notes
         launch.start(store, _job(run, order, arranged, finish))
     except Problem:
@@ -190,7 +193,7 @@ def begin(store: Store, order: Order, run_id: str, finish: CallStep) -> None:
         raise
 
 
-def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) -> ProfileRun:
+def _record(run_id: str, profiled: ProfileSubject, choice: DeviceChoice, request: ProfileRequest) -> ProfileRun:
     """What gets written down of a run, without secrets."""
     hidden = secrets(os.environ, profiled.given)
     checked_out = revision(profiled.folder)
@@ -201,9 +204,9 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
         name=profiled.title,
         out=f"{OUT}/{folder}",
         timeout_s=_LONGEST_S,
-        command=redacted(plain_text(profiled.line, _COMMAND), hidden),
+        command=redact(plain_text(profiled.line, _COMMAND), hidden),
         binary=_binary(profiled, hidden),
-        cwd=redacted(profiled.folder, hidden),
+        cwd=redact(profiled.folder, hidden),
         variables=sorted(profiled.given),
         profiler=choice.profiler.name,
         profiler_version=choice.profiler.version,
@@ -213,7 +216,7 @@ def _record(run_id: str, profiled: Subject, choice: Choice, request: Request) ->
         host=os.uname().nodename,
         commit=checked_out.commit,
         branch=checked_out.branch,
-        kernel=request.kernel and redacted(request.kernel, hidden),
+        kernel=request.kernel and redact(request.kernel, hidden),
         launches=request.launches,
         replay=request.replay,
         timeline=request.timeline,
@@ -242,13 +245,15 @@ def _sensors(device: Device) -> list[Sensor]:
     return [Sensor(device.vendor, device.pci, device.uuid, str(Roots().at("sys")))] if device.pci else []
 
 
-def _binary(profiled: Subject, hidden: Sequence[str]) -> Binary | None:
+def _binary(profiled: ProfileSubject, hidden: Sequence[str]) -> Binary | None:
     """The file that the command runs; nothing of a process that runs already."""
     if not profiled.command:
         return None
-    searched = {**inherited(os.environ), **profiled.given}.get("PATH", os.defpath)
-    found = identified(profiled.command, profiled.folder, searched)
-    return found.model_copy(update={"path": redacted(plain_text(found.path, _COMMAND), hidden)}) if found else None
+    searched = {**inherited_environment(os.environ), **profiled.given}.get("PATH", os.defpath)
+    identity = identify_binary(profiled.command, profiled.folder, searched)
+    return (
+        identity.model_copy(update={"path": redact(plain_text(identity.path, _COMMAND), hidden)}) if identity else None
+    )
 
 
 @dataclass(frozen=True)
@@ -266,7 +271,7 @@ class Steering:
     replay: Replay
     launches: int | list[int] | None
     budget_s: float | None
-    wanted: Wanted
+    wanted: ProfileContents
 
 
 @dataclass(frozen=True)
@@ -279,11 +284,13 @@ class _Arranged:
     notes: list[str]
 
 
-def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: Steering, run: _Place) -> _Arranged:
+def _arrange_steps(
+    choice: DeviceChoice, request: ProfileRequest, planned: PassPlan, steering: Steering, run: _Place
+) -> _Arranged:
     """A run for times, after which a sample is counted; or all steps, where no sample can be had or is wanted."""
-    driver = drivers.profiler(choice.profiler.name)
+    driver = registry.profiler(choice.profiler.name)
     features = _features(driver, choice.path, request) if choice.profiler.path else driver.features_of(None)
-    asked = Asked(
+    asked = CountingRequest(
         profiler=driver.NAME,
         request=replace(request, command=()),
         features=asdict(features) if is_dataclass(features) and not isinstance(features, type) else {},
@@ -298,12 +305,12 @@ def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: Ste
     counters = {step.name: list(step.counters) for step in steps}
     said = [note.text for note in driver.notes(request, features)]
     alone = request.launches is not None or request.pid is not None
-    sampler = None if alone else drivers.sampler(driver.NAME)
+    sampler = None if alone else registry.sampler(driver.NAME)
     _check_range(driver, request, sampled=sampler is not None)
     if request.pid is not None:
         return _Arranged(steps, None, counters, [*_attached_notes(request), *said, *choice.warnings])
     if sampler is None:
-        if request.timeline and (tracer := drivers.sampler(driver.NAME)):
+        if request.timeline and (tracer := registry.sampler(driver.NAME)):
             traced = tracer.times(request, features, program=choice.path, out=run.out)
             steps = [traced, *(step for step in steps if step.name != traced.name)]
         return _Arranged(steps, None, counters, [*_notes(planned, steps, choice), *said])
@@ -313,14 +320,14 @@ def _arranged(choice: Choice, request: Request, planned: PassPlan, steering: Ste
         within /= 2
     planning = CallStep.of("planning", plan_counting, run_id=run.run_id, asked=asked.model_dump(mode="json"))
     return _Arranged(
-        [replace(sampler.followed(first), within_s=within)],
+        [replace(sampler.with_progress(first), within_s=within)],
         planning if request.passes or request.hotspots else None,
         {first.name: list(first.counters)},
         _sampling_notes(planned, first, choice, said, request),
     )
 
 
-def _check_range(driver: Driver, request: Request, *, sampled: bool) -> None:
+def _check_range(driver: Driver, request: ProfileRequest, *, sampled: bool) -> None:
     """BadArgument where launches within a range cannot be told from others: by its name, or by number in a run for
     times."""
     if request.range is None or driver.RANGES or (sampled and driver.REPLAY == request.replay == "application"):
@@ -332,21 +339,21 @@ def _check_range(driver: Driver, request: Request, *, sampled: bool) -> None:
     )
 
 
-def _features(driver: Driver, path: str, request: Request) -> Any:
+def _features(driver: Driver, path: str, request: ProfileRequest) -> Any:
     """What the installed version of a profiler can do, as it tells itself."""
 
-    def said(option: str) -> str:
+    def output_of(option: str) -> str:
         answer = ask([path, option], _HELP_S)
         return f"{answer.out}\n{answer.err}"
 
-    found = driver.features(said("--help"), said("--version"))
-    if request.hotspots and (listing := drivers.listing(driver.NAME)):
+    features = driver.features(output_of("--help"), output_of("--version"))
+    if request.hotspots and (listing := registry.listing(driver.NAME)):
         option, added = listing
-        return added(found, said(option))
-    return found
+        return added(features, output_of(option))
+    return features
 
 
-def _attached_notes(request: Request) -> list[str]:
+def _attached_notes(request: ProfileRequest) -> list[str]:
     """What happens to a process that is attached to."""
     pid = request.pid or 0
     notes = [f"rocprofv3 is attached to process {pid} for {request.attached_s:g} s; budget_s says how long."]
@@ -368,7 +375,7 @@ def _warnings(planned: PassPlan, named: Collection[str]) -> list[str]:
     return warnings
 
 
-def _notes(planned: PassPlan, steps: Sequence[Step], choice: Choice) -> list[str]:
+def _notes(planned: PassPlan, steps: Sequence[Step], choice: DeviceChoice) -> list[str]:
     runs = f"{len(steps)} run{'s' * (len(steps) > 1)} of the program under {choice.profiler.name}"
     notes = [f"{runs} on {choice.target}: {', '.join(step.name for step in steps[:20])}.", *choice.warnings]
     if planned.split:
@@ -379,7 +386,7 @@ def _notes(planned: PassPlan, steps: Sequence[Step], choice: Choice) -> list[str
 
 
 def _sampling_notes(
-    planned: PassPlan, first: Step, choice: Choice, of_driver: list[str], request: Request
+    planned: PassPlan, first: Step, choice: DeviceChoice, of_driver: list[str], request: ProfileRequest
 ) -> list[str]:
     """What a run does that counts a sample after its run for times."""
     what = "its times and timeline" if request.timeline else "its times"

@@ -9,23 +9,23 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from ..analysis import measured_ceilings as peaks
-from ..analysis.doubts import TIME
-from ..analysis.integrity import sound
-from ..analysis.older_doubts import stated
-from ..analysis.problems import BadArgument, LimitExceeded, StoreProblem
-from ..analysis.schema import columns, schema
-from ..analysis.store import Manifest, Store
-from ..analysis.text import counted
+from ..analysis.base.problems import BadArgument, LimitExceeded, StoreProblem
+from ..analysis.base.text import count_text
+from ..analysis.store import measured_ceilings as peaks
+from ..analysis.store.doubts import DURATION
+from ..analysis.store.doubts_of_older_imports import manifest_doubts
+from ..analysis.store.integrity import readable_workloads
+from ..analysis.store.schema import columns, schema
+from ..analysis.store.store import Manifest, Store
+from .base.parameters import SQL_CHARACTERS, Reference
+from .base.results import Result, Table
 from .isolation.child import Child, ChildLost
-from .parameters import SQL_CHARACTERS, Reference
-from .results import Result, Table
 from .sql import errors as sql_errors
-from .sql.described import described
-from .sql.errors import Asked
+from .sql.column_descriptions import shorten_description
+from .sql.errors import FailedQuery
 from .sql.references import References, references, result_units, rows_needed
 from .sql.sandbox import sandbox
-from .sql.sources import Offer, plan, widened
+from .sql.sources import ReadableTables, plan, widen_counters
 
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
@@ -55,8 +55,8 @@ class QueryResult(Result):
 
     def brief(self, arguments: Mapping[str, Any]) -> Self:
         """Of a wide answer (``*``) the columns that the SQL names and the first of those that hold a value."""
-        if found := described(self.table, cut="limit" not in arguments):
-            return self.model_copy(update={"table": found[0], "notes": [*self.notes, *found[1]]})
+        if brief_text := shorten_description(self.table, cut="limit" not in arguments):
+            return self.model_copy(update={"table": brief_text[0], "notes": [*self.notes, *brief_text[1]]})
         names, rows = self.table.columns, self.table.rows
         if len(names) <= MOST_COLUMNS:
             return self
@@ -72,7 +72,7 @@ class QueryResult(Result):
         more = [names[i] for i in filled if i not in kept]
         shown = f"{', '.join(more[:_NAMED])}{', ...' if len(more) > _NAMED else ''}"
         note = (
-            f"{len(names) - len(kept)} of {counted(len(names), 'column is', 'columns are')} left out: "
+            f"{len(names) - len(kept)} of {count_text(len(names), 'column is', 'columns are')} left out: "
             f"{len(empty)} without a value in these rows"
             f"{f' and {len(more)} more ({shown})' if more else ''}. Name columns to see them; DESCRIBE lists all."
         )
@@ -102,7 +102,7 @@ def query_counters(
     """Run one SELECT (DuckDB) over stored profiles: tables dispatches, counters, metrics, ... as DESCRIBE and the
     resource rooflens://schema tell."""
     _check(sql, limit, timeout_s)
-    manifests, notes = _selected(store, workload)
+    manifests, notes = _select_workloads(store, workload)
     try:
         result, damaged = _run_on_whole(store, manifests, sql, limit, timeout_s)
     except TimeoutError:
@@ -110,7 +110,7 @@ def query_counters(
     except RecursionError:
         raise sql_errors.too_deep() from None
     except ChildLost as lost:
-        if lost.killed:
+        if lost.was_killed:
             raise sql_errors.out_of_memory() from None
         raise
     result.notes[:0] = [*notes, *damaged]
@@ -122,32 +122,36 @@ def _run_on_whole(
 ) -> tuple[QueryResult, list[str]]:
     """The answer without the workloads that are damaged, and which these are: looked for where reading fails only."""
     try:
-        return _run(store, manifests, sql, limit, timeout_s), []
+        return _exchange_with_worker(store, manifests, sql, limit, timeout_s), []
     except StoreProblem:
-        whole, told = sound(store, manifests)
+        whole, told = readable_workloads(store, manifests)
         if not whole:
             raise
-    return _run(store, whole, sql, limit, timeout_s), [f"Left out: {sentence}" for sentence in told[:3]]
+    return _exchange_with_worker(store, whole, sql, limit, timeout_s), [
+        f"Left out: {sentence}" for sentence in told[:3]
+    ]
 
 
-def _run(store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float) -> QueryResult:
+def _exchange_with_worker(
+    store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float
+) -> QueryResult:
     """The two exchanges with the worker: the parse tree for the data, the data for the rows."""
     tables = {name: columns(name, manifests) for name in schema()}
     with sandbox(sql, timeout_s) as box:
         parsed = box.child.receive()
-        _raise(parsed, Asked(sql, tables))
+        _raise(parsed, FailedQuery(sql, tables))
         tree, explain = parsed["tree"], parsed["explain"]
         named = references(tree, tables)
         _refuse(named)
         with box.pause():  # of a shared store, this may bring its files here
-            widened(store, manifests, tables, named)
+            widen_counters(store, manifests, tables, named)
         with box.pause():
             first = None if explain else rows_needed(tree, named, limit)
-            planned = plan(Offer(store, manifests, tables), named, box.folder, first)
+            planned = plan(ReadableTables(store, manifests, tables), named, box.folder, first)
         cell = _EXPLAIN_CELL_BYTES if explain else CELL_BYTES
         box.child.send({**asdict(planned), "limit": limit, "cell_bytes": cell, "total_bytes": TOTAL_BYTES})
         answer = box.rows()
-        _raise(answer, Asked(sql, tables, named.tables))
+        _raise(answer, FailedQuery(sql, tables, named.tables))
         total = len(answer["rows"]) if answer["complete"] else _total(box.child)
     names, rows = answer["columns"], answer["rows"]
     stored = {name: {c.lower(): column.unit for c, column in tables[name].items()} for name in named.tables}
@@ -163,8 +167,9 @@ def _names_for_ids(manifests: list[Manifest], named: References) -> list[str]:
     texts = {text for those in named.workloads.values() for text in those or ()}.difference(m.id for m in manifests)
     ids = {m.name: m.id for m in manifests if m.name in texts}
     return [
-        f"The column workload holds ids: write {found!r} for {name!r}, or leave it out and call with workload={name!r}."
-        for name, found in list(ids.items())[:_TOLD]
+        f"The column workload holds ids: write {near_names!r} for {name!r}, or leave it out and call with "
+        f"workload={name!r}."
+        for name, near_names in list(ids.items())[:_TOLD]
     ]
 
 
@@ -172,14 +177,14 @@ def _doubts(manifests: list[Manifest], named: References) -> list[str]:
     """What the checks of an import doubt of the columns of launches that a query names."""
     if named.tables.isdisjoint(("counters", "counter_instances", "dispatches")):
         return []
-    found: dict[tuple[str, str], list[str]] = {}
+    doubts_by_text: dict[tuple[str, str], list[str]] = {}
     for manifest in manifests:
-        for doubt in stated(manifest):
-            touched = [c for c in (*doubt.counters, *([TIME] if doubt.times else [])) if c.lower() in named.words]
+        for doubt in manifest_doubts(manifest):
+            touched = [c for c in (*doubt.counters, *([DURATION] if doubt.times else [])) if c.lower() in named.words]
             for column in touched if not doubt.across else []:
-                found.setdefault((column, doubt.text), []).append(manifest.name)
+                doubts_by_text.setdefault((column, doubt.text), []).append(manifest.name)
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (column, text), names in found.items():
+    for (column, text), names in doubts_by_text.items():
         alike.setdefault((text, tuple(names)), []).append(column)
     return [
         f"{_some(columns, _NAMED)} of {_some(names, _TOLD)}: {text}."
@@ -198,19 +203,19 @@ def _check(sql: str, limit: int, timeout_s: float) -> None:
         raise BadArgument("The SQL is not valid Unicode text") from None
     if size > SQL_BYTES:
         raise LimitExceeded(
-            f"The SQL has {counted(size, 'byte')}", f"{SQL_BYTES} are allowed", "Shorten it, or split it"
+            f"The SQL has {count_text(size, 'byte')}", f"{SQL_BYTES} are allowed", "Shorten it, or split it"
         )
     if "\0" in sql:
         raise BadArgument("The SQL contains a NUL character")
     if not sql.strip():
-        raise sql_errors.refused("empty")
+        raise sql_errors.refusal_problem("empty")
     if not 1 <= limit <= 10_000:
         raise BadArgument(f"limit is {limit}", "it lies between 1 and 10000")
     if not 0.1 <= timeout_s <= 60:
         raise BadArgument(f"timeout_s is {timeout_s:g}", "it lies between 0.1 and 60")
 
 
-def _selected(store: Store, workload: str | None) -> tuple[list[Manifest], list[str]]:
+def _select_workloads(store: Store, workload: str | None) -> tuple[list[Manifest], list[str]]:
     if workload is not None:
         return [store.resolve(workload)], []
     manifests, broken = store.scan()
@@ -221,12 +226,12 @@ def _selected(store: Store, workload: str | None) -> tuple[list[Manifest], list[
 
 def _refuse(named: References) -> None:
     if named.writes:
-        raise sql_errors.refused("statement")
+        raise sql_errors.refusal_problem("statement")
     for name in sorted(named.table_functions - _TABLE_FUNCTIONS | named.functions & _SCALARS_REFUSED):
         raise sql_errors.not_available(name, _TABLE_FUNCTIONS)
 
 
-def _raise(answer: dict[str, Any], asked: Asked) -> None:
+def _raise(answer: dict[str, Any], asked: FailedQuery) -> None:
     if "error" in answer:
         raise sql_errors.problem(answer["error"], asked)
 
@@ -244,17 +249,18 @@ def _remarks(answer: dict[str, Any], table: Table) -> list[str]:
     """What was changed or left out on the way, in words."""
     notes = []
     if answer["cut_bytes"]:
-        shown = f"{counted(len(table.rows), 'row')}, at {TOTAL_BYTES // 1000} kB"
+        shown = f"{count_text(len(table.rows), 'row')}, at {TOTAL_BYTES // 1000} kB"
         notes.append(f"The answer was cut after {shown}; name fewer columns, or aggregate.")
     elif table.truncated:
         of = f" of {table.total_rows:,}" if table.total_rows is not None else ""
         notes.append(f"The first {len(table.rows)}{of} rows; raise limit (10000 at most), or aggregate.")
     if n := answer["not_finite"]:
         notes.append(
-            f"{counted(n, 'value is', 'values are')} NaN or infinite, as from a division by zero; they are null here."
+            f"{count_text(n, 'value is', 'values are')} NaN or infinite, as from a division by zero; "
+            "they are null here."
         )
     if n := answer["big_integers"]:
-        notes.append(f"{counted(n, 'integer is', 'integers are')} beyond 2^53 and given as text.")
+        notes.append(f"{count_text(n, 'integer is', 'integers are')} beyond 2^53 and given as text.")
     if n := answer["cut_cells"]:
         notes.append(f"{n} long values were cut; their length stands at their end.")
     return notes

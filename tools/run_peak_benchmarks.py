@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..analysis import measured_ceilings as peaks
-from ..analysis.database import connect
-from ..analysis.problems import NotFound, Problem
-from ..analysis.schema import iso
-from ..analysis.store import Store
-from .benchmarks import report as peak_tables
+from ..analysis.base.database import connect
+from ..analysis.base.problems import NotFound, Problem
+from ..analysis.store import measured_ceilings as peaks
+from ..analysis.store.schema import iso
+from ..analysis.store.store import Store
+from .base.parameters import DeviceName, MetricNames, WaitSeconds
+from .device.benchmarks import report as peak_tables
+from .device.machine.model import Device, Roots
+from .device.machine.survey import Machine, survey
 from .get_run import RunResult, run_result
-from .list_devices import Machine, survey
-from .machine.model import Device, Roots
-from .parameters import DeviceName, MetricNames, WaitSeconds
-from .runner import start as launch
-from .runner.job import CallStep, Job
-from .runner.state import CANCEL, BenchmarkRun
-from .runner.worker import Progress
+from .running import start as launch
+from .running.job import CallStep, Job
+from .running.run_state import CANCEL, BenchmarkRun
+from .running.worker import CallProgress
 
 if TYPE_CHECKING:
-    from .benchmarks.judge import Outcome
+    from .device.benchmarks.outcomes import CeilingOutcome
 
 
 Mode = Literal["full", "quick", "functional"]
 
 
 def measure(
-    store: Store, tell: Progress, *, run_id: str, about: dict[str, Any], device: str, wanted: list[str], mode: Mode
+    store: Store, tell: CallProgress, *, run_id: str, about: dict[str, Any], device: str, wanted: list[str], mode: Mode
 ) -> dict[str, Any]:
     """Measure ``wanted`` on ``device`` ("cpu", or as the benchmarks name GPUs); ``about`` is kept with every row.
 
@@ -49,7 +49,7 @@ def measure(
     # Before anything can bring the GPU down.
     versions = _versions(device, known=about["gpu"] is not None)
 
-    def progress(name: str, number: int, total: int, outcome: Outcome | None) -> None:
+    def progress(name: str, number: int, total: int, outcome: CeilingOutcome | None) -> None:
         if outcome is not None:
             rows.append(row(outcome))
         tell(number / total, f"{name} ({min(number + 1, total)} of {total})", {"ceilings": rows})
@@ -66,7 +66,7 @@ def measure(
     return {"ceilings": measured, "stored": len(kept) if mode != "functional" else 0}
 
 
-def row(outcome: Outcome) -> dict[str, Any]:
+def row(outcome: CeilingOutcome) -> dict[str, Any]:
     """An outcome as data. The points of a sweep share its name; what is not known is None."""
     values = asdict(outcome)
     if outcome.intensity is not None:
@@ -82,25 +82,26 @@ def _outcomes(
     device: str,
     wanted: list[str],
     mode: Mode,
-    progress: Callable[[str, int, int, Outcome | None], None],
+    progress: Callable[[str, int, int, CeilingOutcome | None], None],
     cancelled: Callable[[], bool],
-) -> Sequence[Outcome]:
+) -> Sequence[CeilingOutcome]:
     if device == "cpu":
-        from .benchmarks import cpu
+        from .device.benchmarks import cpu
 
-        return cpu.run(wanted, mode, progress=progress, cancelled=cancelled)
-    from .benchmarks import run
+        return cpu.measure_ceilings(wanted, mode, progress=progress, cancelled=cancelled)
+    from .device.benchmarks import gpu as run
 
-    return run.run(device, wanted or None, mode, progress=progress, cancelled=cancelled)
+    return run.measure_ceilings(device, wanted or None, mode, progress=progress, cancelled=cancelled)
 
 
 def _versions(device: str, known: bool) -> dict[str, Any]:
     """What the kernels were made of and by; of a device not ``known`` also what it is."""
     if device == "cpu":
-        from .benchmarks import cpu
+        from .device.benchmarks import cpu
 
         return {"compiler": cpu.compiler(), "kernel_version": cpu.version()}
-    from .benchmarks import run, table
+    from .device.benchmarks import gpu as run
+    from .device.benchmarks import specs as table
 
     gpu = run.describe(device)
     identity = {
@@ -152,21 +153,25 @@ def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | N
 
 
 def _host(device: Device, wanted: Sequence[str] | None) -> Target:
-    from .benchmarks import cpu
+    from .device.benchmarks import cpu
 
     about = {
         "vendor": "cpu", "device_uuid": cpu.identity(), "partition": cpu.partition(), "device": device.name,
         "gpu": "cpu", "driver": None, "compute_units": device.compute_units, "compiler": cpu.compiler(),
     }  # fmt: skip
     return Target(
-        about, "cpu", cpu.chosen(wanted), cpu.version(), {f"cpu-{device.uuid or device.index}": "the processor"}
+        about,
+        "cpu",
+        cpu.choose_ceilings(wanted),
+        cpu.version(),
+        {f"cpu-{device.uuid or device.index}": "the processor"},
     )
 
 
 def _gpu(device: Device, wanted: Sequence[str] | None) -> Target:
-    from .benchmarks import table
+    from .device.benchmarks import specs as table
 
-    specs = table.chosen(device.arch or "", list(wanted) if wanted else None)
+    specs = table.choose_specs(device.arch or "", list(wanted) if wanted else None)
     about = {
         "vendor": device.vendor, "device_uuid": device.uuid or f"{device.vendor}-{device.index}",
         "partition": device.partition, "device": device.name, "gpu": device.arch, "driver": device.driver,
@@ -188,7 +193,7 @@ def _names(device: Device) -> tuple[str | None, ...]:
 
 
 def _unseen(vendor: str, index: int, wanted: Sequence[str] | None) -> Target:
-    from .benchmarks import table
+    from .device.benchmarks import specs as table
 
     about = dict.fromkeys(("device_uuid", "partition", "device", "gpu", "driver", "compute_units"))
     lock = {f"{vendor}-{index}": f"GPU {index} ({vendor})"}
@@ -225,7 +230,7 @@ def run_peak_benchmarks(
     rows = [] if again or mode == "functional" or not target.seen else fresh(store, target, mode)
     wanted = together(peak_tables.missing(rows, target.names), target.names)
     if rows and not wanted:
-        return stored(rows, target, mode, notes)
+        return stored_results(rows, target, mode, notes)
     if 0 < len(wanted) < len(target.names):
         known = len(target.names) - len(wanted)
         notes.append(
@@ -275,7 +280,7 @@ def fresh(store: Store, target: Target, mode: str) -> list[dict[str, Any]]:
     return sorted(chosen, key=lambda r: (target.names.index(r["ceiling"]), r["intensity"] or 0.0))
 
 
-def stored(rows: list[dict[str, Any]], target: Target, mode: str, notes: list[str]) -> RunResult:
+def stored_results(rows: list[dict[str, Any]], target: Target, mode: str, notes: list[str]) -> RunResult:
     """An answer without a run: the results of earlier ones."""
     newest = max(rows, key=lambda r: r["measured_at"])
     oldest = min(rows, key=lambda r: r["measured_at"])

@@ -6,15 +6,15 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..analysis.base.problems import near
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import products
 from ..analysis.catalogue.metrics import Metric
 from ..analysis.catalogue.search import counters_read, fitting_best
-from ..analysis.checking import confirmed
-from ..analysis.problems import near
-from ..analysis.store import Store
-from .parameters import Offset, Reference, Sentence
-from .results import NextCall, Result, Table, table
+from ..analysis.counter_check import check_records
+from ..analysis.store.store import Store
+from .base.parameters import Offset, Reference, Sentence
+from .base.results import NextCall, Result, Table, table
 
 _COLUMNS = {"name": None, "id": None, "unit": None, "better": None, "formula": None, "counters": None, "gpus": None,
             "description": None, "newer_id": None}  # fmt: skip
@@ -37,18 +37,18 @@ def search_metrics(
     offset: Offset = 0,
 ) -> SearchResult:
     """Find metrics in the catalogue: meaning, formula, counters, GPUs. Needs no workload."""
-    target = products.resolved(gpu)[0] if gpu else None
+    target = products.resolve_gpu(gpu)[0] if gpu else None
     every = catalog.variants(target)
     if "_" in query:  # a counter, perhaps: then the formulas of all are read
-        for one in catalog.with_metrics():
+        for one in catalog.targets_with_metrics():
             catalog.parse_all(one)
     # One row for each family: what bears one name there is computed from other counters here.
-    found = [every] if target else [catalog.variants(family=family) for family in catalog.families()]
-    entries = [on for name in every for named in found if (on := named.get(name))]
+    variants = [every] if target else [catalog.variants(family=family) for family in catalog.families()]
+    entries = [on for name in every for named in variants if (on := named.get(name))]
     fitting = fitting_best(query, entries, every)
     shown = table(_COLUMNS, [_row(on) for on in fitting[offset : offset + limit]])
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
-    told = _confirmed(store, fitting[offset : offset + limit])
+    told = _check_notes(store, fitting[offset : offset + limit])
     notes = told if fitting else [f"Nothing in the catalogue fits {query[:80]!r}. {near(query, every)}".strip()]
     if target is None and shown.truncated:
         notes = [*notes, "Metrics of all GPUs: gpu= narrows them to one."]
@@ -58,9 +58,9 @@ def search_metrics(
     return SearchResult(table=shown, notes=notes, next=suggested)
 
 
-def _confirmed(store: Store, shown: list[dict[str, Metric]]) -> list[str]:
+def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> list[str]:
     """What checks in this store found of the metrics that are shown."""
-    known = confirmed.confirmations(store)
+    known = check_records.confirmations(store)
     names = [next(iter(on.values())).name for on in shown]
     held = [name for name in names if "holds" in known.get(name, {})]
     notes = []

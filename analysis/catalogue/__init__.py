@@ -1,1 +1,0 @@
-"""What is known beforehand: targets, products, metrics, work and rules, each with its data files."""

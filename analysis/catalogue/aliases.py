@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .targets import changes, described, of_family
+from .targets import changes, family_documents, find_target
 
 _ANY = "*"
 
@@ -16,7 +16,7 @@ def aliases(target: str) -> tuple[tuple[str, ...], ...]:
     ``*`` stands for the same text in all of them. The keys ``aliases`` of a family's files state them.
     """
     stated: dict[str, list[str]] = {}
-    for document in of_family(target):
+    for document in family_documents(target):
         for part in (document, *changes(document, target)):
             stated |= part.get("aliases", {})
     return tuple((formula, *names) for formula, names in stated.items())
@@ -26,7 +26,7 @@ def aliases(target: str) -> tuple[tuple[str, ...], ...]:
 def names(target: str, counter: str) -> tuple[str, ...]:
     """Every name of a counter that formulas call ``counter``, the one that plans ask for first."""
     for formula, *known in aliases(target):
-        if (text := _fitting(counter, formula)) is not None:
+        if (text := _wildcard_text(counter, formula)) is not None:
             return tuple(dict.fromkeys(name.replace(_ANY, text) for name in known))
     return (counter,)
 
@@ -41,25 +41,25 @@ def canonical(target: str, counter: str) -> str:
     """The name that plans ask for, of what a profile calls ``counter``."""
     for formula, *known in aliases(target):
         for pattern in (formula, *known):
-            if (text := _fitting(counter, pattern)) is not None:
+            if (text := _wildcard_text(counter, pattern)) is not None:
                 return known[0].replace(_ANY, text)
     return counter
 
 
 @cache
-def others(target: str | None, counter: str) -> tuple[str, ...]:
+def other_names(target: str | None, counter: str) -> tuple[str, ...]:
     """The further names of what a profile calls ``counter``; none on a target without a file."""
-    if (known := described(target)) is None:
+    if (known := find_target(target)) is None:
         return ()
     for patterns in aliases(known.target):
         for pattern in patterns:
-            if (text := _fitting(counter, pattern)) is not None:
+            if (text := _wildcard_text(counter, pattern)) is not None:
                 every = dict.fromkeys(name.replace(_ANY, text) for name in patterns)
                 return tuple(name for name in every if name != counter)
     return ()
 
 
-def _fitting(name: str, pattern: str) -> str | None:
+def _wildcard_text(name: str, pattern: str) -> str | None:
     """The text that ``*`` stands for where a name fits a pattern, or None."""
     before, _, after = pattern.partition(_ANY)
     fits = len(name) > len(before) + len(after) and name.startswith(before) and name.endswith(after)

@@ -16,7 +16,7 @@ from functools import cache
 
 from . import targets
 
-EVERY = "[*]"
+EVERY_INSTANCE = "[*]"
 _BLOCK = re.compile(r"[A-Z][A-Z0-9]*(?=_)")
 _REGISTERS_OF = {"SQC": "SQ"}
 """Blocks that are counted in the registers of another."""
@@ -50,7 +50,7 @@ def events_of(counter: str) -> tuple[str, ...]:
 def per_instance(counter: str) -> str:
     """The counter of every instance, for one whose block has instances and whose name does not ask for their total."""
     if block_of(counter) in _INSTANCED and events_of(counter) == (counter,):
-        return counter + EVERY
+        return counter + EVERY_INSTANCE
     return counter
 
 
@@ -58,13 +58,13 @@ def in_total(counter: str) -> str:
     """The total over all instances, for a counter whose name does not say; a single instance becomes every one."""
     if block_of(counter) in _INSTANCED and events_of(counter) == (counter,):
         return f"{counter}_sum"
-    return f"{counter.split('[')[0]}{EVERY}" if "[" in counter else counter
+    return f"{counter.split('[')[0]}{EVERY_INSTANCE}" if "[" in counter else counter
 
 
 @cache
-def absent(target: str, counter: str) -> str | None:
+def why_not_countable(target: str, counter: str) -> str | None:
     """Why a target cannot count what a counter needs, as far as AMD's definitions tell, or None."""
     for event in events_of(counter):
-        if why := targets.absent(target, event):
+        if why := targets.why_event_absent(target, event):
             return f"{target} has no counter {event}: {why}"
     return None

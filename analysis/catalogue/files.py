@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pydantic
 
-from ..problems import BadInput
+from ..base.problems import BadInput
 
 VARIABLE = "ROOFLENS_CATALOGUE"
 FOLDERS = ("gpus", "metrics", "products", "rules", "work")
@@ -22,13 +22,13 @@ _SHIPPED = Path(__file__).parent
 _CHECK = "Correct the file; CONTRIBUTING.md explains the keys"
 
 
-class Strict(pydantic.BaseModel):
+class CatalogueModel(pydantic.BaseModel):
     """A frozen model that refuses fields it does not know: a misspelt key in a data file is an error."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
-Model = TypeVar("Model", bound=Strict)
+Model = TypeVar("Model", bound=CatalogueModel)
 
 
 @cache
@@ -43,7 +43,7 @@ def paths(folder: str) -> dict[str, Path]:
     return dict(sorted(stems.items()))
 
 
-def every() -> list[Path]:
+def all_files() -> list[Path]:
     """All data files in use: what is computed from the catalogue and kept depends on their content."""
     return [path for folder in FOLDERS for path in paths(folder).values()]
 
@@ -62,7 +62,7 @@ def documents(folder: str) -> dict[str, dict[str, Any]]:
     return {stem: load(path) for stem, path in paths(folder).items()}
 
 
-def checked(model: type[Model], entry: dict[str, Any], what: str) -> Model:
+def validate_entry(model: type[Model], entry: dict[str, Any], what: str) -> Model:
     """An entry as ``model``. Raises BadInput that names the entry (``what``) and the first wrong key."""
     try:
         return model.model_validate(entry)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from ..database import connect, sql_literal
-from ..problems import BadInput
+from ..base.database import connect, sql_literal
+from ..base.problems import BadInput
 
 _references: dict[str, frozenset[str]] = {}
 _trees: dict[str, Any] = {}

@@ -7,10 +7,10 @@ from functools import cache
 from string import Formatter
 
 from . import aliases, files, targets
-from .files import Strict
+from .files import CatalogueModel
 
 
-class Identity(Strict):
+class Identity(CatalogueModel):
     """A relation that counters of every launch keep; where ``wrong`` holds, they are not of the same work.
 
     ``wrong`` is SQL over the columns of counters (c) and dispatches (d). It and ``text``, which says what is kept, may
@@ -31,28 +31,30 @@ class Identity(Strict):
 
 
 @cache
-def stated() -> tuple[Identity, ...]:
+def all_identities() -> tuple[Identity, ...]:
     """All of them."""
     entries = [entry for document in files.documents("rules").values() for entry in document.get("identity", [])]
-    return tuple(files.checked(Identity, entry, f"The identity {entry.get('id')}") for entry in entries)
+    return tuple(files.validate_entry(Identity, entry, f"The identity {entry.get('id')}") for entry in entries)
 
 
-def known(target: str, facts: Mapping[str, float]) -> list[Identity]:
+def identities_of(target: str, facts: Mapping[str, float]) -> list[Identity]:
     """Those of a target with its spellings and facts; what needs a fact that is not known is left out."""
     facts = {name: fact.value for name, fact in targets.gpu(target).facts.items()} | dict(facts)
-    shown = {name: f"{value:.17g}" for name, value in facts.items()}
-    ours = [one for one in stated() if one.family == targets.gpu(target).family and target in (one.gpus or [target])]
-    return [_filled(one, target, shown) for one in ours if _can(one, facts)]
+    fact_texts = {name: f"{value:.17g}" for name, value in facts.items()}
+    of_target = [
+        one for one in all_identities() if one.family == targets.gpu(target).family and target in (one.gpus or [target])
+    ]
+    return [_fill_in(one, target, fact_texts) for one in of_target if _has_facts(one, facts)]
 
 
-def _can(one: Identity, facts: Mapping[str, float]) -> bool:
+def _has_facts(one: Identity, facts: Mapping[str, float]) -> bool:
     return all(name in facts for text in (one.wrong, one.text) for _, name, _, _ in Formatter().parse(text) if name)
 
 
-def _filled(one: Identity, target: str, facts: Mapping[str, str]) -> Identity:
+def _fill_in(one: Identity, target: str, facts: Mapping[str, str]) -> Identity:
     wrong = one.wrong.format_map(facts)
     spelled = {name: aliases.spelling(target, name) for name in one.counters}
     for name, here in spelled.items():
         wrong = wrong.replace(f'"{name}"', f'"{here}"')
-    given = {"counters": list(spelled.values()), "wrong": wrong, "text": one.text.format_map(facts)}
-    return one.model_copy(update=given)
+    changes = {"counters": list(spelled.values()), "wrong": wrong, "text": one.text.format_map(facts)}
+    return one.model_copy(update=changes)

@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, get_args
 
-from ..problems import BadArgument, BadInput, near
+from ..base.problems import BadArgument, BadInput, near
 from . import files, targets
 from .aliases import spelling
-from .files import Strict
+from .files import CatalogueModel
 from .formula import references
-from .targets import Gpu, as_on, changes, gpu, holds, of_family
+from .targets import Gpu, as_on_target, changes, family_documents, gpu, holds
 
 # Launch columns of the table dispatches that formulas may name.
 LAUNCH = ("grid", "workgroup_size", "vgpr", "agpr", "sgpr", "lds_bytes", "scratch_bytes")
@@ -27,7 +27,7 @@ def alternatives(target: str) -> dict[str, tuple[str, ...]]:
     counters of the first.
     """
     stated: dict[str, str | list[str]] = {}
-    for document in of_family(target):
+    for document in family_documents(target):
         for part in (document, *changes(document, target)):
             stated |= part.get("terms", {})
     return {name: (terms,) if isinstance(terms, str) else tuple(terms) for name, terms in stated.items()}
@@ -39,7 +39,7 @@ def terms(target: str) -> dict[str, str]:
     return {name: stated[0] for name, stated in alternatives(target).items()}
 
 
-class Normal(Strict):
+class NormalizationDivisor(CatalogueModel):
     """What a metric with ``norm`` may be divided by: the expression, and the word that its unit then ends in."""
 
     den: str
@@ -47,10 +47,13 @@ class Normal(Strict):
 
 
 @cache
-def normalizations(target: str) -> dict[str, Normal]:
+def normalizations(target: str) -> dict[str, NormalizationDivisor]:
     """The divisors of normalised metrics on a target, by their names."""
-    stated = {n: v for d in of_family(target) for n, v in d.get("normalization", {}).items()}
-    return {name: files.checked(Normal, value, f"The normalization {name}") for name, value in stated.items()}
+    stated = {n: v for d in family_documents(target) for n, v in d.get("normalization", {}).items()}
+    return {
+        name: files.validate_entry(NormalizationDivisor, value, f"The normalization {name}")
+        for name, value in stated.items()
+    }
 
 
 @cache
@@ -61,7 +64,7 @@ def is_counter(target: str, name: str) -> bool:
     """
     if name in LAUNCH or name == "duration_ns" or name in alternatives(target) or name in gpu(target).facts:
         return False
-    patterns = [d["counters"] for d in of_family(target) if "counters" in d]
+    patterns = [d["counters"] for d in family_documents(target) if "counters" in d]
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
@@ -71,9 +74,9 @@ def block(target: str, counter: str) -> str | None:
 
     ``block`` of the terms file is the pattern whose group it is.
     """
-    for document in of_family(target):
-        if "block" in document and (found := re.match(document["block"], counter)):
-            return found[1]
+    for document in family_documents(target):
+        if "block" in document and (match := re.match(document["block"], counter)):
+            return match[1]
     return None
 
 
@@ -86,7 +89,7 @@ SUBSYSTEMS = (
 )  # fmt: skip
 
 
-class Metric(Strict):
+class Metric(CatalogueModel):
     """One metric as it stands for one GPU target.
 
     ``num`` and ``den`` are SQL expressions over the counters of one dispatch, the launch columns
@@ -140,21 +143,23 @@ class Metric(Strict):
     source: str
 
     @property
-    def bounded(self) -> bool:
+    def is_bounded(self) -> bool:
         """Whether its counters alone tell that a value cannot be: a share of a whole, or what has a limit."""
         return self.peak is None and (self.unit == "%" or self.limit is not None)
 
 
 @cache
-def with_metrics() -> tuple[str, ...]:
+def targets_with_metrics() -> tuple[str, ...]:
     """The targets whose counters the catalogue has metrics for, those of one vendor together."""
     vendors = get_args(Gpu.model_fields["vendor"].annotation)
-    return tuple(sorted(filter(_any_metric, targets.targets()), key=lambda t: vendors.index(gpu(t).vendor)))
+    return tuple(sorted(filter(_states_metrics, targets.targets()), key=lambda t: vendors.index(gpu(t).vendor)))
 
 
-def _any_metric(target: str) -> bool:
+def _states_metrics(target: str) -> bool:
     """Whether there will be some in ``metrics``, which takes longer to make."""
-    stated = (m for document in of_family(target) for table in document.get("table", []) for m in table["metric"])
+    stated = (
+        m for document in family_documents(target) for table in document.get("table", []) for m in table["metric"]
+    )
     return any(holds(m.get("gpus"), target) for m in stated)
 
 
@@ -164,7 +169,7 @@ def no_formulas(workload: str, target: str | None) -> BadInput:
         return BadInput(
             f"No metrics are known for workload {workload!r}",
             f"its GPU target is {target or 'not stated in the profile'}",
-            f"Import it again with gpu= one of {', '.join(with_metrics())}",
+            f"Import it again with gpu= one of {', '.join(targets_with_metrics())}",
         )
     occupancy = f"; compute_occupancy knows {target}" if gpu(target).occupancy else ""
     return BadInput(
@@ -177,7 +182,7 @@ def no_formulas(workload: str, target: str | None) -> BadInput:
 def families() -> dict[str, list[str]]:
     """The families of targets that share formulas -> their targets with metrics."""
     members: dict[str, list[str]] = {}
-    for target in with_metrics():
+    for target in targets_with_metrics():
         members.setdefault(gpu(target).family, []).append(target)
     return members
 
@@ -185,11 +190,11 @@ def families() -> dict[str, list[str]]:
 @cache
 def metrics(target: str) -> tuple[Metric, ...]:
     """Every metric of a target, ordered by its id."""
-    tables = [t for d in of_family(target) for t in d.get("table", [])]
+    tables = [t for d in family_documents(target) for t in d.get("table", [])]
     entries = {m["name"]: (t, m) for t in tables for m in t["metric"]}
     on_target = []
     for table in tables:
-        on_target += [_metric(table, m, target, place, entries) for m, place in _places(table, target)]
+        on_target += [_metric(table, m, target, place, entries) for m, place in _entry_places(table, target)]
     return tuple(sorted(on_target, key=lambda m: [int(part) for part in m.id.split(".")]))
 
 
@@ -215,12 +220,12 @@ def select(target: str, wanted: Iterable[str]) -> list[Metric]:
     An id finds what bears it in any release of rocprof-compute: two metrics where a table was renumbered. Order is
     that of the request, without repeats. Raises BadArgument naming near names for what is unknown.
     """
-    everything, named = metrics(target), by_name(target)
+    everything, known = metrics(target), by_name(target)
     chosen: dict[str, Metric] = {}
     for word in wanted:
-        hits = _meant(word, everything, named)
+        hits = _metrics_of_word(word, everything, known)
         if not hits:
-            raise _unknown(word, target, named)
+            raise _unknown_metric(word, target, known)
         chosen |= {m.name: m for m in hits}
     return list(chosen.values())
 
@@ -230,20 +235,26 @@ def known_words(target: str, wanted: Iterable[str]) -> tuple[list[str], dict[str
 
     One slip of the pen in a long list is no reason to answer nothing.
     """
-    everything, named = metrics(target), by_name(target)
+    everything, known = metrics(target), by_name(target)
     words = list(wanted)
-    unknown = {word: _unknown(word, target, named) for word in words if not _meant(word, everything, named)}
-    told = {word: BadArgument(p.what, p.why).text.removesuffix(".") for word, p in unknown.items()}
+    unknown = {
+        word: _unknown_metric(word, target, known) for word in words if not _metrics_of_word(word, everything, known)
+    }
+    refusals = {word: BadArgument(p.what, p.why).text.removesuffix(".") for word, p in unknown.items()}
     if unknown and len(unknown) == len(set(words)):
         first, *others = unknown.values()
-        raise BadArgument(first.what, ". ".join([first.why, *list(told.values())[1:]]), first.fix) if others else first
-    return [word for word in words if word not in unknown], told
+        raise (
+            BadArgument(first.what, ". ".join([first.why, *list(refusals.values())[1:]]), first.fix)
+            if others
+            else first
+        )
+    return [word for word in words if word not in unknown], refusals
 
 
 def variants(target: str | None = None, family: str | None = None) -> dict[str, dict[str, Metric]]:
     """Metric name -> the metric as it stands on each target that has it (or on one target or family only)."""
     by_target: dict[str, dict[str, Metric]] = {}
-    for here in [gpu(target).target] if target else families()[family] if family else with_metrics():
+    for here in [gpu(target).target] if target else families()[family] if family else targets_with_metrics():
         for metric in metrics(here):
             by_target.setdefault(metric.name, {})[here] = metric
     return by_target
@@ -277,24 +288,24 @@ def counters_of(target: str, formulas: Iterable[str]) -> list[str]:
 
 @cache
 def _counters_of(target: str, formulas: tuple[str, ...]) -> tuple[str, ...]:
-    named, read, pending = terms(target), set[str](), list(formulas)
+    known_terms, read, pending = terms(target), set[str](), list(formulas)
     references(pending)
     while pending:
         for name in references([formula := pending.pop()])[formula]:
-            if name in named:
-                pending.append(named[name])
+            if name in known_terms:
+                pending.append(known_terms[name])
             elif is_counter(target, name):
                 read.add(spelling(target, name))
     return tuple(sorted(read))
 
 
-def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) -> list[Metric]:
+def _metrics_of_word(word: str, everything: tuple[Metric, ...], known: dict[str, Metric]) -> list[Metric]:
     if word in ("*", "everything", "all"):
         return list(everything)
-    if word in named:
-        return [named[word]]
+    if word in known:
+        return [known[word]]
     if word in presets():
-        return [named[n] for n in presets()[word] if n in named]
+        return [known[n] for n in presets()[word] if n in known]
     if word in SUBSYSTEMS:
         return [m for m in everything if m.subsystem == word]
     table, _, last = word.rpartition(".")
@@ -305,47 +316,47 @@ def _meant(word: str, everything: tuple[Metric, ...], named: dict[str, Metric]) 
     ]  # fmt: skip
 
 
-def _unknown(word: str, target: str, named: dict[str, Metric]) -> BadArgument:
+def _unknown_metric(word: str, target: str, known: dict[str, Metric]) -> BadArgument:
     if elsewhere := known_targets(word):
         return BadArgument(
             f"Metric {word!r} does not exist on {target}",
-            f"it does on {', '.join(elsewhere)}. {_instead(by_name(elsewhere[0])[word], named)}".strip(),
+            f"it does on {', '.join(elsewhere)}. {_suggest_similar(by_name(elsewhere[0])[word], known)}".strip(),
             "search_metrics lists what this GPU has",
         )
     return BadArgument(
         f"Unknown metric {word!r}",
-        _fitting(word, target) or near(word, [*named, *presets(), *SUBSYSTEMS]),
+        _suggest_for_phrase(word, target) or near(word, [*known, *presets(), *SUBSYSTEMS]),
         "Give a name, an id (17.3.7), a table (17.3), a panel (17), a subsystem, a preset "
         f"({', '.join(presets())}) or *; search_metrics finds names",
     )
 
 
-_LONGEST, _FITTING = 200, 4
+_LONGEST, _MOST_SUGGESTED = 200, 4
 """Characters of a phrase that are looked at, and metrics that are named for it."""
 
 
-def _fitting(phrase: str, target: str) -> str:
+def _suggest_for_phrase(phrase: str, target: str) -> str:
     """The names that fit several words, such as a title of the field; nothing for one word."""
     from .search import fitting_best  # reads metrics in its turn
 
     if len(phrase.split()) < 2:
         return ""
     every = variants(target)
-    best = fitting_best(phrase[:_LONGEST], every.values(), every)[:_FITTING]
-    found = [next(iter(on.values())).name for on in best]
-    return f"Metrics that fit: {', '.join(found)}" if found else ""
+    best = fitting_best(phrase[:_LONGEST], every.values(), every)[:_MOST_SUGGESTED]
+    names = [next(iter(on.values())).name for on in best]
+    return f"Metrics that fit: {', '.join(names)}" if names else ""
 
 
-def _instead(lacking: Metric, named: dict[str, Metric]) -> str:
+def _suggest_similar(lacking: Metric, known: dict[str, Metric]) -> str:
     """What says about the same as a metric that a target lacks: of one unit, the closest names, in its own subsystem
     where that has any."""
     quantity = lacking.name.partition(".")[2]
-    alike = [m for m in named.values() if m.unit == lacking.unit and not m.of]
+    alike = [m for m in known.values() if m.unit == lacking.unit and not m.of]
     near_ones = get_close_matches(f"{quantity} {lacking.title}", [f"{_quantity(m)} {m.title}" for m in alike], 3, 0.6)
-    found = [m.name for text in near_ones for m in alike if f"{_quantity(m)} {m.title}" == text]
+    with_close_titles = [m.name for text in near_ones for m in alike if f"{_quantity(m)} {m.title}" == text]
     same = [m.name for m in alike if _quantity(m) == quantity]
-    close = list(dict.fromkeys([*same, *found]))
-    names = [name for name in close if named[name].subsystem == lacking.subsystem][:3] or close[:3]
+    close = list(dict.fromkeys([*same, *with_close_titles]))
+    names = [name for name in close if known[name].subsystem == lacking.subsystem][:3] or close[:3]
     return f"Much the same here: {', '.join(names)}" if names else ""
 
 
@@ -364,23 +375,23 @@ def _metric(
 
     ``of`` takes over everything from another entry but what is stated here, and its ``place``.
     """
-    fields, base = _stated(table, entry, target), entry
+    fields, base = _entry_fields(table, entry, target), entry
     while "of" in base:
         origin = entries[base["of"]]
-        fields, base = _stated(*origin, target) | fields, origin[1]
+        fields, base = _entry_fields(*origin, target) | fields, origin[1]
     where = {"table": table["id"], "table_title": table["title"], "panel": int(table["id"].split(".")[0])}
     whole = {"better": "none", "of": entry.get("of")} | fields | where | place
-    return files.checked(Metric, whole, f"The metric {entry.get('name')}")
+    return files.validate_entry(Metric, whole, f"The metric {entry.get('name')}")
 
 
-def _places(table: dict[str, Any], target: str) -> list[tuple[Any, dict[str, Any]]]:
+def _entry_places(table: dict[str, Any], target: str) -> list[tuple[Any, dict[str, Any]]]:
     """The entries of a table that a target has, each with its ids: its place among those of a release, from 0.
 
     What only 3.8 has follows what 3.3 has, so that no two share an id. Where ``per`` is a channel, the figures' ids
     end in the channel's number and the entry itself has the id of its table.
     """
     here = [m for m in table["metric"] if holds(m.get("gpus"), target)]
-    only = [as_on(m, target).get("release") for m in here]
+    only = [as_on_target(m, target).get("release") for m in here]
     older = len(only) - only.count("3.8")
     places = []
     for i, (entry, release) in enumerate(zip(here, only, strict=True)):
@@ -394,7 +405,7 @@ def _places(table: dict[str, Any], target: str) -> list[tuple[Any, dict[str, Any
     return places
 
 
-def _stated(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[str, Any]:
+def _entry_fields(table: dict[str, Any], entry: dict[str, Any], target: str) -> dict[str, Any]:
     inherited = ("chart",) if "of" in entry else ("subsystem", "source", "chart", "per")
     defaults = {k: table[k] for k in inherited if k in table}
-    return defaults | {k: v for k, v in as_on(entry, target).items() if k not in ("of", "release")}
+    return defaults | {k: v for k, v in as_on_target(entry, target).items() if k not in ("of", "release")}

@@ -6,13 +6,13 @@ import re
 from functools import cache
 from typing import Literal
 
-from ..problems import NotFound, near
+from ..base.problems import NotFound, near
 from . import files, targets
-from .files import Strict
+from .files import CatalogueModel
 from .targets import Fact
 
 
-class Product(Strict):
+class Product(CatalogueModel):
     """One product, as one device of it shows itself to software."""
 
     key: str
@@ -36,7 +36,7 @@ class Product(Strict):
 def products() -> dict[str, Product]:
     """Every product by its key, the stem of its file."""
     return {
-        key: files.checked(Product, {"key": key, **document}, f"The product of {key}.toml")
+        key: files.validate_entry(Product, {"key": key, **document}, f"The product of {key}.toml")
         for key, document in files.documents("products").items()
     }
 
@@ -49,15 +49,15 @@ def product(key: str) -> Product:
     return known[key.lower()]
 
 
-def resolved(gpu: str) -> tuple[str, dict[str, float]]:
+def resolve_gpu(gpu: str) -> tuple[str, dict[str, float]]:
     """The target that ``gpu`` names (gfx942, gfx940, MI300X, "AMD Instinct MI300X") and the figures of the data sheet,
     where it names one product that has one; NotFound with near names otherwise."""
-    if (known := targets.described(gpu)) is not None:
+    if (known := targets.find_target(gpu)) is not None:
         return known.target, {}
     sheets = {_plain(key): sheet for key, sheet in products().items() if sheet.target in targets.targets()}
     words = _words(gpu)
-    named = [s for s in sheets.values() if any(words >= set(alternative) for alternative in s.names)]
-    fits = [sheets[_plain(gpu)]] if _plain(gpu) in sheets else named
+    by_words = [s for s in sheets.values() if any(words >= set(alternative) for alternative in s.names)]
+    fits = [sheets[_plain(gpu)]] if _plain(gpu) in sheets else by_words
     if len({sheet.target for sheet in fits}) == 1:
         facts = fits[0].facts if len(fits) == 1 else {}
         return fits[0].target, {name: fact.value for name, fact in facts.items()}

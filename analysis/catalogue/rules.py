@@ -8,9 +8,9 @@ from typing import Literal
 
 import pydantic
 
-from ..problems import BadInput
+from ..base.problems import BadInput
 from . import files, metrics, targets
-from .files import Strict
+from .files import CatalogueModel
 from .formula import compares_quantities, paths, trees
 
 Bound = Literal["memory", "compute", "latency", "unknown"]
@@ -23,14 +23,14 @@ BOUNDS: dict[str, Bound] = {
     "unknown": "unknown",
 }
 """What kind of limit each subsystem is."""
-Kind = Literal["gate", "cause", "limit", "wait", "sign"]
-KINDS: tuple[Kind, ...] = ("gate", "cause", "limit", "wait", "sign")
+RuleKind = Literal["gate", "cause", "limit", "wait", "sign"]
+KINDS: tuple[RuleKind, ...] = ("gate", "cause", "limit", "wait", "sign")
 """A gate says that there is nothing to judge, and then stands alone; a cause explains a limit or a wait and goes before
 both; a limit is a unit near what it sustains; a wait holds where no unit is; a sign never is a verdict, but belongs to
 the picture."""
 
 
-class Advice(Strict):
+class Advice(CatalogueModel):
     """One concrete action, and the document that recommends it; answers show it as its text."""
 
     do: str
@@ -41,7 +41,7 @@ class Advice(Strict):
         return f"{self.do} ({self.source})"
 
 
-class Rule(Strict):
+class Rule(CatalogueModel):
     """One way in which a subsystem holds a kernel back. Expressions are SQL over names of metrics and signals.
 
     ``when`` decides; unknown (NULL) means that counters are missing. ``severity`` (0-100) ranks rules of a kind;
@@ -54,7 +54,7 @@ class Rule(Strict):
 
     id: str
     subsystem: str
-    kind: Kind
+    kind: RuleKind
     gpus: list[str] | None = None
     when: str
     severity: str
@@ -75,12 +75,12 @@ class Rule(Strict):
         return [self.when, self.severity, *self.supports, *self.against, *([self.bound] if self.bound else [])]
 
     @property
-    def claimed(self) -> list[str]:
+    def claim_names(self) -> list[str]:
         """The names whose figures the claim shows."""
         return [name for _, name, _, _ in Formatter().parse(self.claim) if name]
 
 
-class Signal(Strict):
+class Signal(CatalogueModel):
     """A quantity that the rules share; ``on.<family>`` are the expressions that give it, best first.
 
     ``label`` is what a unit is called whose load it is, ``whole`` says that it is a share of a whole: not above 100 %.
@@ -95,11 +95,13 @@ class Signal(Strict):
 
 
 @cache
-def stated() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
+def signals_and_rules() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
     """Everything in rules/*.toml."""
     documents = files.documents("rules").values()
-    signals = [files.checked(Signal, e, f"The signal {e.get('name')}") for d in documents for e in d.get("signal", [])]
-    rules = [files.checked(Rule, e, f"The rule {e.get('id')}") for d in documents for e in d.get("rule", [])]
+    signals = [
+        files.validate_entry(Signal, e, f"The signal {e.get('name')}") for d in documents for e in d.get("signal", [])
+    ]
+    rules = [files.validate_entry(Rule, e, f"The rule {e.get('id')}") for d in documents for e in d.get("rule", [])]
     for rule in rules:
         if compares_quantities(rule.when):
             raise BadInput(
@@ -114,34 +116,34 @@ def stated() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
 def signals(target: str) -> dict[str, tuple[str, ...]]:
     """Signal -> its expressions on a target, best first; those with a metric that the target lacks are left out."""
     family = targets.gpu(target).family
-    stated_here = {s.name: s.on.get(family, []) for s in stated()[0]}
+    stated_here = {s.name: s.on.get(family, []) for s in signals_and_rules()[0]}
     trees([e for expressions in stated_here.values() for e in expressions])
-    known = {name: tuple(e for e in every if _known(target, paths(e))) for name, every in stated_here.items()}
+    known = {name: tuple(e for e in every if _are_known(target, paths(e))) for name, every in stated_here.items()}
     return {name: expressions for name, expressions in known.items() if expressions}
 
 
 @cache
-def defined(target: str) -> dict[str, str]:
+def signal_sql(target: str) -> dict[str, str]:
     """Signal -> SQL for its value on a target: the first of its expressions whose metrics are there."""
     return {name: f"coalesce({', '.join(f'({e})' for e in every)})" for name, every in signals(target).items()}
 
 
 @cache
-def shares(target: str) -> dict[str, str]:
+def share_sql(target: str) -> dict[str, str]:
     """The same of the signals that are shares of a whole."""
-    wholes = {s.name for s in stated()[0] if s.whole}
-    return {name: sql for name, sql in defined(target).items() if name in wholes}
+    wholes = {s.name for s in signals_and_rules()[0] if s.whole}
+    return {name: sql for name, sql in signal_sql(target).items() if name in wholes}
 
 
 def title(signal: str) -> str:
     """What a signal is called in words."""
-    return next(s.title for s in stated()[0] if s.name == signal)
+    return next(s.title for s in signals_and_rules()[0] if s.name == signal)
 
 
 @cache
 def rules(target: str) -> tuple[Rule, ...]:
     """The rules that a target's metrics can decide; conditions beside the point on this target are left out of them."""
-    here = [r for r in stated()[1] if targets.holds(r.gpus, target)]
+    here = [r for r in signals_and_rules()[1] if targets.holds(r.gpus, target)]
     trees([e for r in here for e in r.expressions])
     decidable = []
     for rule in here:
@@ -154,21 +156,21 @@ def rules(target: str) -> tuple[Rule, ...]:
 def usable(target: str, expression: str) -> bool:
     """Whether every name of an expression means something on a target."""
     known = signals(target)
-    return all(name in known or _known(target, [name]) for name in paths(expression))
+    return all(name in known or _are_known(target, [name]) for name in paths(expression))
 
 
 def metrics_of(target: str, expression: str) -> list[str]:
     """The metrics that an expression comes down to, in order, by the first expression of each signal."""
-    names = (name for name in _read(target, expression) if not name.startswith(FACT))
+    names = (name for name in _inputs_of(target, expression) if not name.startswith(FACT))
     return list(dict.fromkeys(name.removeprefix(PEAK) for name in names))
 
 
 def facts_of(target: str, expression: str) -> list[str]:
     """The facts of the device that it comes down to, likewise."""
-    return list(dict.fromkeys(name for name in _read(target, expression) if name.startswith(FACT)))
+    return list(dict.fromkeys(name for name in _inputs_of(target, expression) if name.startswith(FACT)))
 
 
-def _read(target: str, expression: str) -> list[str]:
+def _inputs_of(target: str, expression: str) -> list[str]:
     known = signals(target)
     return [inner for name in paths(expression) for inner in (paths(known[name][0]) if name in known else [name])]
 
@@ -177,7 +179,7 @@ def all_metrics(target: str) -> list[str]:
     """Every metric that a rule of a target can read."""
     names = [n for s in signals(target).values() for e in s for n in paths(e)]
     for rule in rules(target):
-        names += [n for e in rule.expressions for n in paths(e)] + rule.claimed
+        names += [n for e in rule.expressions for n in paths(e)] + rule.claim_names
     here = metrics.by_name(target)
     return [m for m in dict.fromkeys(n.removeprefix(PEAK) for n in names) if m in here]
 
@@ -191,7 +193,7 @@ def metrics_of_limits(target: str) -> list[str]:
     return [m for m in dict.fromkeys(n.removeprefix(PEAK) for e in every for n in paths(e)) if m in here]
 
 
-def _known(target: str, names: list[str]) -> bool:
+def _are_known(target: str, names: list[str]) -> bool:
     here = metrics.by_name(target)
     for name in names:
         if name.startswith(PEAK):

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from .metrics import Metric, counters_of
 
-_ALL_WORDS, _NAMED, _BY_ANOTHER_NAME = 20.0, 100.0, 0.5
-_ALSO = {
+_ALL_WORDS_SCORE, _NAME_SCORE, _SYNONYM_SCORE = 20.0, 100.0, 0.5
+_SYNONYMS = {
     "dram": ("hbm", "memory"), "hbm": ("dram", "fabric"), "memory": ("hbm", "fabric"), "bandwidth": ("_bw_",),
     "shared": ("lds",), "warp": ("wave",), "warps": ("waves",), "l1": ("vl1d",), "tensor": ("matrix", "mfma"),
     "mfma": ("matrix",), "coalesced": ("coalescing",), "flops": ("flop",), "registers": ("vgpr",),
@@ -28,7 +28,7 @@ def fitting_best(
     ``every`` has all by name: of what fits equally well, the plainest name goes first.
     """
     scored = sorted(((_score(query, on), on) for on in entries), key=lambda s: (-s[0], *_plainness(every, s[1])))
-    return _plain_ones([(score, on) for score, on in scored if score])
+    return _without_repeats([(score, on) for score, on in scored if score])
 
 
 def counters_read(target: str, metric: Metric) -> list[str]:
@@ -36,16 +36,16 @@ def counters_read(target: str, metric: Metric) -> list[str]:
     return counters_of(target, [metric.num, metric.den or "1"])
 
 
-def _plain_ones(scored: list[tuple[float, dict[str, Metric]]]) -> list[dict[str, Metric]]:
+def _without_repeats(scored: list[tuple[float, dict[str, Metric]]]) -> list[dict[str, Metric]]:
     """The metrics without those that repeat another found one as well in a further table (sol_, summary_, chart_).
 
     A name or an id that was asked for is none of those.
     """
-    found = {(next(iter(on.values())).name) for _, on in scored}
+    names = {(next(iter(on.values())).name) for _, on in scored}
     return [
         on
         for score, on in scored
-        if score >= _NAMED or not all(m.of is not None and m.of in found and m.of != m.name for m in on.values())
+        if score >= _NAME_SCORE or not all(m.of is not None and m.of in names and m.of != m.name for m in on.values())
     ]
 
 
@@ -57,7 +57,7 @@ def _score(query: str, on: dict[str, Metric]) -> float:
     word = query.strip().casefold()
     ids = {i for m in on.values() for i in (m.id, m.newer_id, m.table, str(m.panel))}
     if word in (metric.name, metric.subsystem) or word in ids:
-        return _NAMED
+        return _NAME_SCORE
     counters = " ".join(c for target, m in on.items() for c in counters_read(target, m)) if "_" in word else ""
     fields = (
         (metric.name, 8.0),
@@ -70,17 +70,17 @@ def _score(query: str, on: dict[str, Metric]) -> float:
     )
     words = word.replace("-", " ").split()
     words = [t for t in words if t not in _SMALL] or words
-    hits = [max(w * _found(t, text) for text, w in fields) for t in words]
+    hits = [max(w * _word_score(t, text) for text, w in fields) for t in words]
     # All words found come before most of them, whatever each of them weighs.
-    return _ALL_WORDS * sum(map(bool, hits)) / len(hits) + sum(hits) / len(hits) if any(hits) else 0.0
+    return _ALL_WORDS_SCORE * sum(map(bool, hits)) / len(hits) + sum(hits) / len(hits) if any(hits) else 0.0
 
 
-def _found(token: str, text: str) -> float:
+def _word_score(token: str, text: str) -> float:
     """1 where a word is in a text, less where only what it is called elsewhere is, else 0."""
     folded = text.casefold()
     if token in folded:
         return 1.0
-    return _BY_ANOTHER_NAME if any(one in folded for one in _ALSO.get(token, ())) else 0.0
+    return _SYNONYM_SCORE if any(one in folded for one in _SYNONYMS.get(token, ())) else 0.0
 
 
 def _plainness(every: dict[str, dict[str, Metric]], on: dict[str, Metric]) -> tuple[bool, int]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from ..problems import BadInput, NotFound, near
+from ..base.problems import BadInput, NotFound, near
 from . import files
-from .files import Strict
+from .files import CatalogueModel
 
 
-class Fact(Strict):
+class Fact(CatalogueModel):
     """One number about a GPU target, with its unit and where it comes from."""
 
     value: float
@@ -20,14 +20,14 @@ class Fact(Strict):
     source: str
 
 
-class AgprFile(Strict):
+class AgprFile(CatalogueModel):
     """How accumulation registers count: not there, in a file of their own, or in one file with the VGPRs."""
 
     value: Literal["none", "separate", "unified"]
     source: str
 
 
-class Steps(Strict):
+class SgprSteps(CatalogueModel):
     """Pairs (up to this many units, result), ascending; more than the last pair allows cannot be used."""
 
     value: list[tuple[int, int]]
@@ -35,7 +35,7 @@ class Steps(Strict):
     source: str
 
 
-class OccupancyFacts(Strict):
+class OccupancyFacts(CatalogueModel):
     """What limits the waves (warps) that reside at once on one ``unit``, the block of SIMDs that share an LDS."""
 
     unit: str
@@ -52,7 +52,7 @@ class OccupancyFacts(Strict):
     max_vgprs: Fact
     """The most that one work-item can have; in a unified file AGPRs count among them."""
     agprs: AgprFile
-    sgpr_waves: Steps | None = None
+    sgpr_waves: SgprSteps | None = None
     """SGPRs of a wave -> waves per SIMD; absent where there are none to count."""
     lds_bytes: Fact
     max_lds_bytes_per_workgroup: Fact
@@ -63,7 +63,7 @@ class OccupancyFacts(Strict):
     """There where code can also be built for one compute unit of the two (RDNA), or for waves of 64."""
 
 
-class Die(Strict):
+class Die(CatalogueModel):
     """One compute die (XCD)."""
 
     l2_channels: Fact
@@ -71,7 +71,7 @@ class Die(Strict):
     """Those in use, where products have several dies."""
 
 
-class Defect(Strict):
+class ProfilerDefect(CatalogueModel):
     """What profilers of some releases of ROCm write wrongly on a target."""
 
     code: str
@@ -89,7 +89,7 @@ class Defect(Strict):
         return _numbers(self.since) <= release < _numbers(self.before)
 
 
-class Dead(Strict):
+class DeadCounter(CatalogueModel):
     """A counter that stays zero on a target although another shows that it should have counted."""
 
     counter: str
@@ -97,7 +97,7 @@ class Dead(Strict):
     source: str
 
 
-class Absent(Strict):
+class AbsentEvents(CatalogueModel):
     """Events, as a regular expression, that the hardware of a target does not have."""
 
     events: str
@@ -105,7 +105,7 @@ class Absent(Strict):
     source: str
 
 
-class PcSampling(Strict):
+class PcSampling(CatalogueModel):
     """One way in which profilers sample the program counters of a target, the best one first."""
 
     method: Literal["stochastic", "host_trap"]
@@ -118,7 +118,7 @@ class PcSampling(Strict):
     source: str
 
 
-class Gpu(Strict):
+class Gpu(CatalogueModel):
     """One GPU target: what holds for every product with this instruction set."""
 
     target: str
@@ -148,9 +148,9 @@ class Gpu(Strict):
     """Counters that one pass can hold, per hardware block."""
     without_integrals: dict[str, str] = {}
     """Profilers that cannot add up level counters over time -> why."""
-    absent: list[Absent] = []
-    defect: list[Defect] = []
-    dead: list[Dead] = []
+    absent: list[AbsentEvents] = []
+    defect: list[ProfilerDefect] = []
+    dead: list[DeadCounter] = []
     pc_sampling: list[PcSampling] = []
     occupancy: OccupancyFacts | None = None
 
@@ -181,14 +181,14 @@ def gpu(target: str) -> Gpu:
     """The facts of one target; NotFound with near names for an unknown one."""
     if target not in targets():
         raise NotFound(f"Unknown GPU target {target!r}", near(target, targets()), f"Known: {', '.join(targets())}")
-    stated = files.checked(Gpu, files.load(files.paths("gpus")[target]), f"The GPU target of {target}.toml")
+    stated = files.validate_entry(Gpu, files.load(files.paths("gpus")[target]), f"The GPU target of {target}.toml")
     if stated.target != target:
         raise BadInput(f"{target}.toml states target = {stated.target!r}", fix="Name the file as the target")
     return stated
 
 
 @cache
-def described(name: str | None) -> Gpu | None:
+def find_target(name: str | None) -> Gpu | None:
     """The target that a profiler or compiler calls ``name``; None for one without a file."""
     known = map(gpu, targets())
     return gpu(name) if name in targets() else next((g for g in known if name in g.also), None)
@@ -223,7 +223,7 @@ def changes(entry: Mapping[str, Any], target: str) -> Iterator[dict[str, Any]]:
             yield stated[name]
 
 
-def as_on(entry: Mapping[str, Any], target: str) -> dict[str, Any]:
+def as_on_target(entry: Mapping[str, Any], target: str) -> dict[str, Any]:
     """An entry of a data file as it stands on a target: with its changes, without the keys ``on`` and ``gpus``."""
     plain = {key: value for key, value in entry.items() if key not in ("on", "gpus")}
     for change in changes(entry, target):
@@ -231,13 +231,13 @@ def as_on(entry: Mapping[str, Any], target: str) -> dict[str, Any]:
     return plain
 
 
-def of_family(target: str) -> list[dict[str, Any]]:
+def family_documents(target: str) -> list[dict[str, Any]]:
     """The files of metrics/ that hold for a target."""
     every = (d for d in files.documents("metrics").values() if "family" in d)
     return [d for d in every if d["family"] == gpu(target).family and holds(d.get("gpus"), target)]
 
 
-def absent(target: str, event: str) -> str | None:
+def why_event_absent(target: str, event: str) -> str | None:
     """Why a target cannot count an event, as far as AMD's definitions tell, or None."""
     lineage = _lineage(target) if target in targets() else ()
     stated = (entry for name in lineage for entry in gpu(name).absent)

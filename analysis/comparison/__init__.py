@@ -1,1 +1,0 @@
-"""Comparison of two workloads: what got faster, whether both did the same work, and what the time changed by."""

@@ -6,27 +6,27 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..doubts import TIME
-from ..engine.sums import Collected, KernelWork
-from ..notes import Reason
-from ..problems import NotFound
+from ..base.notes import Reason
+from ..base.problems import NotFound
+from ..engine.work_sums import KernelWork, WorkSums
 from ..rooflines import ceilings
 from ..rooflines.ceilings import Ceilings
-from ..store import Manifest
+from ..store.doubts import DURATION
+from ..store.store import Manifest
 from ..workload import Workload
-from . import time, work
+from . import time_ratio, work
 from .explain import Term, explain
-from .launches import Difference, Values, clocks, differences, launched, settings
-from .matching import Matching, Pair, grouped, match
+from .launch_changes import Difference, Values, clocks, differences, launch_values, settings
+from .matching import KernelMatching, Pair, match, pair_groups
 from .same_work import DIFFERENT, SameWork, judge
-from .time import Effect, TimeVerdict
+from .time_ratio import Effect, TimeVerdict
 from .work import Side
 
 _HARDWARE = ("cu_per_gpu", "num_xcd", "num_sm")
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedPair:
     """One pair: its times where both were measured, the work, the verdict over both, and the terms of the change.
 
     ``rounds`` are the launches (of a group: rounds of launches) that times and amounts are divided by; where whole
@@ -56,11 +56,11 @@ class Compared:
     @property
     def doubt(self) -> Reason | None:
         """Why the times, or what decides whether the work was the same, are not to be trusted."""
-        decisive = [TIME, *(q.quantity for q in self.work.evidence[:1])]
+        decisive = [DURATION, *(q.quantity for q in self.work.evidence[:1])]
         return next((self.doubts[name] for name in decisive if name in self.doubts), None)
 
     @property
-    def explained(self) -> list[Term]:
+    def telling_terms(self) -> list[Term]:
         """The terms where they say something: of a difference beyond noise, and where more than one is known."""
         within_noise = self.effect is None or self.effect.verdict == "inconclusive"
         return [] if within_noise or len(self.terms) < 2 else self.terms
@@ -77,7 +77,7 @@ class Compared:
 
 
 @dataclass
-class Version:
+class ComparedVersion:
     """One of the two workloads, and what was read of its kernels that are compared.
 
     ``repeats`` are further runs of the same program: their times are pooled with those of ``workload``, which alone
@@ -86,19 +86,24 @@ class Version:
 
     workload: Workload
     repeats: tuple[Workload, ...]
-    kernels: dict[str, time.Kernel]
+    kernels: dict[str, time_ratio.KernelTotals]
     """All of its kernels by name, longest total time first."""
     ceilings: Ceilings | None
     """Theoretical ones: their ratios weigh bytes against operations; None for a target without any."""
-    parts: dict[str, dict[time.Shape, time.Part]] = field(default_factory=dict)
-    collected: Collected = field(default_factory=lambda: Collected([], {}, 0, {}))
+    parts: dict[str, dict[time_ratio.LaunchShape, time_ratio.ShapeTimes]] = field(default_factory=dict)
+    collected: WorkSums = field(default_factory=lambda: WorkSums([], {}, 0, {}))
     done: dict[str, KernelWork] = field(default_factory=dict)
     launched: dict[str, Values] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, workload: Workload, repeats: Sequence[Workload] = ()) -> Version:
-        limits = None if work.family(workload.arch) is None else ceilings.theoretical(workload)
-        return cls(workload, tuple(repeats), time.pooled([time.kernels(w) for w in (workload, *repeats)]), limits)
+    def of(cls, workload: Workload, repeats: Sequence[Workload] = ()) -> ComparedVersion:
+        limits = None if work.family(workload.arch) is None else ceilings.theoretical_ceilings(workload)
+        return cls(
+            workload,
+            tuple(repeats),
+            time_ratio.pool_kernels([time_ratio.kernels(w) for w in (workload, *repeats)]),
+            limits,
+        )
 
     @property
     def runs(self) -> int:
@@ -122,7 +127,7 @@ class Version:
         """The names of the kernels meant."""
         return self.workload.select(pattern).kernels
 
-    def only(self, names: Iterable[str]) -> list[time.Kernel]:
+    def only(self, names: Iterable[str]) -> list[time_ratio.KernelTotals]:
         """Some of its kernels, longest first."""
         wanted = set(names)
         return [k for k in self.kernels.values() if k.name in wanted]
@@ -130,16 +135,18 @@ class Version:
     def read(self, names: Iterable[str], formulas: Mapping[str, str]) -> None:
         """Read the times of these kernels, and what they did."""
         wanted = sorted(set(names))
-        self.parts = time.joined([time.parts(w, wanted) for w in (self.workload, *self.repeats)])
-        self.launched = launched(self.workload, wanted)
-        self.collected = work.collected(self.workload, wanted, formulas)
+        self.parts = time_ratio.join_parts([time_ratio.parts(w, wanted) for w in (self.workload, *self.repeats)])
+        self.launched = launch_values(self.workload, wanted)
+        self.collected = work.collect_work(self.workload, wanted, formulas)
         self.done = {done.kernel: done for done in self.collected.groups}
 
     def doubt(self, kernels: Sequence[str], quantity: str) -> Reason | None:
         """Why a quantity of these kernels, or their TIME, is not to be trusted."""
-        if quantity == TIME:
-            return self.workload.doubts.about(frozenset({TIME}), kernels)
-        return self.workload.doubts.about(self.collected.behind(work.behind(self.workload.arch, quantity)), kernels)
+        if quantity == DURATION:
+            return self.workload.doubts.about(frozenset({DURATION}), kernels)
+        return self.workload.doubts.about(
+            self.collected.columns_behind(work.behind(self.workload.arch, quantity)), kernels
+        )
 
     def side(self, names: Sequence[str], rounds: int) -> Side:
         """These kernels as one side of a pair."""
@@ -153,14 +160,14 @@ class Comparison:
     ``other_gpu`` says why absolute times are not compared; None on the same kind of GPU.
     """
 
-    before: Version
-    after: Version
-    pairs: list[Compared]
-    matching: Matching
+    before: ComparedVersion
+    after: ComparedVersion
+    pairs: list[ComparedPair]
+    matching: KernelMatching
     other_gpu: Reason | None
 
     @property
-    def main(self) -> Compared | None:
+    def main(self) -> ComparedPair | None:
         """The pair that takes most of the baseline's time."""
         return max(self.pairs, key=lambda p: p.share, default=None)
 
@@ -181,19 +188,23 @@ def compare(
     ``kernel`` chooses kernels of both sides, as everywhere; where it fits none of the candidate's, those most like the
     baseline's count. Raises NotFound or BadArgument for what fits nothing, BadInput without dispatches.
     """
-    first, second = Version.of(before), Version.of(after)
-    matching = in_groups(first, second, groups) if groups else _matched(first, second, kernel)
-    return judged(first, second, matching, matching.pairs if groups else matching.pairs[:limit], checked)
+    first, second = ComparedVersion.of(before), ComparedVersion.of(after)
+    matching = in_groups(first, second, groups) if groups else _match_kernels(first, second, kernel)
+    return compare_pairs(first, second, matching, matching.pairs if groups else matching.pairs[:limit], checked)
 
 
-def in_groups(before: Version, after: Version, groups: Mapping[str, Sequence[str]]) -> Matching:
+def in_groups(before: ComparedVersion, after: ComparedVersion, groups: Mapping[str, Sequence[str]]) -> KernelMatching:
     """The groups given as pairs. Raises NotFound or BadArgument for what fits nothing."""
     kernels = list(before.kernels.values()), list(after.kernels.values())
-    return grouped(*kernels, groups, (before.find, after.find))
+    return pair_groups(*kernels, groups, (before.find, after.find))
 
 
-def judged(
-    before: Version, after: Version, matching: Matching, pairs: Sequence[Pair], checked: bool | None = None
+def compare_pairs(
+    before: ComparedVersion,
+    after: ComparedVersion,
+    matching: KernelMatching,
+    pairs: Sequence[Pair],
+    checked: bool | None = None,
 ) -> Comparison:
     """The comparison of these ``pairs``."""
     one, other = before.workload, after.workload
@@ -202,11 +213,11 @@ def judged(
     for version, names in zip((before, after), ([p.before for p in pairs], [p.after for p in pairs]), strict=True):
         formulas = work.expressions([one, other] if alike else [version.workload])
         version.read((name for of_pair in names for name in of_pair), formulas)
-    compared = [_compared(pair, before, after, other_gpu, checked) for pair in pairs]
+    compared = [_compare_pair(pair, before, after, other_gpu, checked) for pair in pairs]
     return Comparison(before, after, compared, matching, other_gpu)
 
 
-def _matched(before: Version, after: Version, kernel: str | None) -> Matching:
+def _match_kernels(before: ComparedVersion, after: ComparedVersion, kernel: str | None) -> KernelMatching:
     if kernel is None:
         return match(list(before.kernels.values()), list(after.kernels.values()))
     chosen = before.only(before.find(kernel))
@@ -220,10 +231,12 @@ def _matched(before: Version, after: Version, kernel: str | None) -> Matching:
         renamed = match(chosen, after.only(after.kernels.keys() - before.kernels.keys()))
         if not renamed.pairs:
             raise
-        return Matching(renamed.pairs, renamed.only_before, [])
+        return KernelMatching(renamed.pairs, renamed.only_before, [])
 
 
-def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | None, checked: bool | None) -> Compared:
+def _compare_pair(
+    pair: Pair, first: ComparedVersion, second: ComparedVersion, other_gpu: Reason | None, checked: bool | None
+) -> ComparedPair:
     target = first.workload.arch
     rounds = _rounds(pair, first, second)
     before, after = first.side(pair.before, rounds[0]), second.side(pair.after, rounds[1])
@@ -237,24 +250,28 @@ def _compared(pair: Pair, first: Version, second: Version, other_gpu: Reason | N
             if in_total.answer == "yes":
                 (before, after), same = whole, in_total
     effect = _effect(pair, first, second, (before.rounds, after.rounds)) if before.time_ns and after.time_ns else None
-    timing = first.doubt(pair.before, TIME) or second.doubt(pair.after, TIME)
+    timing = first.doubt(pair.before, DURATION) or second.doubt(pair.after, DURATION)
     verdict, why = _verdict(effect, same, other_gpu, timing)
     terms = explain(before, after, target, first.ceilings) if other_gpu is None else []
     spent = sum(k.total_ns for k in before.kernels)
     share = spent / first.total_ns if first.total_ns else 0.0
-    told = differences(pair, first.launched, second.launched) + settings(target, before, after)
+    launch_differences = differences(pair, first.launched, second.launched) + settings(target, before, after)
     if other_gpu is None and not (first.doubt(pair.before, "clock") or second.doubt(pair.after, "clock")):
-        told += clocks(before, after)
+        launch_differences += clocks(before, after)
     sides = ((pair.before, first), (pair.after, second))
     several = any(len(version.parts.get(name, {})) > 1 for names, version in sides for name in names)
-    named = dict.fromkeys([TIME, *(q.quantity for q in same.evidence), *(t.quantity for t in terms if t.quantity)])
-    found = {n: first.doubt(pair.before, n) or second.doubt(pair.after, n) for n in named}
-    doubts = {name: reason for name, reason in found.items() if reason}
+    quantities = dict.fromkeys(
+        [DURATION, *(q.quantity for q in same.evidence), *(t.quantity for t in terms if t.quantity)]
+    )
+    reasons = {n: first.doubt(pair.before, n) or second.doubt(pair.after, n) for n in quantities}
+    doubts = {name: reason for name, reason in reasons.items() if reason}
     rounds = before.rounds, after.rounds
     whole_runs = rounds == (first.runs, second.runs) and any(
         sum(k.timed for k in side.kernels) > version.runs for side, version in ((before, first), (after, second))
     )
-    return Compared(pair, before, after, effect, same, verdict, why, terms, share, told, several, whole_runs, doubts)
+    return ComparedPair(
+        pair, before, after, effect, same, verdict, why, terms, share, launch_differences, several, whole_runs, doubts
+    )
 
 
 def _verdict(
@@ -273,7 +290,7 @@ def _verdict(
     return effect.verdict, effect.why
 
 
-def _rounds(pair: Pair, before: Version, after: Version) -> tuple[int, int]:
+def _rounds(pair: Pair, before: ComparedVersion, after: ComparedVersion) -> tuple[int, int]:
     """What times are divided by: the launches of a kernel; of a group, the rounds in which all of it was launched.
 
     The number of rounds is the greatest common divisor of the launches. Where both sides do not have it in common,
@@ -287,16 +304,16 @@ def _rounds(pair: Pair, before: Version, after: Version) -> tuple[int, int]:
     return rounds
 
 
-def _effect(pair: Pair, before: Version, after: Version, rounds: tuple[int, int]) -> Effect:
+def _effect(pair: Pair, before: ComparedVersion, after: ComparedVersion, rounds: tuple[int, int]) -> Effect:
     if len(pair.before) == len(pair.after) == 1:
-        parts = time.alike(before.parts[pair.before[0]], after.parts[pair.after[0]])
+        parts = time_ratio.comparable_parts(before.parts[pair.before[0]], after.parts[pair.after[0]])
     else:
         parts = (
-            [time.whole(before.parts[name]) for name in pair.before],
-            [time.whole(after.parts[name]) for name in pair.after],
+            [time_ratio.whole(before.parts[name]) for name in pair.before],
+            [time_ratio.whole(after.parts[name]) for name in pair.after],
         )
     short = max(sum(p.launches for p in side) // n for side, n in zip(parts, rounds, strict=True))
-    return time.effect(*parts, rounds, short=max(1, short), runs=(before.runs, after.runs))
+    return time_ratio.effect(*parts, rounds, short=max(1, short), runs=(before.runs, after.runs))
 
 
 def _other_gpu(before: Manifest, after: Manifest) -> Reason | None:

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..base.notes import Reason
 from ..catalogue import metrics as catalog
-from ..engine.evaluation import Figure, View, figures
-from ..notes import Reason
+from ..engine.evaluation import Figure, FigureRequest, figures
 from ..rooflines.ceilings import Ceilings
 from ..workload import Workload
-from .time import TimeVerdict
+from .time_ratio import TimeVerdict
 from .work import Side, family, level_title
 
 _NOTHING = 1e-12
 
 
-class _Part(NamedTuple):
+class _TermDraft(NamedTuple):
     """A term before it is in ns: ``log`` is the logarithm of its factor."""
 
     name: str
@@ -71,10 +71,10 @@ def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -
         return []
     span = math.log(totals[1] / totals[0])
     mean = totals[0] if abs(span) < _NOTHING else (totals[1] - totals[0]) / span
-    parts: list[_Part] = []
+    parts: list[_TermDraft] = []
     if before.rounds != after.rounds:
         launches = math.log(after.rounds / before.rounds)
-        parts.append(_Part("launches", before.rounds, after.rounds, "launches", launches))
+        parts.append(_TermDraft("launches", before.rounds, after.rounds, "launches", launches))
     work = _work(before, after, target, ceilings)
     parts += work
     per_wave = ""
@@ -82,11 +82,11 @@ def explain(before: Side, after: Side, target: str, ceilings: Ceilings | None) -
     for name, title, unit in (("concurrency", *running), ("clock", "clock", "cycles/ns")):
         values = before.ratio(name), after.ratio(name)
         if work and values[0] is not None and values[1] is not None:
-            parts.append(_Part(title, *values, unit, math.log(values[0] / values[1]), name))
+            parts.append(_TermDraft(title, *values, unit, math.log(values[0] / values[1]), name))
             if name == "concurrency" and target != "cpu":
                 per_wave = " per wave"
     rest = span - sum(part.log for part in parts)
-    parts.append(_Part(f"achieved rate{per_wave}" if work else "unexplained", None, None, "", rest))
+    parts.append(_TermDraft(f"achieved rate{per_wave}" if work else "unexplained", None, None, "", rest))
     return [Term(p.name, p.before, p.after, p.unit, math.exp(p.log), mean * p.log, p.quantity) for p in parts]
 
 
@@ -112,7 +112,7 @@ def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastT
     return times
 
 
-def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[_Part]:
+def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> list[_TermDraft]:
     """The terms of the work: by the greatest least time where ceilings are known, else by one quantity."""
     if ceilings is not None:
         first, second = (least_times(side, target, ceilings) for side in (before, after))
@@ -120,7 +120,7 @@ def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> 
         shares = envelope([(first[name].time_ns, second[name].time_ns) for name in shared])
         if shares is not None:
             parts = [
-                _Part(name, first[name].amount, second[name].amount, first[name].unit, share, name)
+                _TermDraft(name, first[name].amount, second[name].amount, first[name].unit, share, name)
                 for name, share in zip(shared, shares, strict=True)
             ]
             greatest = max(parts, key=lambda part: first[part.name].time_ns)
@@ -129,7 +129,7 @@ def _work(before: Side, after: Side, target: str, ceilings: Ceilings | None) -> 
         amounts = before.amount(name), after.amount(name)
         if amounts[0] and amounts[1]:
             title = level_title(name) if unit == "bytes" else name
-            return [_Part(title, *amounts, unit, math.log(amounts[1] / amounts[0]), title)]
+            return [_TermDraft(title, *amounts, unit, math.log(amounts[1] / amounts[0]), title)]
     return []
 
 
@@ -173,7 +173,7 @@ _STRONG = 2.0
 
 
 @dataclass(frozen=True)
-class Change:
+class MetricChange:
     """One metric before and after; ``good`` is None where neither direction is better in itself."""
 
     before: Figure
@@ -196,15 +196,15 @@ class Change:
         return next((f.reason for f in (self.before, self.after) if f.status != "ok"), None)
 
 
-class Changes(NamedTuple):
+class MetricChanges(NamedTuple):
     """The metrics that changed, the most telling first, and those that only one of the two profiles can tell."""
 
-    changed: list[Change]
+    changed: list[MetricChange]
     only_before: list[str]
     only_after: list[str]
 
 
-def changes(before: Workload, kernel: str, after: Workload, candidate: str, normalised: bool) -> Changes:
+def changes(before: Workload, kernel: str, after: Workload, candidate: str, normalised: bool) -> MetricChanges:
     """The metrics of a kernel that changed, the most telling first.
 
     Shares (percentages, or values with a peak) weigh by their change in points; of others only those of which more or
@@ -212,24 +212,26 @@ def changes(before: Workload, kernel: str, after: Workload, candidate: str, norm
     which can be compared between different GPUs. Figures beyond their limits are left out, those built on doubted
     counters keep their status. Empty where a target has no metrics.
     """
-    if not {before.arch, after.arch} <= {*catalog.with_metrics()} or not (
+    if not {before.arch, after.arch} <= {*catalog.targets_with_metrics()} or not (
         before.manifest.counters and after.manifest.counters
     ):
-        return Changes([], [], [])
-    (first, told), (second, told_after) = _figures(before, kernel), _figures(after, candidate)
-    by_values: dict[tuple[float | None, float | None], Change] = {}
+        return MetricChanges([], [], [])
+    (first, names_before), (second, names_after) = _figures(before, kernel), _figures(after, candidate)
+    by_values: dict[tuple[float | None, float | None], MetricChange] = {}
     for name in first:
         if name in second and (change := _change(first[name], second[name], normalised)):
             by_values.setdefault((change.before.value, change.after.value), change)
     changed = sorted(by_values.values(), key=lambda c: -c.weight)
-    return Changes(changed, [n for n in told if n not in told_after], [n for n in told_after if n not in told])
+    return MetricChanges(
+        changed, [n for n in names_before if n not in names_after], [n for n in names_after if n not in names_before]
+    )
 
 
 def _figures(workload: Workload, kernel: str) -> tuple[dict[str, Figure], list[str]]:
     """The figures that can be compared, and the names of all that have a value."""
     known = catalog.by_name(workload.arch)
     presets = [p for p in _PRESETS if any(n in known for n in catalog.presets()[p])]
-    measured = figures(workload, presets, View(kernel=[kernel], quartiles=False))
+    measured = figures(workload, presets, FigureRequest(kernel=[kernel], quartiles=False))
     valued = [f for f in measured if f.value is not None and f.name not in _LEFT_OUT]
     return {f.name: f for f in valued if _comparable(f)}, [f.name for f in valued]
 
@@ -241,7 +243,7 @@ def _comparable(figure: Figure) -> bool:
     )
 
 
-def _change(before: Figure, after: Figure, normalised: bool) -> Change | None:
+def _change(before: Figure, after: Figure, normalised: bool) -> MetricChange | None:
     a, b = before.value or 0.0, after.value or 0.0
     better = before.metric.better
     good = None if better == "none" or a == b else (b > a) == (better == "higher")
@@ -253,4 +255,4 @@ def _change(before: Figure, after: Figure, normalised: bool) -> Change | None:
         return None
     else:
         weight = (_STRONG if min(a, b) == 0 else min(abs(math.log(b / a)), _STRONG)) / 4
-    return Change(before, after, good, weight) if weight >= _LEAST else None
+    return MetricChange(before, after, good, weight) if weight >= _LEAST else None

@@ -13,20 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from .. import clocks
+from ..base.notes import Note
+from ..base.problems import BadArgument
+from ..base.text import shorten
 from ..catalogue import metrics as catalog
-from ..doubts import TIME
-from ..engine.evaluation import Figure, View, figures
-from ..notes import Note
-from ..problems import BadArgument
-from ..text import cut
+from ..engine.evaluation import Figure, FigureRequest, figures
+from ..launches import device_clocks
+from ..store.doubts import DURATION
 from ..workload import Workload
-from .compare import Compared, Comparison, Version, in_groups, judged
-from .limits import Limits, MetricLimit
+from .compare import ComparedPair, ComparedVersion, Comparison, compare_pairs, in_groups
+from .gate_limits import GateLimits, MetricLimit
 from .matching import Pair, match
 from .same_work import DIFFERENT, Answer
-from .time import LAUNCHES_DIFFER, Effect
-from .words import notes
+from .sentences import notes
+from .time_ratio import LAUNCHES_DIFFER, Effect
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 Status = Literal["pass", "fail", "inconclusive", "new", "vanished", "ignored"]
@@ -45,8 +45,8 @@ _UNMATCHED = 0.1
 """Part of a side's time in kernels without a counterpart from which on the whole programs are not held to be alike."""
 _MOST_ITEMS = 200
 _SHOWN = 60
-_NAMED = 3
-_UNTOLD = frozenset({"terms_add_up"})
+_MOST_NAMED = 3
+_OMITTED_NOTES = frozenset({"terms_add_up"})
 """Notes of a comparison on what a gate does not show."""
 
 
@@ -95,7 +95,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _PairToJudge:
     """A pair that is judged by its time."""
 
     kind: Kind
@@ -103,7 +103,7 @@ class _Asked:
     limit: float
 
 
-def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: Limits) -> Gate:
+def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: GateLimits) -> Gate:
     """Judge the candidate: each side is one workload, or several runs of the same program, whose times are pooled.
 
     The first of each side is the one whose work, metrics and device are looked at. Raises BadArgument for a workload
@@ -114,46 +114,50 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
         raise BadArgument(f"Workload {min(both)} is on both sides", fix="Compare two different workloads")
     for side in (baselines, candidates):
         _refuse_other_runs(side)
-    before, after = Version.of(baselines[0], baselines[1:]), Version.of(candidates[0], candidates[1:])
+    before, after = ComparedVersion.of(baselines[0], baselines[1:]), ComparedVersion.of(candidates[0], candidates[1:])
     matching = match(list(before.kernels.values()), list(after.kernels.values()))
-    asked = [_Asked("program", Pair(PROGRAM, tuple(before.kernels), tuple(after.kernels), "group"), limits.total)]
-    asked += _groups(before, after, limits)
+    to_judge = [
+        _PairToJudge("program", Pair(PROGRAM, tuple(before.kernels), tuple(after.kernels), "group"), limits.total)
+    ]
+    to_judge += _groups(before, after, limits)
     kernels, left_out = _kernels(before, after, matching.pairs, limits)
-    asked += kernels
-    comparison = judged(before, after, matching, [one.pair for one in asked])
+    to_judge += kernels
+    comparison = compare_pairs(before, after, matching, [one.pair for one in to_judge])
     sure_of = certain([c.effect for c in comparison.pairs])
     items = [
-        replace(_timed(comparison, c, one.limit, certain=sure), kind=one.kind, share=_share(one.pair, before, after))
-        for one, c, sure in zip(asked, comparison.pairs, sure_of, strict=True)
+        replace(
+            _time_item(comparison, c, one.limit, certain=sure), kind=one.kind, share=_share(one.pair, before, after)
+        )
+        for one, c, sure in zip(to_judge, comparison.pairs, sure_of, strict=True)
     ]
-    of_kernels = comparison.pairs[len(asked) - len(kernels) :]
-    items += [_of_metric(limit, c, before.workload, after.workload) for limit in limits.metrics for c in of_kernels]
-    grouped = {name for one in asked if one.kind == "group" for name in (*one.pair.before, *one.pair.after)}
+    of_kernels = comparison.pairs[len(to_judge) - len(kernels) :]
+    items += [_metric_item(limit, c, before.workload, after.workload) for limit in limits.metrics for c in of_kernels]
+    grouped = {name for one in to_judge if one.kind == "group" for name in (*one.pair.before, *one.pair.after)}
     vanished, new = ([n for n in names if n not in grouped] for names in (matching.only_before, matching.only_after))
-    if items[0].status == "pass" and (why := _unlike(before, vanished, after, new, limits)):
+    if items[0].status == "pass" and (why := _describe_unmatched(before, vanished, after, new, limits)):
         items[0] = replace(items[0], status="inconclusive", code="other_kernels", why=why)
-    found = {item.status for item in items}
-    verdict: Verdict = "fail" if "fail" in found else "inconclusive" if "inconclusive" in found else "pass"
+    statuses = {item.status for item in items}
+    verdict: Verdict = "fail" if "fail" in statuses else "inconclusive" if "inconclusive" in statuses else "pass"
     items += _one_sided(before, vanished, "vanished", limits)
     items += _one_sided(after, new, "new", limits)
     shown = replace(comparison, pairs=comparison.pairs[1:])
-    told = [note for note in notes(shown) if note.code not in _UNTOLD] + _sizes(of_kernels)
-    return Gate(verdict, items + left_out, told, comparison)
+    gate_notes = [note for note in notes(shown) if note.code not in _OMITTED_NOTES] + _size_notes(of_kernels)
+    return Gate(verdict, items + left_out, gate_notes, comparison)
 
 
-def _sizes(pairs: Sequence[Compared]) -> list[Note]:
+def _size_notes(pairs: Sequence[ComparedPair]) -> list[Note]:
     """Which kernels were launched in another size where nothing that was counted says whether the work is the same."""
-    found = [
+    descriptions = [
         f"{c.pair.label} ({d.before} -> {d.after} {d.unit})"
         for c in pairs
         for d in c.launched
         if d.quantity == "grid" and c.work.answer == "unknown"
     ]
-    if not found:
+    if not descriptions:
         return []
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    named = ", ".join(found[:_NAMED]) + more
-    return [Note("other_sizes", f"Launched in another size, and no counter tells if the work is the same: {named}.")]
+    more = f" and {len(descriptions) - _MOST_NAMED} more" if len(descriptions) > _MOST_NAMED else ""
+    labels = ", ".join(descriptions[:_MOST_NAMED]) + more
+    return [Note("other_sizes", f"Launched in another size, and no counter tells if the work is the same: {labels}.")]
 
 
 def _refuse_other_runs(side: Sequence[Workload]) -> None:
@@ -169,38 +173,42 @@ def _refuse_other_runs(side: Sequence[Workload]) -> None:
             if one and another and one != another:
                 raise BadArgument(
                     f"{first.id} and {other.id} are no runs of one program",
-                    f"their {what} is {cut(one, _SHOWN)!r} and {cut(another, _SHOWN)!r}",
+                    f"their {what} is {shorten(one, _SHOWN)!r} and {shorten(another, _SHOWN)!r}",
                     "Pool fewer runs, or give runs of each program and GPU a name of their own",
                 )
 
 
-def _groups(before: Version, after: Version, limits: Limits) -> list[_Asked]:
+def _groups(before: ComparedVersion, after: ComparedVersion, limits: GateLimits) -> list[_PairToJudge]:
     if not limits.groups:
         return []
     stated = {group.label: group for group in limits.groups}
     pairs = in_groups(before, after, {label: group.patterns for label, group in stated.items()}).pairs
     caps = [stated[pair.label].allowed for pair in pairs]
-    return [_Asked("group", p, limits.allowed if cap is None else cap) for p, cap in zip(pairs, caps, strict=True)]
+    return [
+        _PairToJudge("group", p, limits.allowed if cap is None else cap) for p, cap in zip(pairs, caps, strict=True)
+    ]
 
 
-def _kernels(before: Version, after: Version, pairs: Sequence[Pair], limits: Limits) -> tuple[list[_Asked], list[Item]]:
+def _kernels(
+    before: ComparedVersion, after: ComparedVersion, pairs: Sequence[Pair], limits: GateLimits
+) -> tuple[list[_PairToJudge], list[Item]]:
     """The pairs that are judged one by one, and those that are not."""
     caps = limits.of_kernels([pair.before[0] for pair in pairs])
-    asked: list[_Asked] = []
+    to_judge: list[_PairToJudge] = []
     left_out: list[Item] = []
     for pair in pairs:
         share, cap = _share(pair, before, after), caps[pair.before[0]]
         if cap is None:
             left_out.append(Item("kernel", pair.label, "ignored", "ignored", "by the limits", share=share))
-        elif share < limits.least_share or len(asked) == _MOST_ITEMS:
+        elif share < limits.least_share or len(to_judge) == _MOST_ITEMS:
             why = f"{share:.2%} of the time: too little to be judged"
             left_out.append(Item("kernel", pair.label, "ignored", "small", why, share=share))
         else:
-            asked.append(_Asked("kernel", pair, cap))
-    return asked, left_out
+            to_judge.append(_PairToJudge("kernel", pair, cap))
+    return to_judge, left_out
 
 
-def _share(pair: Pair, before: Version, after: Version) -> float:
+def _share(pair: Pair, before: ComparedVersion, after: ComparedVersion) -> float:
     sides = ((before, pair.before), (after, pair.after))
     return max(sum(v.kernels[n].total_ns for n in names) / v.total_ns if v.total_ns else 0.0 for v, names in sides)
 
@@ -212,17 +220,17 @@ def certain(effects: Sequence[Effect | None]) -> list[bool]:
     verdict of each alone decides.
     """
     slower = [e is not None and e.verdict == "regressed" for e in effects]
-    known = {i: p for i, e in enumerate(effects) if e is not None and (p := _p(e)) is not None}
-    found = [slow and i not in known for i, slow in enumerate(slower)]
+    known = {i: p for i, e in enumerate(effects) if e is not None and (p := _p_value(e)) is not None}
+    surely_slower = [slow and i not in known for i, slow in enumerate(slower)]
     for rank, i in enumerate(sorted(known, key=known.__getitem__)):
         if known[i] > LEVEL / (len(known) - rank):
             break
-        found[i] = slower[i]
+        surely_slower[i] = slower[i]
     far = [e is not None and 1 / e.speedup > 1 + LAUNCHES_DIFFER for e in effects]
-    return [sure or (slow and much) for sure, slow, much in zip(found, slower, far, strict=True)]
+    return [sure or (slow and much) for sure, slow, much in zip(surely_slower, slower, far, strict=True)]
 
 
-def _p(effect: Effect) -> float | None:
+def _p_value(effect: Effect) -> float | None:
     """How likely so large a difference is where nothing changed, by the width of the interval.
 
     Taken for that of Student's t over the launches of both sides, on the logarithm. None with few launches.
@@ -239,7 +247,7 @@ def _p(effect: Effect) -> float | None:
     return 2 * float(t.sf(change / deviation, freedom))
 
 
-def _timed(comparison: Comparison, c: Compared, limit: float, *, certain: bool) -> Item:
+def _time_item(comparison: Comparison, c: ComparedPair, limit: float, *, certain: bool) -> Item:
     """The item of a pair by its time; its kind and share are for the caller."""
     e = c.effect
     item = Item("kernel", c.pair.label, "inconclusive", "no_time", "no usable time on both sides", limit)
@@ -255,7 +263,7 @@ def _timed(comparison: Comparison, c: Compared, limit: float, *, certain: bool) 
     status, code = by_time(e, limit, certain=certain)
     if status != "inconclusive" and (clock := _clock(comparison, slower=status == "fail")):
         return replace(item, code="clocks", why=clock)
-    change = _signed(span.change)
+    change = _signed_percent(span.change)
     why = {
         "uncertain": f"{change} is more than {_share_of(limit)}, and not certain: {e.why}",
         "noise": f"{change}, but changes below {_share_of(span.noise)} cannot be told from noise",
@@ -295,14 +303,14 @@ def by_time(e: Effect, limit: float, *, certain: bool) -> tuple[Verdict, _ByTime
     return ("inconclusive", "noise") if noise > limit and worst > limit else ("pass", "within")
 
 
-def _not_comparable(comparison: Comparison, c: Compared) -> tuple[Code, str] | None:
+def _not_comparable(comparison: Comparison, c: ComparedPair) -> tuple[Code, str] | None:
     """Why the times of a pair say nothing about the change."""
     before, after = comparison.before.workload.manifest, comparison.after.workload.manifest
     if comparison.other_gpu is not None:
         return "other_gpu", f"{comparison.other_gpu}: absolute times are not compared"
     if before.format != after.format:
         return "other_profiler", f"taken by different profilers ({before.format} and {after.format})"
-    if doubt := c.doubts.get(TIME):
+    if doubt := c.doubts.get(DURATION):
         return "doubted", f"the times are suspect: {doubt}"
     if c.work.answer in DIFFERENT:
         return "other_work", f"not the same work: {c.work.why}"
@@ -314,7 +322,10 @@ def _clock(comparison: Comparison, *, slower: bool) -> str:
 
     A lower clock of the candidate may be why it is slower, and a higher one why it is not.
     """
-    first, second = clocks.of(comparison.before.workload), clocks.of(comparison.after.workload)
+    first, second = (
+        device_clocks.clock_state_of(comparison.before.workload),
+        device_clocks.clock_state_of(comparison.after.workload),
+    )
     if first is None or second is None or not first.mhz or not second.mhz:
         return ""
     ratio = second.mhz / first.mhz
@@ -323,7 +334,7 @@ def _clock(comparison: Comparison, *, slower: bool) -> str:
     return f"the clock was {first.mhz:.0f} MHz, then {second.mhz:.0f} MHz, which may be the reason"
 
 
-def _of_metric(limit: MetricLimit, c: Compared, before: Workload, after: Workload) -> Item:
+def _metric_item(limit: MetricLimit, c: ComparedPair, before: Workload, after: Workload) -> Item:
     """The item of a metric of one kernel."""
     sides = (before, c.pair.before[0]), (after, c.pair.after[0])
     one, other = (_figure(workload, limit.metric, kernel) for workload, kernel in sides)
@@ -342,41 +353,43 @@ def _of_metric(limit: MetricLimit, c: Compared, before: Workload, after: Workloa
         why = f"{a:.6g} -> {b:.6g} {one.unit}: no percentage of 0; give a limit in its unit"
         return replace(item, code="from_zero", why=why)
     bad = moved < limit.allowed if limit.down else moved > limit.allowed
-    how = f"{a:.6g} -> {b:.6g} {one.unit}" + (f" ({_signed(change)})" if change is not None else "")
+    how = f"{a:.6g} -> {b:.6g} {one.unit}" + (f" ({_signed_percent(change)})" if change is not None else "")
     if bad:
         return replace(item, status="fail", code="beyond", why=f"{how}, beyond {limit}")
     return replace(item, status="pass", code="within", why=f"{how}, within {limit}")
 
 
 def _figure(workload: Workload, metric: str, kernel: str) -> Figure:
-    known = catalog.select(workload.arch, [metric]) if workload.arch in catalog.with_metrics() else []
-    if workload.arch in catalog.with_metrics() and len(known) != 1:
+    known = catalog.select(workload.arch, [metric]) if workload.arch in catalog.targets_with_metrics() else []
+    if workload.arch in catalog.targets_with_metrics() and len(known) != 1:
         raise BadArgument(f"{metric!r} names {len(known)} metrics", fix="Name one metric; search_metrics finds them")
-    return figures(workload, [metric], View(kernel=[kernel], quartiles=False))[0]
+    return figures(workload, [metric], FigureRequest(kernel=[kernel], quartiles=False))[0]
 
 
-def _unlike(before: Version, vanished: Sequence[str], after: Version, new: Sequence[str], limits: Limits) -> str:
+def _describe_unmatched(
+    before: ComparedVersion, vanished: Sequence[str], after: ComparedVersion, new: Sequence[str], limits: GateLimits
+) -> str:
     """Where kernels without a counterpart take much of a side's time: in words, else nothing.
 
     A program that ended early is fast. Kernels that the limits leave out do not count.
     """
-    found = []
+    shares = []
     for version, names, whose in ((before, vanished, "baseline"), (after, new, "candidate")):
         counted = [name for name, cap in limits.of_kernels(list(names)).items() if cap is not None]
         share = sum(version.kernels[n].total_ns for n in counted) / version.total_ns if version.total_ns else 0.0
         if share > _UNMATCHED:
-            found.append(f"{share:.0%} of the {whose}'s time")
-    if not found:
+            shares.append(f"{share:.0%} of the {whose}'s time")
+    if not shares:
         return ""
-    return f"{' and '.join(found)} is in kernels without a counterpart: name renamed or fused ones as a [[group]]"
+    return f"{' and '.join(shares)} is in kernels without a counterpart: name renamed or fused ones as a [[group]]"
 
 
 _OneSided = Literal["new", "vanished"]
 
 
-def _one_sided(version: Version, names: Sequence[str], status: _OneSided, limits: Limits) -> list[Item]:
+def _one_sided(version: ComparedVersion, names: Sequence[str], status: _OneSided, limits: GateLimits) -> list[Item]:
     """Kernels of one side alone; what they cost shows in the whole program."""
-    found = []
+    items = []
     for kernel in version.only(names):
         share = kernel.total_ns / version.total_ns if version.total_ns else 0.0
         if share >= limits.least_share:
@@ -384,11 +397,11 @@ def _one_sided(version: Version, names: Sequence[str], status: _OneSided, limits
             times = (None, spent) if status == "new" else (spent, None)
             why = f"only in the {'candidate' if status == 'new' else 'baseline'}: {share:.1%} of its time"
             item = Item("kernel", kernel.name, status, status, why, share=share, baseline=times[0], candidate=times[1])
-            found.append(item)
-    return found[:_MOST_ITEMS]
+            items.append(item)
+    return items[:_MOST_ITEMS]
 
 
-def _signed(change: float) -> str:
+def _signed_percent(change: float) -> str:
     return f"{100 * change:+.3g} %"
 
 

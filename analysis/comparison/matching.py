@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from ..problems import BadArgument
-from .time import Kernel
+from ..base.problems import BadArgument
+from .time_ratio import KernelTotals
 
 _LIKE = 0.6
 """Likeness of base names (difflib's ratio, 0 to 1) from which on kernels are taken for versions of each other."""
@@ -36,7 +36,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Matching:
+class KernelMatching:
     """All pairs, longest first, and the kernels that have no counterpart."""
 
     pairs: list[Pair]
@@ -44,7 +44,7 @@ class Matching:
     only_after: list[str]
 
 
-def match(before: Sequence[Kernel], after: Sequence[Kernel]) -> Matching:
+def match(before: Sequence[KernelTotals], after: Sequence[KernelTotals]) -> KernelMatching:
     """Pair kernels by name, by base name (without parameters, template arguments, namespace), then by likeness."""
     left, right = {k.name: k for k in before}, {k.name: k for k in after}
     pairs = [Pair(name, (name,), (name,), "same_name") for name in left if name in right]
@@ -55,12 +55,15 @@ def match(before: Sequence[Kernel], after: Sequence[Kernel]) -> Matching:
             only_before.remove(pair.before[0])
             only_after.remove(pair.after[0])
     pairs.sort(key=lambda p: -left[p.before[0]].total_ns)
-    return Matching(pairs, only_before, only_after)
+    return KernelMatching(pairs, only_before, only_after)
 
 
-def grouped(
-    before: Sequence[Kernel], after: Sequence[Kernel], groups: Mapping[str, Sequence[str]], find: tuple[Find, Find]
-) -> Matching:
+def pair_groups(
+    before: Sequence[KernelTotals],
+    after: Sequence[KernelTotals],
+    groups: Mapping[str, Sequence[str]],
+    find: tuple[Find, Find],
+) -> KernelMatching:
     """Pair whole sets of kernels: label -> [pattern of the baseline's, pattern of the candidate's].
 
     ``find`` gives the kernels that a pattern means on each side. Raises BadArgument for anything else, or where a
@@ -81,7 +84,7 @@ def grouped(
     both = {k.name for k in before} & {k.name for k in after}
     used_before = both.union(*(p.before for p in pairs))
     used_after = both.union(*(p.after for p in pairs))
-    return Matching(
+    return KernelMatching(
         pairs,
         [k.name for k in before if k.name not in used_before],
         [k.name for k in after if k.name not in used_after],

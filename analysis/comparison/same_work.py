@@ -58,44 +58,44 @@ def judge(target: str, before: Side, after: Side, checked: bool | None = None) -
     fall where registers or LDS serve values again, so a fall is other work only where the traffic to HBM falls as
     well. A check that passed leaves one doubt, another problem size; one that failed leaves none.
     """
-    told = evidence(target, before, after)
-    named = {e.quantity: e for e in told}
-    flop, asked = named.get("flop"), [e for e in told if e.role == "asked" and e.before and e.after]
-    reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in told)
+    quantities = evidence(target, before, after)
+    by_name = {e.quantity: e for e in quantities}
+    flop, asked = by_name.get("flop"), [e for e in quantities if e.role == "asked" and e.before and e.after]
+    reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in quantities)
     lost = not_counted(target, before, after)
     if checked is False:
         graded: Graded = "no", "the program's own check of its result failed"
     elif flop:
-        graded = _by_operations(flop, told, asked, lost)
+        graded = _by_operations(flop, quantities, asked, lost)
     elif asked:
-        graded = _by_requests(asked[0], named.get("hbm_bytes"), reuse=reuse)
-        if graded[0] == "unknown" and not reuse and (less := _all_apart(asked[0], told)):
+        graded = _by_requests(asked[0], by_name.get("hbm_bytes"), reuse=reuse)
+        if graded[0] == "unknown" and not reuse and (less := _all_apart(asked[0], quantities)):
             graded = "probably_not", less
     else:
-        graded = _by_the_rest(told)
+        graded = _by_the_rest(quantities)
     if checked and graded[0] != "yes":
-        graded = _passed(graded, told)
-    return SameWork(*graded, told)
+        graded = _after_passed_check(graded, quantities)
+    return SameWork(*graded, quantities)
 
 
-def _passed(graded: Graded, told: list[Quantity]) -> Graded:
+def _after_passed_check(graded: Graded, quantities: list[Quantity]) -> Graded:
     """What is left of a doubt where the program's own check passed."""
-    if size := _another_size(told):
+    if size := _another_size(quantities):
         return "probably_not", f"the program's own check passed, but {size}"
     return ("yes" if graded[0] == "probably" else "probably"), f"the program's own check passed; {graded[1]}"
 
 
-def _by_operations(flop: Quantity, told: list[Quantity], asked: list[Quantity], lost: list[str]) -> Graded:
+def _by_operations(flop: Quantity, quantities: list[Quantity], asked: list[Quantity], lost: list[str]) -> Graded:
     ratio, data = flop.ratio, asked[0] if asked else None
     if ratio is not None and abs(ratio - 1) <= SAME:
-        return _by_type(flop, [e for e in told if e.role == "flop"])
+        return _by_type(flop, [e for e in quantities if e.role == "flop"])
     if ratio is not None and _near(ratio):
         differ = f"floating-point operations differ by {ratio - 1:+.1%}"
         if data is None or not _near(_ratio(data)):
             return "unknown", f"{differ}: boundaries, or another algorithm"
         return "probably", f"{differ} and {_agree(data)}: boundaries, or partial results"
     done = f"{_times(ratio)} floating-point operations"
-    if size := _another_size(told):
+    if size := _another_size(quantities):
         return "no", f"{done}: {size}"
     if lost and not (ratio is not None and ratio > 1):
         return "unknown", f"{_times(ratio)} of those counted, but not counted: {', '.join(lost)}"
@@ -137,14 +137,14 @@ def _by_requests(data: Quantity, hbm: Quantity | None, *, reuse: bool) -> Graded
     return "unknown", f"{asked}, and no floating-point operations were counted to decide: {why}"
 
 
-def _all_apart(data: Quantity, told: list[Quantity]) -> str:
+def _all_apart(data: Quantity, quantities: list[Quantity]) -> str:
     """Where requests, work-items and, if counted, stores are far more or far fewer: in words, else nothing.
 
     Reuse saves loads; wider accesses by fewer work-items leave as many bytes, which is looked at before.
     """
     leading = [data]
     for role in ("launch", "written"):
-        leading += [e for e in told if e.role == role and e.before and e.after][:1]
+        leading += [e for e in quantities if e.role == role and e.before and e.after][:1]
     ratios = [_ratio(e) for e in leading]
     far = min(map(_apart, ratios)) > _FAR and len({ratio < 1 for ratio in ratios}) == 1
     if not far or all(e.role != "launch" for e in leading):
@@ -152,21 +152,21 @@ def _all_apart(data: Quantity, told: list[Quantity]) -> str:
     return f"{', '.join(f'{_times(_ratio(e))} {e.title}' for e in leading)}: less or more was done"
 
 
-def _by_the_rest(told: list[Quantity]) -> Graded:
-    if not told:
+def _by_the_rest(quantities: list[Quantity]) -> Graded:
+    if not quantities:
         return "unknown", "no counter of work is in both profiles"
-    if size := _another_size([e for e in told if e.role in ("moved", "launch", "instructions", "written")]):
+    if size := _another_size([e for e in quantities if e.role in ("moved", "launch", "instructions", "written")]):
         return "probably_not", size
-    counted = ", ".join(e.quantity for e in told[:4])
-    if any(e.role == "instructions" for e in told) and all(e.ratio is not None and _same(e) for e in told):
+    counted = ", ".join(e.quantity for e in quantities[:4])
+    if any(e.role == "instructions" for e in quantities) and all(e.ratio is not None and _same(e) for e in quantities):
         return "yes", f"all that was counted agrees to {SAME:.0%}: {counted}"
     return "unknown", f"neither operations nor requests were counted in both, only {counted}"
 
 
-def _another_size(told: list[Quantity]) -> str:
+def _another_size(quantities: list[Quantity]) -> str:
     """Where operations, requests, results and work-items all changed by one factor: in words, else nothing."""
     leading: dict[str, Quantity] = {}
-    for e in told:
+    for e in quantities:
         if e.role in ("operations", "asked", "written", "moved", "launch", "instructions") and e.before and e.after:
             leading.setdefault(e.role, e)
     # Work-items need not follow the size of a problem, so they can confirm it and not deny it.

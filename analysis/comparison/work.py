@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Literal
 
 from ..catalogue import metrics as catalog
-from ..catalogue import targets, work
+from ..catalogue import targets, work_formulas
 from ..catalogue.formula import first_usable
-from ..catalogue.work import Family, Operation
-from ..engine.compile import Scope
-from ..engine.sums import Collected, KernelWork, Page, collect
+from ..catalogue.work_formulas import WorkFormulas, WorkOperation
+from ..engine.compile import FormulaScope
+from ..engine.work_sums import KernelWork, WorkSelection, WorkSums, collect
 from ..workload import Selection, Workload
-from .time import Kernel
+from .time_ratio import KernelTotals
 
 Role = Literal["operations", "flop", "iop", "launch", "instructions", "asked", "written", "moved", "reuse", "setting"]
 _LEVELS = {"hbm": "hbm_bytes", "l2": "l2_bytes", "vl1d": "vl1d_bytes", "lds": "lds_bytes_moved"}
 
 
 @dataclass(frozen=True)
-class Known:
+class CountedQuantities:
     """What one family of targets counts: quantities of quantities.toml by role, and pairs for clock and concurrency."""
 
     roles: dict[str, Role]
@@ -35,7 +35,7 @@ class Known:
 class Side:
     """The kernels of one side of a pair, in ``rounds`` rounds of launches, with what they did where it was counted."""
 
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelTotals, ...]
     done: tuple[KernelWork | None, ...]
     rounds: int
 
@@ -51,7 +51,7 @@ class Side:
         """
         total = 0.0
         for kernel, done in zip(self.kernels, self.done, strict=True):
-            n, sums = done.over([name]) if done is not None else (0, {})
+            n, sums = done.sums_over([name]) if done is not None else (0, {})
             if not n:
                 return None
             total += sums[name] / n * kernel.timed / self.rounds
@@ -64,12 +64,12 @@ class Side:
 
 
 @cache
-def known(target: str) -> Known:
+def target_quantities(target: str) -> CountedQuantities:
     """The quantities of quantities.toml for a target; none for a family that is not in it."""
     roles: dict[str, Role] = {}
     stated: dict[str, list[str]] = {}
     if target not in targets.targets():
-        return Known(roles, stated)
+        return CountedQuantities(roles, stated)
     data = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
     for role, entries in data.get(targets.gpu(target).family, {}).items():
         for name, formulas in entries.items():
@@ -77,17 +77,17 @@ def known(target: str) -> Known:
                 stated |= {f"{name}.of": [formulas[0]], f"{name}.over": [formulas[1]]}
             else:
                 roles[name], stated[name] = role, formulas
-    return Known(roles, stated)
+    return CountedQuantities(roles, stated)
 
 
-def family(target: str | None) -> Family | None:
+def family(target: str | None) -> WorkFormulas | None:
     """The formulas of work and traffic of a target, None where it has none."""
-    if target not in catalog.with_metrics() or targets.gpu(target).vendor == "cpu":
+    if target not in catalog.targets_with_metrics() or targets.gpu(target).vendor == "cpu":
         return None
-    return work.family(targets.gpu(target).family, target)
+    return work_formulas.work_formulas(targets.gpu(target).family, target)
 
 
-def operations(target: str) -> list[Operation]:
+def operations(target: str) -> list[WorkOperation]:
     """The floating-point and integer operations that a target counts by type."""
     formulas = family(target)
     return formulas.operations(target, "flop", "iop") if formulas else []
@@ -99,20 +99,20 @@ def expressions(workloads: Sequence[Workload]) -> dict[str, str]:
     A quantity that one of them cannot evaluate is left out: two ways of counting are not compared.
     """
     target = workloads[0].arch
-    if target not in catalog.with_metrics():
+    if target not in catalog.targets_with_metrics():
         return {}
-    stated = {name: [formula] for name, formula in (work.formulas(target) if family(target) else {}).items()}
-    scopes = [Scope(workload, has_instances=False) for workload in workloads]
-    quantities = (stated | known(target).stated).items()
+    stated = {name: [formula] for name, formula in (work_formulas.formulas(target) if family(target) else {}).items()}
+    scopes = [FormulaScope(workload, has_instances=False) for workload in workloads]
+    quantities = (stated | target_quantities(target).stated).items()
     usable = {q: first_usable(formulas, lambda n: all(s.has(n) for s in scopes)) for q, formulas in quantities}
     return {quantity: formula for quantity, formula in usable.items() if formula}
 
 
-def collected(workload: Workload, names: Sequence[str], formulas: Mapping[str, str]) -> Collected:
+def collect_work(workload: Workload, names: Sequence[str], formulas: Mapping[str, str]) -> WorkSums:
     """What the named kernels did; nothing where the workload has no counters or nothing is to be evaluated."""
     if not formulas or not names or not workload.has("counters"):
-        return Collected([], {}, 0, {})
-    return collect(workload, formulas, Page(Selection(list(names), False, None)))
+        return WorkSums([], {}, 0, {})
+    return collect(workload, formulas, WorkSelection(Selection(list(names), False, None)))
 
 
 def behind(target: str, title: str) -> list[str]:
@@ -153,11 +153,11 @@ class Quantity:
 
 def evidence(target: str, before: Side, after: Side) -> list[Quantity]:
     """The quantities that both sides counted, the most telling first."""
-    both = [o for o in operations(target) if _counted(o, before, after)]
+    both = [o for o in operations(target) if _both_counted(o, before, after)]
     floats = [o.name for o in both if o.kind == "flop"]
     stated: list[tuple[str, Role, list[str]]] = [("flop", "operations", floats)] if floats else []
     stated += [(o.name, "flop" if o.kind == "flop" else "iop", [o.name]) for o in both]
-    roles = known(target).roles
+    roles = target_quantities(target).roles
     first: tuple[Role, ...] = ("asked", "written")
     stated += [(name, role, [name]) for wanted in first for name, role in roles.items() if role == wanted]
     stated.append((level_title("hbm"), "moved", ["hbm"]))
@@ -171,7 +171,7 @@ def evidence(target: str, before: Side, after: Side) -> list[Quantity]:
     return [q for q in quantities if q.before or q.after]
 
 
-def _counted(operation: Operation, before: Side, after: Side) -> bool:
+def _both_counted(operation: WorkOperation, before: Side, after: Side) -> bool:
     """Whether both sides counted a kind of operation, and its counts are nothing else in disguise."""
     sure = not operation.doubt or before.amount(operation.certain) or after.amount(operation.certain)
     return bool(sure) and before.amount(operation.name) is not None and after.amount(operation.name) is not None

@@ -10,15 +10,15 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..base.database import sql_literal
+from ..base.notes import Reason
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import first_usable, paths, thresholds
-from ..database import sql_literal
-from ..engine.evaluation import Status, of_share
+from ..engine.evaluation import Status, judge_share
 from ..engine.expressions import structures
-from ..notes import Reason
 from ..rooflines.loads import Load
-from .figures import Case
+from .kernel_figures import Case
 
 _SHORT = 24
 """Names of kernels up to here stand in the SQL as they are; longer ones by a digest, as templates fill pages."""
@@ -57,11 +57,11 @@ def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
     load = case.loads.get(name)
     if load is not None and load.pct is not None and _differs(load, case.values[name], threshold):
         status: Status = load.status  # by counted work, which no row of the table metrics has, or impossible
-        return Evidence(name, load.pct, "%", threshold, status, load.reason, None, _met(case.values[name], threshold))
+        return Evidence(name, load.pct, "%", threshold, status, load.reason, None, _meets(case.values[name], threshold))
     expression = _expression(case, name)
     if (above := case.above.get(name)) is not None:
-        status, reason = of_share(above)
-        met = _met(case.values[name], threshold)
+        status, reason = judge_share(above)
+        met = _meets(case.values[name], threshold)
         return Evidence(name, above, "%", threshold, status, reason, reproduce(case, expression), met)
     read = [n for n in paths(expression) if not n.startswith(rules.FACT)]
     figures = [case.subject.figures[n.removeprefix(rules.PEAK)] for n in read]
@@ -79,7 +79,7 @@ def _evidence(case: Case, name: str, threshold: str | None) -> Evidence:
         status=worst.status,
         reason=worst.reason,
         sql=None if any(f.of_time for f in figures) else reproduce(case, expression),
-        met=_met(case.values[name], threshold),
+        met=_meets(case.values[name], threshold),
     )
 
 
@@ -88,11 +88,11 @@ def _differs(load: Load, value: float | None, threshold: str | None) -> bool:
     return (
         load.status == "impossible"
         or load.cycles_pct is None
-        or _met(load.cycles_pct, threshold) != _met(value, threshold)
+        or _meets(load.cycles_pct, threshold) != _meets(value, threshold)
     )
 
 
-def _met(value: float | None, threshold: str | None) -> bool | None:
+def _meets(value: float | None, threshold: str | None) -> bool | None:
     if value is None or threshold is None:
         return None
     sign, number = threshold.split()
@@ -112,7 +112,7 @@ def _unit(target: str, name: str) -> str:
     if name.startswith(rules.PEAK):
         return "%"
     known = catalog.by_name(target)
-    return known[name].unit if name in known else next(s.unit for s in rules.stated()[0] if s.name == name)
+    return known[name].unit if name in known else next(s.unit for s in rules.signals_and_rules()[0] if s.name == name)
 
 
 def reproduce(case: Case, expression: str) -> str | None:

@@ -8,21 +8,21 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..base.notes import Reason
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..catalogue.rules import BOUNDS, Advice, Bound, Rule
-from ..engine.evaluation import of_share
+from ..engine.evaluation import judge_share
 from ..engine.expressions import Values, evaluate
-from ..notes import Reason
 from ..planning.plan import plan
 from ..rooflines import limits
-from ..rooflines.inputs import Asked, prepare
-from ..rooflines.loads import Load, label_of, line, of_signals
+from ..rooflines.inputs import RooflineRequest, prepare_inputs
+from ..rooflines.loads import Load, label_of, loads_by_signal, loads_text
 from ..workload import Workload
 from . import score
 from .evidence import Evidence, gather
-from .figures import Case, Subject, above_their_whole, hinging, subjects, void
+from .kernel_figures import Case, DiagnosisSubject, above_their_whole, find_doubt_dependent, find_undefined, subjects
 from .score import Weighed
 
 _MOST = 8
@@ -56,7 +56,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """What speaks for one subsystem; severity is 0 to 100. ``then`` says what holds the kernel back next with the cause
+    """What speaks for one subsystem; severity is 0 to 100. ``next_limit`` says what holds the kernel back next with the
+    cause
     gone, ``tried`` what came of earlier changes of the kernel."""
 
     subsystem: str
@@ -72,7 +73,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Request:
+class MetricRequest:
     """Metrics that would decide between subsystems, and the runs of the program that it takes to collect them."""
 
     metrics: list[str]
@@ -96,7 +97,7 @@ class Diagnosis:
     launches: int
     verdict: Verdict
     findings: list[Finding]
-    next_counters: list[Request]
+    next_counters: list[MetricRequest]
     undecided: list[str]
     """What stays open and why, where collecting counters would not help, and why there is no bound."""
     lines: list[str] = field(default_factory=list)
@@ -118,29 +119,35 @@ def diagnose(workload: Workload, *, kernel: str | None = None, limit: int | None
     # A name alone is an expression, so that claims and evidence get the values of signals too.
     expressions = [n for rule in stated for e in rule.expressions for n in [*paths(e), e]]
     names, views = [one.kernel for one in kernels], _views(workload, kernels)
-    told = [of_signals(target, view.loads) if view else {} for view in map(views.get, names)]
-    loads = [{signal: load.certain for signal, load in of_kernel.items()} for of_kernel in told]
+    unit_loads = [loads_by_signal(target, view.loads) if view else {} for view in map(views.get, names)]
+    loads = [{signal: load.value_for_rules for signal, load in of_kernel.items()} for of_kernel in unit_loads]
     inputs = [one.inputs for one in kernels]
-    values = evaluate(target, inputs, [*expressions, *(n for rule in stated for n in rule.claimed)], loads)
-    voids = void(target, kernels, values, loads)
+    values = evaluate(target, inputs, [*expressions, *(n for rule in stated for n in rule.claim_names)], loads)
+    undefined = find_undefined(target, kernels, values, loads)
     above = above_their_whole(target, kernels)
-    hinges = hinging(target, kernels, values, loads, [rule.when for rule in stated if rule.kind == "limit"])
+    hinges = find_doubt_dependent(
+        target, kernels, values, loads, [rule.when for rule in stated if rule.kind == "limit"]
+    )
     cases = [
         Case(workload.id, target, subject, of_kernel, empty, views.get(subject.kernel), too_much, open_without)
-        for subject, of_kernel, empty, too_much, open_without in zip(kernels, values, voids, above, hinges, strict=True)
+        for subject, of_kernel, empty, too_much, open_without in zip(
+            kernels, values, undefined, above, hinges, strict=True
+        )
     ]
     return [_diagnosis(case, stated) for case in cases], total
 
 
-def _views(workload: Workload, subjects: list[Subject]) -> dict[str, limits.KernelLimits]:
+def _views(workload: Workload, subjects: list[DiagnosisSubject]) -> dict[str, limits.KernelLimits]:
     """The mixed-pipe view and the loads of each kernel."""
     known = {one.kernel: one.inputs for one in subjects}
-    prepared = prepare(workload, Asked(kernel=list(known)), known=known)
-    return {one.kernel: one for one in limits.of_kernels(prepared)}
+    prepared = prepare_inputs(workload, RooflineRequest(kernel=list(known)), known=known)
+    return {one.kernel: one for one in limits.limits_of_kernels(prepared)}
 
 
 def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
-    weighed = score.behind_the_gate([score.weigh(rule, case.values, case.void, case.reached) for rule in stated])
+    weighed = score.behind_the_gate(
+        [score.weigh(rule, case.values, case.undefined_expressions, case.reached_severities) for rule in stated]
+    )
     chosen = score.best(weighed)
     doubt = (_doubt(case, chosen.rule) or _ruled_out(case, weighed, chosen)) if chosen else None
     by_subsystem: dict[str, list[Weighed]] = {}
@@ -153,12 +160,12 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         rank=case.subject.rank,
         number=case.subject.number,
         kernel=case.subject.kernel,
-        loads=line(case.view.loads) if case.view else "",
+        loads=loads_text(case.view.loads) if case.view else "",
         share_pct=case.subject.share_pct,
         launches=case.subject.launches,
         verdict=Verdict(
             subsystem,
-            _bound(case, chosen),
+            _bound_kind(case, chosen),
             round(score.confidence(weighed, chosen, doubt is not None), 3),
             bound,
             program_bound(case.subject.share_pct, bound),
@@ -167,12 +174,15 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         ),
         findings=[_finding(case, holding) for holding in by_subsystem.values()],
         next_counters=requests(case, open_rules),
-        undecided=[*undecided(case, open_rules), *filter(None, [unbounded(chosen.rule, case) if chosen else None])],
+        undecided=[
+            *undecided_reasons(case, open_rules),
+            *filter(None, [why_unbounded(chosen.rule, case) if chosen else None]),
+        ],
         units=list(case.view.loads) if case.view else [],
     )
 
 
-def _bound(case: Case, chosen: Weighed | None) -> Bound:
+def _bound_kind(case: Case, chosen: Weighed | None) -> Bound:
     """What kind of limit is reached, by the loads, as the roofline says it; by the subsystem where they do not tell."""
     if case.impossible:
         return "unknown"
@@ -197,9 +207,9 @@ def _doubt(case: Case, rule: Rule) -> Reason | None:
 def _ruled_out(case: Case, weighed: list[Weighed], chosen: Weighed) -> Reason | None:
     """Why a limit that would go before the chosen rule is not to be taken for ruled out."""
     before = [w.rule for w in weighed if w.state == "fails" and w.tier <= chosen.tier and w.rule.kind == "limit"]
-    for rule in (rule for rule in before if rule.when in case.hinging):
+    for rule in (rule for rule in before if rule.when in case.doubt_dependent):
         read = rules.metrics_of(case.target, rule.when)
-        reason = next((r for name, r in case.subject.doubted.items() if name in read), None)
+        reason = next((r for name, r in case.subject.doubted_figures.items() if name in read), None)
         if reason:
             return Reason("doubted", f"{rule.subsystem} is ruled out by figures that are doubted: {reason}")
     return None
@@ -218,13 +228,13 @@ def _finding(case: Case, holding: list[Weighed]) -> Finding:
     return Finding(
         subsystem=first.rule.subsystem,
         severity=first.severity,
-        claim=" ".join(claim(w.rule, case.shown) for w in holding),
+        claim=" ".join(claim(w.rule, case.display_values) for w in holding),
         speedup_bound=speedup_bound(first.rule, case),
         evidence=gather(case, [*decided, *supports]),
         contradicting=gather(case, opposed),
         advice=list(advice.values()),
         falsify=first.rule.falsify,
-        then=then(first.rule, case),
+        then=next_limit(first.rule, case),
     )
 
 
@@ -263,9 +273,9 @@ def amount(of_bytes: float) -> str:
     return f"{of_bytes:.0f} B"
 
 
-def then(rule: Rule, case: Case) -> str | None:
+def next_limit(rule: Rule, case: Case) -> str | None:
     """Which unit is the next limit with a cause or a wait gone, and how far away it is."""
-    left = {} if case.impossible or unbounded(rule, case) else remaining(rule, case)
+    left = {} if case.impossible or why_unbounded(rule, case) else remaining(rule, case)
     if rule.kind not in ("cause", "wait") or not left:
         return None
     name = max(left, key=lambda unit: left[unit])
@@ -287,10 +297,10 @@ def speedup_bound(rule: Rule, case: Case) -> float | None:
     uses is not known and could lower it far, or where a load that cannot be says that a counter or the time is wrong.
     """
     bound = _known_bound(rule, case)
-    return None if bound is None or unbounded(rule, case) else bound
+    return None if bound is None or why_unbounded(rule, case) else bound
 
 
-def unbounded(rule: Rule, case: Case) -> str | None:
+def why_unbounded(rule: Rule, case: Case) -> str | None:
     """Why what is known bounds nothing: device memory or the arithmetic pipe was not counted and could lower it far."""
     bound = _known_bound(rule, case)
     if bound is None or bound <= _FAR or case.view is None:
@@ -336,7 +346,7 @@ def number(value: float | None) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < _FLAT else f"{value:.3g}"
 
 
-def requests(case: Case, open_rules: list[Rule]) -> list[Request]:
+def requests(case: Case, open_rules: list[Rule]) -> list[MetricRequest]:
     """One request per kind of rule, those first that go before the others."""
     wanted = []
     for kind in rules.KINDS:
@@ -344,11 +354,11 @@ def requests(case: Case, open_rules: list[Rule]) -> list[Request]:
         metrics = list(dict.fromkeys(m for r in here for e in (r.when, r.severity) for m in lacking(case, e)))[:_MOST]
         if metrics:
             subsystems = list(dict.fromkeys(rule.subsystem for rule in here))
-            wanted.append(Request(metrics, subsystems, len(plan(case.target, metrics).passes)))
+            wanted.append(MetricRequest(metrics, subsystems, len(plan(case.target, metrics).passes)))
     return wanted
 
 
-def undecided(case: Case, open_rules: list[Rule]) -> list[str]:
+def undecided_reasons(case: Case, open_rules: list[Rule]) -> list[str]:
     """Why rules stay open whose counters are all there: figures that cannot be, or facts that the profile lacks."""
     sentences = []
     for rule in open_rules:
@@ -357,7 +367,7 @@ def undecided(case: Case, open_rules: list[Rule]) -> list[str]:
             continue
         for name in dict.fromkeys(n for e in decisive for n in paths(e)):
             if name in case.above and case.values.get(name) is None:
-                sentences.append(f"{rules.title(name)} ({name}): {of_share(case.above[name])[1]}")
+                sentences.append(f"{rules.title(name)} ({name}): {judge_share(case.above[name])[1]}")
             if (load := case.loads.get(name)) and load.status == "impossible":
                 sentences.append(f"{rules.title(name)} ({name}): {number(load.pct)} %, {load.reason}")
         facts = (f for e in decisive for f in rules.facts_of(case.target, e) if case.subject.inputs.get(f) is None)
@@ -375,5 +385,5 @@ def lacking(case: Case, expression: str) -> list[str]:
     names = [m for n in paths(expression) if case.values.get(n) is None for m in rules.metrics_of(case.target, n)]
     unknown = [n for n in dict.fromkeys(names) if case.subject.inputs.get(n) is None and n in known]
     wrong = {n for n, figure in case.subject.figures.items() if figure.status == "impossible"}
-    missing = [n for n in unknown if n not in case.subject.undefined and n not in wrong]
+    missing = [n for n in unknown if n not in case.subject.undefined_inputs and n not in wrong]
     return [n for n in missing if not known[n].imported_only and catalog.counters(case.target, known[n])]

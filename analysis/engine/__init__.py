@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..store import Manifest, Store
+from ..store.store import Manifest, Store
 from ..workload import Workload
-from .evaluation import NORMALIZATIONS, Aggregation, Figure, Normalization, View, figures
+from .evaluation import NORMALIZATIONS, Aggregation, Figure, FigureRequest, Normalization, figures
 
-__all__ = ["NORMALIZATIONS", "Aggregation", "Figure", "Normalization", "View", "evaluate", "figures"]
+__all__ = ["NORMALIZATIONS", "Aggregation", "Figure", "FigureRequest", "Normalization", "evaluate", "figures"]
 
 
 def evaluate(
@@ -25,4 +25,6 @@ def evaluate(
 ) -> list[Figure]:
     """``figures`` for scripts: a store and the name of a workload in, kernels and dispatches chosen by their names."""
     with Workload.open(store, workload) as opened:
-        return figures(opened, metrics, View(kernel, dispatches, by_kernel, normalization, aggregation, quartiles))
+        return figures(
+            opened, metrics, FigureRequest(kernel, dispatches, by_kernel, normalization, aggregation, quartiles)
+        )

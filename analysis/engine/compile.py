@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..base.database import sql_literal, sql_name
+from ..base.notes import Reason, join_reasons
 from ..catalogue import metrics as catalog
 from ..catalogue import targets
 from ..catalogue.aliases import canonical, names, spelling
 from ..catalogue.formula import first_usable, references
 from ..catalogue.metrics import LAUNCH, Metric
-from ..database import sql_literal, sql_name
-from ..doubts import TIME
-from ..notes import Reason, together
+from ..store.doubts import DURATION
 from ..workload import Selection, Workload
-from . import launched_by, multiplexed
+from . import launching_ranges, multiplexing
 
-_OVER_CHANNELS = {"[*]": "sum(value)", "[max]": "max(value)"}
+_CHANNEL_AGGREGATES = {"[*]": "sum(value)", "[max]": "max(value)"}
 _OF_AN_XCD = "[xcd]"
-_INSTANCED = (*_OVER_CHANNELS, _OF_AN_XCD)
+_INSTANCED = (*_CHANNEL_AGGREGATES, _OF_AN_XCD)
 _MOST_XCDS = 64
 """More than any device has: a profile may state anything."""
 """How formulas write a figure over all L2 channels, and what it is."""
@@ -30,7 +30,7 @@ def is_channelled(counter: str) -> bool:
 
 
 @dataclass
-class _Needs:
+class _FormulaInputs:
     """What a name or formula comes down to, and what of it is missing."""
 
     missing: set[Reason] = field(default_factory=set)
@@ -39,7 +39,7 @@ class _Needs:
     terms: dict[str, str] = field(default_factory=dict)
     timed: bool = False
 
-    def add(self, other: _Needs) -> None:
+    def add(self, other: _FormulaInputs) -> None:
         """Join what another name needs."""
         self.missing |= other.missing
         self.counters |= other.counters
@@ -48,7 +48,7 @@ class _Needs:
         self.timed = self.timed or other.timed
 
 
-class Scope:
+class FormulaScope:
     """The names formulas of one query use, resolved against what the workload has."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Scope:
         self.facts = workload.facts
         self.available = set(workload.manifest.counters)
         self.workload = workload
-        self.multiplexed = multiplexed.is_multiplexed(workload)
+        self.multiplexed = multiplexing.is_multiplexed(workload)
         """Whether launches hold different counters, so that rows of means join those of launches."""
         self.has_instances = has_instances
         self.channel = channel
@@ -69,7 +69,7 @@ class Scope:
         self.counters: set[str] = set()
         self.launch: set[str] = set()
         self._alternatives = catalog.alternatives(self.target)
-        self._needs: dict[str, _Needs] = {}
+        self._needs: dict[str, _FormulaInputs] = {}
 
     def resolve(self, formulas: Iterable[str]) -> tuple[list[Reason], bool]:
         """Note what the formulas use; return what is missing and whether they use the duration."""
@@ -84,18 +84,18 @@ class Scope:
         """Whether the workload has everything that a name comes down to."""
         return not self._of_name(name).missing
 
-    def _of_formulas(self, formulas: list[str]) -> _Needs:
-        total = _Needs()
+    def _of_formulas(self, formulas: list[str]) -> _FormulaInputs:
+        total = _FormulaInputs()
         for name in {n for read in references(formulas).values() for n in read}:
             total.add(self._of_name(name))
         return total
 
-    def _of_name(self, name: str) -> _Needs:
+    def _of_name(self, name: str) -> _FormulaInputs:
         if name not in self._needs:
             self._needs[name] = self._of_term(name) if name in self._alternatives else self._of_input(name)
         return self._needs[name]
 
-    def _of_term(self, name: str) -> _Needs:
+    def _of_term(self, name: str) -> _FormulaInputs:
         """What a term needs by the first of its expressions that lacks nothing, else by its first."""
         stated = self._alternatives[name]
         formula = first_usable(stated, self.has) or stated[0]
@@ -103,18 +103,18 @@ class Scope:
         needs.terms[name] = formula
         return needs
 
-    def _of_input(self, name: str) -> _Needs:
+    def _of_input(self, name: str) -> _FormulaInputs:
         if name == "duration_ns":
-            return _Needs(timed=True)
+            return _FormulaInputs(timed=True)
         if name in LAUNCH:
-            return _Needs(launch={name})
+            return _FormulaInputs(launch={name})
         if name in self.facts:
-            return _Needs()
+            return _FormulaInputs()
         if not catalog.is_counter(self.target, name):
-            return _Needs(missing={Reason("no_fact", f"device fact {name} unknown")})
+            return _FormulaInputs(missing={Reason("no_fact", f"device fact {name} unknown")})
         if self.column(name) is None:
-            return _Needs(missing={Reason("no_counter", f"counter {self.spelling(name)} missing")})
-        return _Needs(counters={name})
+            return _FormulaInputs(missing={Reason("no_counter", f"counter {self.spelling(name)} missing")})
+        return _FormulaInputs(counters={name})
 
     def last_resort(self) -> frozenset[str]:
         """The terms in use that have several expressions and come from the last."""
@@ -136,10 +136,10 @@ class Scope:
             return f"x.{sql_name(self.spelling(name))}" if self.has_instances else None
         if self.channel and is_channelled(name):
             return f"i.{sql_name(name)}"
-        column = self.stored(name)
+        column = self.stored_column(name)
         return column and f"w.{sql_name(column)}"
 
-    def stored(self, name: str) -> str | None:
+    def stored_column(self, name: str) -> str | None:
         """The column of the table counters that holds counter ``name``."""
         counter, _, stated = name.partition("@")
         known = names(self.target, counter)
@@ -151,8 +151,8 @@ class Scope:
     def reads(self, formulas: Iterable[str]) -> frozenset[str]:
         """What formulas come down to: columns of counters and of launches, and the time."""
         needs = self._of_formulas(list(formulas))
-        columns = {self.stored(name) or _of_a_channel(name) for name in needs.counters}
-        return frozenset(columns | needs.launch | ({TIME} if needs.timed else set()))
+        columns = {self.stored_column(name) or _of_a_channel(name) for name in needs.counters}
+        return frozenset(columns | needs.launch | ({DURATION} if needs.timed else set()))
 
     def named_columns(self) -> dict[str, str]:
         """Counter -> select item under the name the formulas use, plus duration."""
@@ -177,12 +177,12 @@ class Scope:
         ``groups`` is SQL for the parts of the program of every launch, where ``picks`` name one as l.part.
         """
         if not self.multiplexed:
-            named = f" JOIN ({groups}) l USING (dispatch_id)" if groups else ""
-            return f"SELECT {picks} FROM {source}{named} WHERE {selection.condition('w')}"
-        own = multiplexed.join(self.workload, selection, groups)
+            join_groups = f" JOIN ({groups}) l USING (dispatch_id)" if groups else ""
+            return f"SELECT {picks} FROM {source}{join_groups} WHERE {selection.condition('w')}"
+        own = multiplexing.join(self.workload, selection, groups)
         held = f"SELECT {picks}, l.cfg, l.launches, l.tier FROM {source}{own} WHERE {selection.condition('w')}"
         averaged = [*sorted(self.counters), "duration_ns", *sorted(self.launch)]
-        return multiplexed.with_means(held, averaged, ["ch"] if self.channel else [])
+        return multiplexing.with_means(held, averaged, ["ch"] if self.channel else [])
 
     def columns(self, group: str = "w.kernel") -> list[str]:
         """The select items that come from files; ``group`` is the column called kernel."""
@@ -190,29 +190,33 @@ class Scope:
         return [group, *self.named_columns().values(), *launch]
 
 
-_NAMED = 6
+_MOST_NAMED = 6
 """Missing inputs named in a metric's reason."""
-_OTHER_RULE = "rocprof-compute"
+_ROCPROF_COMPUTE = "rocprof-compute"
 """Its profiles are evaluated as that tool does, which divides across its files."""
 
 
-def replayed(workload: Workload, counters: Iterable[str]) -> str | None:
+def replayed_pass(workload: Workload, counters: Iterable[str]) -> str | None:
     """The pass of replayed kernels that holds any of these counters; None where they go with the times of the run."""
-    names_of = workload.manifest.replayed
+    replayed_passes = workload.manifest.replayed
     wanted = {c.split("@")[0] for c in counters}
-    held = {name: {c.split("@")[0] for c in columns} for name, columns in workload.passes.items()} if names_of else {}
-    return next((name for name in names_of if wanted & held.get(name, set())), None)
+    columns_of_pass = (
+        {name: {c.split("@")[0] for c in columns} for name, columns in workload.passes.items()}
+        if replayed_passes
+        else {}
+    )
+    return next((name for name in replayed_passes if wanted & columns_of_pass.get(name, set())), None)
 
 
-def remeasured(workload: Workload) -> dict[str, frozenset[str]]:
+def remeasured_passes(workload: Workload) -> dict[str, frozenset[str]]:
     """Pass -> its columns of the table counters; empty where no counter was measured twice, so that all is settled."""
     manifest = workload.manifest
-    if manifest.format == _OTHER_RULE or not any("@" in c for c in manifest.counters):
+    if manifest.format == _ROCPROF_COMPUTE or not any("@" in c for c in manifest.counters):
         return {}
-    return _spelled(workload)
+    return _columns_of_passes(workload)
 
 
-def _spelled(workload: Workload) -> dict[str, frozenset[str]]:
+def _columns_of_passes(workload: Workload) -> dict[str, frozenset[str]]:
     """Pass -> its columns of the table counters, spelled as in plans."""
     known = workload.arch in targets.targets()
     return {
@@ -221,12 +225,14 @@ def _spelled(workload: Workload) -> dict[str, frozenset[str]]:
     }
 
 
-def scattered(workload: Workload, figures: Mapping[str, Iterable[str]]) -> list[str]:
+def scattered_figures(workload: Workload, figures: Mapping[str, Iterable[str]]) -> list[str]:
     """Of figures with the counters that they read, those that no single pass holds: they mix runs of the program.
 
     Counters that were not collected at all do not count.
     """
-    passes = {name: frozenset(c.split("@")[0] for c in columns) for name, columns in _spelled(workload).items()}
+    passes = {
+        name: frozenset(c.split("@")[0] for c in columns) for name, columns in _columns_of_passes(workload).items()
+    }
     collected = frozenset[str]().union(*passes.values())
     mixed = []
     for name, counters in figures.items() if len(passes) > 1 else ():
@@ -247,10 +253,10 @@ def pass_of(wanted_counters: Iterable[str], passes: Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class Parts:
+class LaunchGroups:
     """Parts of the program to group launches by."""
 
-    kind: launched_by.Part
+    kind: launching_ranges.ProgramPart
     names: tuple[str, ...]
 
 
@@ -265,7 +271,7 @@ class Grouping:
     norm: str = "1"
     by_kernel: bool = False
     quartiles: bool = True
-    parts: Parts | None = None
+    parts: LaunchGroups | None = None
     """What to group by instead of the kernels; a launch can be of several."""
 
     @property
@@ -276,15 +282,15 @@ class Grouping:
         return list(self.selection.kernels) if self.by_kernel else [None]
 
     @property
-    def apart(self) -> bool:
+    def is_grouped(self) -> bool:
         """Whether there are groups at all."""
         return self.by_kernel or self.parts is not None
 
-    def place(self, workload: Workload) -> tuple[str, str | None]:
+    def group_item(self, workload: Workload) -> tuple[str, str | None]:
         """What a row's group is called, as a select item, and SQL for the parts that it needs for that."""
         if self.parts is None:
             return "w.kernel", None
-        return "l.part AS kernel", launched_by.of_launches(workload, self.parts.kind, self.parts.names)
+        return "l.part AS kernel", launching_ranges.parts_of_launches_sql(workload, self.parts.kind, self.parts.names)
 
 
 @dataclass(frozen=True)
@@ -313,11 +319,11 @@ def dispatch_query(
 
     Counters measured in several passes count as in the pass ``measured_in``, else as in the first.
     """
-    scope = Scope(workload, has_instances=workload.has("counter_instances"), measured_in=measured_in)
-    pairs = _Pairs(metrics, grouping.norm, scope)
+    scope = FormulaScope(workload, has_instances=workload.has("counter_instances"), measured_in=measured_in)
+    pairs = _FormulaPairs(metrics, grouping.norm, scope)
     sql = ""
     if pairs.places:
-        group, groups = grouping.place(workload)
+        group, groups = grouping.group_item(workload)
         picks = ", ".join(scope.columns(group))
         columns = scope.rows(picks, _source(workload, scope), grouping.selection, groups)
         sql = _aggregate(scope.with_constants(columns), pairs, grouping, channel="0", filled=scope.multiplexed)
@@ -327,19 +333,22 @@ def dispatch_query(
 
 def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping) -> Query:
     """The same per L2 channel: the counters come from counter_instances, one group per channel."""
-    scope = Scope(workload, has_instances=False, channel=True)
-    pairs = _Pairs(metrics, grouping.norm, scope)
+    scope = FormulaScope(workload, has_instances=False, channel=True)
+    pairs = _FormulaPairs(metrics, grouping.norm, scope)
     channels = list(range(int(scope.facts.get("total_l2_chan", 1))))
     sql = ""
     if workload.has("counter_instances") and pairs.places:
         per_xcd = max(1, len(channels) // max(1, int(scope.facts.get("num_xcd", 1))))
         channelled = {c: names(scope.target, c) for c in sorted(scope.counters) if is_channelled(c)}
-        pivot = ", ".join(f"{_of_any('max(value)', known)} AS {sql_name(c)}" for c, known in channelled.items())
+        pivot = ", ".join(
+            f"{_first_name_with_rows('max(value)', known)} AS {sql_name(c)}" for c, known in channelled.items()
+        )
         others = [e for c, e in scope.named_columns().items() if not is_channelled(c)]
-        group, groups = grouping.place(workload)
+        group, groups = grouping.group_item(workload)
         instances = (
             f"(SELECT dispatch_id, xcd * {per_xcd} + instance AS ch, {pivot} "
-            f"FROM {workload.relation('counter_instances')} WHERE counter IN ({_listed(channelled.values())}) "
+            f"FROM {workload.relation('counter_instances')} "
+            f"WHERE counter IN ({_counter_list_sql(channelled.values())}) "
             f"GROUP BY ALL) i JOIN {workload.relation('counters')} w USING (dispatch_id)"
         )
         picks = ", ".join([group, "i.* EXCLUDE (dispatch_id)", *others])
@@ -351,14 +360,14 @@ def channel_query(workload: Workload, metrics: list[Metric], grouping: Grouping)
     )  # fmt: skip
 
 
-_NOTHING = "0"
+_SEES_ALL = "0"
 """Unseen where the counters of a metric see all, or where nothing tells what they do not see."""
 
 
-class _Pairs:
+class _FormulaPairs:
     """The distinct pairs of formulas behind a list of metrics: many metrics share one, and DuckDB binds each once."""
 
-    def __init__(self, metrics: list[Metric], norm: str, scope: Scope) -> None:
+    def __init__(self, metrics: list[Metric], norm: str, scope: FormulaScope) -> None:
         self.places: dict[tuple[str, str, str], int] = {}
         """(num, den, unseen) -> its place, which is ``i`` in the rows."""
         self.timed: list[bool] = []
@@ -366,21 +375,21 @@ class _Pairs:
         self.of_metric: list[int | None] = []
         self.missing: list[Reason | None] = []
         self.reads: list[frozenset[str]] = []
-        stated = [(m.num, norm if m.norm else m.den or "1", m.unseen or _NOTHING) for m in metrics]
+        stated = [(m.num, norm if m.norm else m.den or "1", m.unseen or _SEES_ALL) for m in metrics]
         references([f for formulas in stated for f in formulas])
         for num, den, unseen in stated:
             lacks, timed = scope.resolve([num, den])
-            self.missing.append(together(lacks, _NAMED))
+            self.missing.append(join_reasons(lacks, _MOST_NAMED))
             self.reads.append(frozenset() if lacks else scope.reads([num, den]))
             told = not lacks and not scope.resolve([unseen])[0]
-            pair = (num, den, unseen if told else _NOTHING)
+            pair = (num, den, unseen if told else _SEES_ALL)
             if not lacks and pair not in self.places:
                 self.places[pair] = len(self.places)
                 self.timed.append(timed)
             self.of_metric.append(None if lacks else self.places[pair])
 
 
-def _source(workload: Workload, scope: Scope) -> str:
+def _source(workload: Workload, scope: FormulaScope) -> str:
     relation = f"{workload.relation('counters')} w"
     if scope.launch:
         relation += f" JOIN {workload.relation('dispatches')} d USING (dispatch_id)"
@@ -389,13 +398,13 @@ def _source(workload: Workload, scope: Scope) -> str:
         plain = {c: names(scope.target, _of_a_channel(c)) for c in summed}
         xcds = min(int(scope.facts.get("num_xcd", 1)), _MOST_XCDS)
         sums = ", ".join(
-            f"CASE WHEN {_of_any('count(value)', known, zero=True)} = {channels} "
-            f"THEN {_over(c[c.index('[') :], known, xcds)} END AS {sql_name(scope.spelling(c))}"
+            f"CASE WHEN {_first_name_with_rows('count(value)', known, zero=True)} = {channels} "
+            f"THEN {_over_channels_sql(c[c.index('[') :], known, xcds)} END AS {sql_name(scope.spelling(c))}"
             for c, known in plain.items()
         )
         relation += (
             f" LEFT JOIN (SELECT dispatch_id, {sums} FROM {workload.relation('counter_instances')} "
-            f"WHERE counter IN ({_listed(plain.values())}) "
+            f"WHERE counter IN ({_counter_list_sql(plain.values())}) "
             "GROUP BY dispatch_id) x USING (dispatch_id)"
         )
     return relation
@@ -406,37 +415,38 @@ def _of_a_channel(counter: str) -> str:
     return next((counter.removesuffix(end) for end in _INSTANCED if counter.endswith(end)), counter)
 
 
-def _over(end: str, known: tuple[str, ...], xcds: int) -> str:
+def _over_channels_sql(end: str, known: tuple[str, ...], xcds: int) -> str:
     """SQL for one figure over all channels of a dispatch."""
     if end != _OF_AN_XCD:
-        return _of_any(_OVER_CHANNELS[end], known)
-    return f"greatest({', '.join(_of_any('sum(value)', known, where=f' AND xcd = {k}') for k in range(xcds))})"
+        return _first_name_with_rows(_CHANNEL_AGGREGATES[end], known)
+    sums = [_first_name_with_rows("sum(value)", known, where=f" AND xcd = {k}") for k in range(xcds)]
+    return f"greatest({', '.join(sums)})"
 
 
-def _of_any(aggregate: str, known: Iterable[str], *, zero: bool = False, where: str = "") -> str:
+def _first_name_with_rows(aggregate: str, known: Iterable[str], *, zero: bool = False, where: str = "") -> str:
     """SQL for an aggregate of the rows of a counter under the first of its names that has any."""
-    found = [f"{aggregate} FILTER (counter = {sql_literal(name)}{where})" for name in known]
-    return f"coalesce({', '.join(f'nullif({one}, 0)' if zero else one for one in found)})"
+    aggregates = [f"{aggregate} FILTER (counter = {sql_literal(name)}{where})" for name in known]
+    return f"coalesce({', '.join(f'nullif({one}, 0)' if zero else one for one in aggregates)})"
 
 
-def _listed(names_of: Iterable[tuple[str, ...]]) -> str:
+def _counter_list_sql(names_of: Iterable[tuple[str, ...]]) -> str:
     return ", ".join(sql_literal(name) for known in names_of for name in known)
 
 
-def _aggregate(base: str, pairs: _Pairs, grouping: Grouping, *, channel: str, filled: bool) -> str:
+def _aggregate(base: str, pairs: _FormulaPairs, grouping: Grouping, *, channel: str, filled: bool) -> str:
     """The whole query: lists of numerators and denominators per dispatch, unnested, aggregated."""
     formulas = list(dict.fromkeys(f for pair in pairs.places for f in pair))
-    all_seen = all(unseen == _NOTHING for _, _, unseen in pairs.places)
+    all_seen = all(unseen == _SEES_ALL for _, _, unseen in pairs.places)
     place = {formula: i for i, formula in enumerate(formulas)}
     values = ", ".join(f"({formula})::DOUBLE AS f{i}" for i, formula in enumerate(formulas))
     nums, dens, unseens = (", ".join(f"f{place[pair[part]]}" for pair in pairs.places) for part in range(3))
     timed = ", ".join(str(t).lower() for t in pairs.timed)
-    kernel = "kernel" if grouping.apart else "NULL::VARCHAR"
+    kernel = "kernel" if grouping.is_grouped else "NULL::VARCHAR"
     deviation = "stddev_samp(v)" if grouping.quartiles else "max(NULL::DOUBLE)"
     quartile = "quantile_cont(v, {})" if grouping.quartiles else "max(NULL::DOUBLE)"
     own, weight, measured = "", "", ""
     if filled:
-        own, weight, measured = multiplexed.carried(), " * w", f" FILTER (tier < {multiplexed.MEANS})"
+        own, weight, measured = multiplexing.carried_columns(), " * w", f" FILTER (tier < {multiplexing.MEANS})"
     lists, seen = f"[{nums}] AS nums, [{dens}] AS dens", "NOT coalesce(u > 0, false) AND "
     units = "unnest(nums) AS n, unnest(dens) AS d"
     if all_seen:
@@ -444,9 +454,9 @@ def _aggregate(base: str, pairs: _Pairs, grouping: Grouping, *, channel: str, fi
     else:
         lists, units = f"{lists}, [{unseens}] AS unseens", f"{units}, unnest(unseens) AS u"
     cells = f"SELECT *, CASE WHEN {seen}d <> 0 AND isfinite(n / d) THEN n / d END AS v FROM flat"
-    used = multiplexed.chosen("every_cell") if filled else "FROM every_cell"
+    used = multiplexing.choose_cells_sql("every_cell") if filled else "FROM every_cell"
     mean = "sum(v * w) / sum(w) FILTER (v IS NOT NULL)" if filled else "avg(v)"
-    combined = f"count(v) FILTER (tier = {multiplexed.MEANS})" if filled else "0"
+    combined = f"count(v) FILTER (tier = {multiplexing.MEANS})" if filled else "0"
     return f"""
 WITH base AS ({base}),
      formulas AS (SELECT {kernel} AS kernel, {channel} AS ch, duration_ns IS NULL AS untimed, {values}{own} FROM base),

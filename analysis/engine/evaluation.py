@@ -7,18 +7,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from .. import coverage
+from ..base.notes import Reason
+from ..base.problems import BadArgument
+from ..base.text import count_text
 from ..catalogue import metrics as catalog
 from ..catalogue.formula import references
 from ..catalogue.metrics import Metric
-from ..doubts import TIME, Doubts
-from ..notes import Reason
-from ..problems import BadArgument
-from ..text import counted
+from ..launches import coverage
+from ..store.doubts import DURATION, Doubts
 from ..workload import Selection, Workload
-from . import launched_by
-from .compile import Grouping, Parts, Query, channel_query, dispatch_query, pass_of, remeasured, replayed
-from .launched_by import Part
+from . import launching_ranges
+from .compile import (
+    Grouping,
+    LaunchGroups,
+    Query,
+    channel_query,
+    dispatch_query,
+    pass_of,
+    remeasured_passes,
+    replayed_pass,
+)
+from .launching_ranges import ProgramPart
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,10 +65,10 @@ class Aggregate:
         return value if value is not None and math.isfinite(value) else None
 
 
-NOTHING = Aggregate()
+NO_AGGREGATE = Aggregate()
 
 
-def run(con: duckdb.DuckDBPyConnection, query: Query) -> dict[Key, Aggregate]:
+def run_query(con: duckdb.DuckDBPyConnection, query: Query) -> dict[Key, Aggregate]:
     """Execute a compiled query; empty where nothing could be compiled."""
     if not query.sql:
         return {}
@@ -88,14 +97,16 @@ def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | Rea
     if ready:
         distinct = list(dict.fromkeys(ready.values()))
         used = {name for formula in distinct for name in needs[formula]}
-        given = _given({name: query.facts[name] for name in used})
+        constants = _constants_sql({name: query.facts[name] for name in used})
         items = ", ".join(f"({f})::DOUBLE" for f in distinct)
-        values = dict(zip(distinct, con.execute(f"SELECT {items} FROM (SELECT {given})").fetchone() or (), strict=True))
+        values = dict(
+            zip(distinct, con.execute(f"SELECT {items} FROM (SELECT {constants})").fetchone() or (), strict=True)
+        )
         limits |= {n: float(v) for n, f in ready.items() if (v := values[f]) is not None and math.isfinite(v)}
     return limits
 
 
-def _unknown(query: Query, metric: Metric) -> Reason | None:
+def _unknown_facts(query: Query, metric: Metric) -> Reason | None:
     """The device facts that the expression ``finish`` of a metric needs and that nothing states."""
     needs = references([metric.finish])[metric.finish] if metric.finish else frozenset()
     lacks = sorted(needs - query.facts.keys() - metric.uses.keys() - {"value"})
@@ -114,16 +125,18 @@ def finish(
         value = aggregates[key].value(metric, aggregation)
         others = {name: finished.get((key[0], place[used], key[2])) for name, used in metric.uses.items()}
         known = {name: v for name, v in others.items() if v}
-        if value is None or len(known) < len(others) or _unknown(query, metric):
+        if value is None or len(known) < len(others) or _unknown_facts(query, metric):
             continue
         inputs = {**query.facts, **known, "value": value}
-        given = _given({name: inputs[name] for name in references([metric.finish or "0"])[metric.finish or "0"]})
-        answer = con.execute(f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {given})").fetchone()
+        constants = _constants_sql(
+            {name: inputs[name] for name in references([metric.finish or "0"])[metric.finish or "0"]}
+        )
+        answer = con.execute(f"SELECT ({metric.finish})::DOUBLE FROM (SELECT {constants})").fetchone()
         finished[key] = answer[0] if answer else None
     return finished
 
 
-def _given(values: dict[str, float]) -> str:
+def _constants_sql(values: dict[str, float]) -> str:
     return ", ".join(f"{v!r}::DOUBLE AS {k}" for k, v in values.items()) or "1 AS nothing"
 
 
@@ -154,10 +167,10 @@ def judge(
     share = pct
     if share is None and (metric.unit == "%" or metric.limit is not None):
         share = 100 * value / (metric.limit or 100)
-    return ("ok", None) if share is None else of_share(share)
+    return ("ok", None) if share is None else judge_share(share)
 
 
-def of_share(share: float) -> tuple[Status, Reason | None]:
+def judge_share(share: float) -> tuple[Status, Reason | None]:
     """The status of a share of a limit or of a whole, in percent, and the reason where it is not ok."""
     if share <= _SUSPECT_PCT:
         return "ok", None
@@ -169,7 +182,7 @@ def of_share(share: float) -> tuple[Status, Reason | None]:
     )
 
 
-_EMPTY = ("no_value", "no_dispatch", "no_channel")
+_EMPTY_CODES = ("no_value", "no_dispatch", "no_channel")
 """Codes of figures without a value although their counters were collected."""
 
 
@@ -181,7 +194,7 @@ def _why_empty(metric: Metric, aggregate: Aggregate | None) -> Reason:
     if aggregate.total and aggregate.untimed == aggregate.total:
         return Reason("no_timing", "the dispatches have no usable timing: start and end are missing, equal or rounded")
     if aggregate.zero:
-        every = counted(aggregate.total, "dispatch")
+        every = count_text(aggregate.total, "dispatch")
         launches = "all dispatches" if aggregate.zero == aggregate.total else f"{aggregate.zero} of {every}"
         return Reason(
             "nothing_there",
@@ -229,7 +242,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class View:
+class FigureRequest:
     """How figures are wanted: over which dispatches, together or by kernel, normalised and aggregated how.
 
     aggregation="sum_ratio" is sum(num) / sum(den) over the selected dispatches; "mean" is the unweighted mean of the
@@ -244,11 +257,11 @@ class View:
     normalization: Normalization = "per_kernel"
     aggregation: Aggregation = "sum_ratio"
     quartiles: bool = True
-    launched_by: Part | None = None
+    launched_by: ProgramPart | None = None
     """Instead by the part of the program that launched them (table ranges); ``Figure.kernel`` names it then."""
 
 
-def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> list[Figure]:
+def figures(workload: Workload, metrics: Iterable[str], view: FigureRequest = FigureRequest()) -> list[Figure]:
     """Evaluate metrics (names, ids, tables, panels, subsystems, presets, ``*``) over one workload.
 
     Figures come in the order asked for, per kernel by total time where ``by_kernel``. Raises Problem subclasses for
@@ -260,40 +273,40 @@ def figures(workload: Workload, metrics: Iterable[str], view: View = View()) -> 
         )
     if view.aggregation not in ("sum_ratio", "mean"):
         raise BadArgument(f"Unknown aggregation {view.aggregation!r}", fix="Use sum_ratio or mean")
-    if workload.arch not in catalog.with_metrics():
+    if workload.arch not in catalog.targets_with_metrics():
         raise workload.no_formulas()
     wanted = list(metrics)
     chosen = catalog.select(workload.arch, wanted)
     selection = workload.select(view.kernel, view.dispatches)
-    normal = _normal(workload.arch, view.normalization)
+    divisor = _normalization_divisor(workload.arch, view.normalization)
     part = view.launched_by
-    parts = Parts(part, launched_by.named(workload, selection, part)) if part else None
-    grouping = Grouping(selection, normal.den, view.by_kernel, view.quartiles, parts)
-    plain = _with_used([m for m in chosen if m.per == "dispatch"], catalog.by_name(workload.arch))
+    parts = LaunchGroups(part, launching_ranges.parts_by_time(workload, selection, part)) if part else None
+    grouping = Grouping(selection, divisor.den, view.by_kernel, view.quartiles, parts)
+    plain = _with_dependencies([m for m in chosen if m.per == "dispatch"], catalog.by_name(workload.arch))
     evaluated = []
-    for measured_in, together in _by_pass(workload, plain).items():
-        query = dispatch_query(workload, together, grouping, measured_in)
-        evaluated += _evaluate(workload, query, normal.word, view.aggregation)
+    for measured_in, of_pass in _by_pass(workload, plain).items():
+        query = dispatch_query(workload, of_pass, grouping, measured_in)
+        evaluated += _evaluate(workload, query, divisor.word, view.aggregation)
     if channels := [m for m in chosen if m.per == "l2_channel"]:
         query = channel_query(workload, channels, grouping)
-        evaluated += _asked_channels(_evaluate(workload, query, normal.word, view.aggregation), wanted)
+        evaluated += _asked_channels(_evaluate(workload, query, divisor.word, view.aggregation), wanted)
     order = {m.name: i for i, m in enumerate(chosen)}
     ranks = {k: i for i, k in enumerate(grouping.groups)}
     every = selection.kernels if parts or not view.by_kernel else None
     asked = [f for f in evaluated if f.metric.name in order]
     return sorted(
         (
-            _doubted(f, workload.doubts, every or [f.kernel or ""])
-            for f in (asked if parts else _not_counted(workload, selection, asked))
+            _mark_doubted(f, workload.doubts, every or [f.kernel or ""])
+            for f in (asked if parts else _explain_not_counted(workload, selection, asked))
         ),
         key=lambda f: (ranks.get(f.kernel, -1), order[f.metric.name], _channel(f.id)),
     )
 
 
-def _not_counted(workload: Workload, selection: Selection, figures: list[Figure]) -> list[Figure]:
+def _explain_not_counted(workload: Workload, selection: Selection, figures: list[Figure]) -> list[Figure]:
     """The figures, with that as the reason where no launch of a kernel was counted, while others were."""
     empty = {f.kernel for f in figures if _lacks_counts(f)}
-    lacking = coverage.uncounted(workload, selection.kernels if None in empty else [k for k in empty if k])
+    lacking = coverage.uncounted_kernels(workload, selection.kernels if None in empty else [k for k in empty if k])
     none: set[str | None] = {None} if lacking >= set(selection.kernels) else set()
     without = lacking | none
     return [replace(f, reason=coverage.NOT_COUNTED) if f.kernel in without and _lacks_counts(f) else f for f in figures]
@@ -302,13 +315,13 @@ def _not_counted(workload: Workload, selection: Selection, figures: list[Figure]
 def _lacks_counts(figure: Figure) -> bool:
     """Whether a figure has no value although its counters were collected; its times may be of what was counted."""
     code = figure.reason.code if figure.reason and figure.value is None else None
-    return code in _EMPTY or (code == "no_timing" and bool(figure.reads - {TIME}))
+    return code in _EMPTY_CODES or (code == "no_timing" and bool(figure.reads - {DURATION}))
 
 
-def _normal(target: str, normalization: Normalization) -> catalog.Normal:
+def _normalization_divisor(target: str, normalization: Normalization) -> catalog.NormalizationDivisor:
     """What normalised metrics are divided by; a target without such a divisor has no such metrics."""
     if normalization == "per_kernel":
-        return catalog.Normal(den="1", word="kernel")
+        return catalog.NormalizationDivisor(den="1", word="kernel")
     known = catalog.normalizations(target)
     if normalization not in known:
         raise BadArgument(
@@ -319,18 +332,18 @@ def _normal(target: str, normalization: Normalization) -> catalog.Normal:
 
 def _by_pass(workload: Workload, metrics: list[Metric]) -> dict[str | None, list[Metric]]:
     """The metrics by the pass that holds all of their counters; None: as first measured."""
-    passes = remeasured(workload)
+    passes = remeasured_passes(workload)
     linked = {name for m in metrics if m.uses for name in (m.name, *m.uses.values())}
     places: dict[str | None, list[Metric]] = {}
     for metric in metrics:
         counters = catalog.counters(workload.arch, metric)
         alone = passes and metric.name not in linked
-        place = (pass_of(counters, passes) if alone else None) or replayed(workload, counters)
+        place = (pass_of(counters, passes) if alone else None) or replayed_pass(workload, counters)
         places.setdefault(place, []).append(metric)
     return places
 
 
-def _with_used(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:
+def _with_dependencies(chosen: list[Metric], known: dict[str, Metric]) -> list[Metric]:
     """The metrics chosen, and those that their ``finish`` needs, which come first."""
     named = {m.name: m for m in chosen}
     used = {name: known[name] for m in chosen for name in m.uses.values()}
@@ -343,17 +356,17 @@ def _asked_channels(figures: list[Figure], wanted: list[str]) -> list[Figure]:
     tables = {i.rpartition(".")[0] for i in single}
     whole = set(wanted) - single
 
-    def asked(figure: Figure) -> bool:
+    def is_asked_for(figure: Figure) -> bool:
         metric = figure.metric
         named = whole & {metric.name, metric.table, str(metric.panel), metric.subsystem, "*"}
         return figure.id in single or metric.table not in tables or bool(named)
 
-    return [f for f in figures if asked(f)]
+    return [f for f in figures if is_asked_for(f)]
 
 
 def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregation) -> list[Figure]:
     """Run one query and turn its rows, and the metrics that could not be compiled, into figures."""
-    aggregates = run(workload.cursor, query)
+    aggregates = run_query(workload.cursor, query)
     finished = finish(workload.cursor, query, aggregates, aggregation)
     limits = peaks(workload.cursor, query)
     place = {m.name: i for i, m in enumerate(query.metrics)}
@@ -362,15 +375,15 @@ def _evaluate(workload: Workload, query: Query, per: str, aggregation: Aggregati
     ]
     judged = []
     for i, (metric, missing) in enumerate(zip(query.metrics, query.missing, strict=True)):
-        missing = missing or _unknown(query, metric)
+        missing = missing or _unknown_facts(query, metric)
         for key in [(kernel, i, channel) for kernel in query.groups for channel in query.channels]:
             aggregate = aggregates.get(key)
             value = finished.get(key) if metric.finish else aggregate.value(metric, aggregation) if aggregate else None
             if metric.chart and aggregation == "mean" and value is not None:
                 value = float(round(value))
             unit = f"{metric.unit}/{per}" if metric.norm else metric.unit
-            verdict = _judged(metric, value, aggregate, missing, limits.get(metric.name))
-            figure = _figure(metric, key, value, aggregate, _Said(unit, read[i], *verdict))
+            verdict = _judge_against_peak(metric, value, aggregate, missing, limits.get(metric.name))
+            figure = _figure(metric, key, value, aggregate, _JudgedValue(unit, read[i], *verdict))
             judged.append(_with_caveat(_without_unseen(figure, aggregate), query.last_resort))
     return judged
 
@@ -379,7 +392,7 @@ def _without_unseen(figure: Figure, aggregate: Aggregate | None) -> Figure:
     """The figure of those dispatches that have one, with a word on those that have none."""
     if not aggregate or not aggregate.unseen or figure.value is None or figure.reason:
         return figure
-    text = f"without {aggregate.unseen} of {counted(aggregate.total, 'dispatch')}: {figure.metric.unseen_why}"
+    text = f"without {aggregate.unseen} of {count_text(aggregate.total, 'dispatch')}: {figure.metric.unseen_why}"
     return replace(figure, reason=Reason("caveat", text))
 
 
@@ -388,24 +401,24 @@ def _with_caveat(figure: Figure, last_resort: frozenset[str]) -> Figure:
     metric = figure.metric
     if not figure.value or figure.reason or not (metric.caveat or metric.caveat_last):
         return figure
-    said = [metric.caveat, *(text for term, text in metric.caveat_last.items() if term in last_resort)]
-    text = "; ".join(filter(None, said))
+    caveats = [metric.caveat, *(text for term, text in metric.caveat_last.items() if term in last_resort)]
+    text = "; ".join(filter(None, caveats))
     return replace(figure, reason=Reason("caveat", text)) if text else figure
 
 
-def _doubted(figure: Figure, known: Doubts, kernels: Iterable[str]) -> Figure:
+def _mark_doubted(figure: Figure, known: Doubts, kernels: Iterable[str]) -> Figure:
     """The figure, suspect where it is built on a counter or time that is doubted."""
     doubt = known.about(figure.reads, kernels) if figure.reads else None
     status, reason = with_doubt(figure.status, figure.reason, doubt)
     return replace(figure, status=status, reason=reason) if doubt else figure
 
 
-_Any = TypeVar("_Any", bound=str)
+_AnyStatus = TypeVar("_AnyStatus", bound=str)
 
 
 def with_doubt(
-    status: _Any, reason: Reason | None, doubt: Reason | None
-) -> tuple[_Any | Literal["suspect"], Reason | None]:
+    status: _AnyStatus, reason: Reason | None, doubt: Reason | None
+) -> tuple[_AnyStatus | Literal["suspect"], Reason | None]:
     """Status and reason of a figure, and what is doubted of its inputs: that comes first where there is a value."""
     if doubt is None or status in ("not_collected", "not_supported", "bypassed"):
         return status, reason
@@ -415,7 +428,7 @@ def with_doubt(
     return status, Reason(reason.code if reason else doubt.code, text)
 
 
-class _Said(NamedTuple):
+class _JudgedValue(NamedTuple):
     """What is said of a value; a figure is made once, since there are thousands of them."""
 
     unit: str
@@ -426,11 +439,11 @@ class _Said(NamedTuple):
     reason: Reason | None
 
 
-def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None, said: _Said) -> Figure:
+def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate | None, judged: _JudgedValue) -> Figure:
     """One figure with its statistics."""
     kernel, _, channel = key
     channelled = metric.per == "l2_channel"
-    shown = aggregate if aggregate and value is not None else NOTHING
+    shown = aggregate if aggregate and value is not None else NO_AGGREGATE
     return Figure(
         metric=metric,
         name=f"{metric.name}[{channel}]" if channelled else metric.name,
@@ -439,22 +452,22 @@ def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate 
         value=value,
         min=shown.min,
         max=shown.max,
-        unit=said.unit,
-        peak=said.peak,
-        pct_of_peak=said.pct_of_peak,
-        status=said.status,
-        reason=said.reason,
+        unit=judged.unit,
+        peak=judged.peak,
+        pct_of_peak=judged.pct_of_peak,
+        status=judged.status,
+        reason=judged.reason,
         n=aggregate.n if aggregate else 0,
         q1=shown.q1,
         median=shown.median,
         q3=shown.q3,
         std=shown.std,
         combined=bool(shown.combined),
-        reads=said.reads,
+        reads=judged.reads,
     )
 
 
-def _judged(
+def _judge_against_peak(
     metric: Metric,
     value: float | None,
     aggregate: Aggregate | None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..base.database import run_prepared, sql_name
 from ..catalogue import rules
 from ..catalogue.formula import paths
-from ..database import planned, sql_name
 from .evaluation import IMPOSSIBLE_PCT, Figure
 
 Values = Mapping[str, float | None]
-_GIVEN = "given."
+_GIVEN_PREFIX = "given."
 
 
 def inputs_of(figures: Mapping[str, Figure], facts: Mapping[str, float]) -> dict[str, float | None]:
@@ -43,27 +43,30 @@ def evaluate(
     own = [name for name in signals if name in read and name not in fixed]
     names = sorted((read - set(fixed) - set(own)).union(*(paths(e) for name in own for e in signals[name])))
     rows = {name: [one.get(name) for one in inputs] for name in names}
-    rows |= {_GIVEN + name: [one.get(name) for one in given] for name in fixed}
+    rows |= {_GIVEN_PREFIX + name: [one.get(name) for one in given] for name in fixed}
     columns = {name: f"c{i}" for i, name in enumerate(rows)}
     lists = ", ".join(f"unnest(${i + 2}::DOUBLE[]) AS c{i}" for i in range(len(rows)))
-    shares = {n: f"CASE WHEN {sql} <= {IMPOSSIBLE_PCT} THEN {sql} END" for n, sql in rules.shares(target).items()}
-    stated = rules.defined(target) | shares
-    shown = structures({name: stated[name] for name in own} | {name: _GIVEN + name for name in fixed})
-    found = planned(
-        f"SELECT {', '.join(f'({e})::DOUBLE' for e in wanted)} FROM (SELECT *{f', {shown}' if shown else ''} "
+    shares = {n: f"CASE WHEN {sql} <= {IMPOSSIBLE_PCT} THEN {sql} END" for n, sql in rules.share_sql(target).items()}
+    definitions = rules.signal_sql(target) | shares
+    structure_items = structures(
+        {name: definitions[name] for name in own} | {name: _GIVEN_PREFIX + name for name in fixed}
+    )
+    value_rows = run_prepared(
+        f"SELECT {', '.join(f'({e})::DOUBLE' for e in wanted)} "
+        f"FROM (SELECT *{f', {structure_items}' if structure_items else ''} "
         f"FROM (SELECT {', '.join(filter(None, ['place', structures(columns)]))} "
         f"FROM (SELECT {', '.join(filter(None, ['unnest($1::DOUBLE[]) AS place', lists]))}))) ORDER BY place",
         [range(len(inputs)), *([_finite(value) for value in values] for values in rows.values())],
     )
-    return [dict(zip(wanted, map(_finite, row), strict=True)) for row in found]
+    return [dict(zip(wanted, map(_finite, row), strict=True)) for row in value_rows]
 
 
 def structures(columns: Mapping[str, str]) -> str:
     """Select items that show ``columns`` (dotted name -> SQL) as structures: hbm.bw_gbs is field bw_gbs of hbm."""
-    return ", ".join(f"{sql} AS {sql_name(head)}" for head, sql in _packed(columns).items())
+    return ", ".join(f"{sql} AS {sql_name(head)}" for head, sql in _pack_structures(columns).items())
 
 
-def _packed(columns: Mapping[str, str]) -> dict[str, str]:
+def _pack_structures(columns: Mapping[str, str]) -> dict[str, str]:
     """First part of the names -> SQL of the structure with the rest as its fields."""
     heads: dict[str, dict[str, str]] = {}
     for name, sql in columns.items():
@@ -72,7 +75,7 @@ def _packed(columns: Mapping[str, str]) -> dict[str, str]:
     packed = {}
     for head, fields in heads.items():
         inner = {name: sql for name, sql in fields.items() if "." not in name}
-        inner |= _packed({name: sql for name, sql in fields.items() if "." in name})
+        inner |= _pack_structures({name: sql for name, sql in fields.items() if "." in name})
         packed[head] = f"struct_pack({', '.join(f'{sql_name(name)} := {sql}' for name, sql in inner.items())})"
     return packed
 

@@ -1,1 +1,0 @@
-"""Down to the source line: which lines and instructions cost the time, why they wait, and for what."""

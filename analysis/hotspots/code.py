@@ -10,37 +10,37 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..database import sql_literal
+from ..base.database import sql_literal
 from ..workload import Workload
 
 MOST_INSTRUCTIONS = 1_000_000
 """Of a kernel: what is read of one at most, those with samples first."""
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of source; neither is known without line information."""
 
     file: str | None
     number: int | None
 
 
-class Key(NamedTuple):
+class InstructionKey(NamedTuple):
     """What tells an instruction apart within a kernel; its text and line where the profile states no addresses."""
 
     code_object: str
     offset: int | None
     text: str
-    line: Line | None = None
+    line: SourceLine | None = None
 
 
 @dataclass
-class Instruction:
+class KernelInstruction:
     """One instruction, what was counted at it, and its samples by reason."""
 
-    key: Key
+    key: InstructionKey
     kind: str | None
     """One of classes.toml; None where it is not known."""
-    line: Line
+    line: SourceLine
     inlined: str | None
     target: int | None
     waits_for: tuple[int, ...]
@@ -52,7 +52,7 @@ class Instruction:
     """Samples that tell their active work-items, and these added up."""
 
     @property
-    def sampled(self) -> int:
+    def sample_count(self) -> int:
         return sum(self.samples.values())
 
 
@@ -64,7 +64,7 @@ class Loop:
     first: int
     last: int
 
-    def holds(self, key: Key) -> bool:
+    def holds(self, key: InstructionKey) -> bool:
         return key.code_object == self.code_object and key.offset is not None and self.first <= key.offset <= self.last
 
     @property
@@ -73,16 +73,16 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Code:
+class KernelCode:
     """The sampled code of a kernel, and how much of the kernel that is."""
 
-    instructions: list[Instruction]
+    instructions: list[KernelInstruction]
     launches: int
     """Launches that were sampled, or counted per instruction."""
 
     @property
-    def sampled(self) -> int:
-        return sum(one.sampled for one in self.instructions)
+    def sample_count(self) -> int:
+        return sum(one.sample_count for one in self.instructions)
 
 
 _COUNTS = (
@@ -92,10 +92,10 @@ _COUNTS = (
 )  # fmt: skip
 
 
-def read(workload: Workload, kernel: str, launch: int | None = None) -> Code:
+def read(workload: Workload, kernel: str, launch: int | None = None) -> KernelCode:
     """The instructions and samples of a kernel, or of one launch configuration of it."""
     chosen = f"kernel = {sql_literal(kernel)}" + (f" AND launch = {launch:d}" if launch is not None else "")
-    found: dict[Key, Instruction] = {}
+    instructions: dict[InstructionKey, KernelInstruction] = {}
     if workload.has("instructions"):
         counts = ", ".join(f"CAST(sum({c}) AS BIGINT)" for c in _COUNTS)
         rows = workload.rows(
@@ -106,32 +106,32 @@ def read(workload: Workload, kernel: str, launch: int | None = None) -> Code:
             f"ORDER BY sum(executed) DESC NULLS LAST LIMIT {MOST_INSTRUCTIONS}"
         )
         for code_object, offset, text, kind, file, number, inlined, target, waits, spill, *counted in rows:
-            key, line = _key(code_object, offset, text, file, number), Line(file, number)
-            found[key] = Instruction(
+            key, line = _key(code_object, offset, text, file, number), SourceLine(file, number)
+            instructions[key] = KernelInstruction(
                 key._replace(text=text or ""), kind, line, inlined, target, _offsets(waits), bool(spill),
                 dict(zip(_COUNTS, counted, strict=True)),
             )  # fmt: skip
     if not workload.has("samples"):
-        return Code(_in_order(found), _counted(workload, chosen))
+        return KernelCode(_in_order(instructions), _count_launches(workload, chosen))
     for code_object, offset, text, file, number, reason, count, *masked in workload.rows(
         'SELECT code_object, "offset", any_value(instruction), any_value(source_file), any_value(source_line), '
         "stall_reason, CAST(sum(count) AS BIGINT), CAST(coalesce(sum(count) FILTER (lanes IS NOT NULL), 0) AS BIGINT), "
         f"CAST(coalesce(sum(lanes), 0) AS BIGINT) FROM {workload.relation('samples')} WHERE {chosen} "
         f'GROUP BY code_object, "offset", {_PLACE}, stall_reason'
     ):
-        key, line = _key(code_object, offset, text, file, number), Line(file, number)
-        if key not in found:
-            found[key] = Instruction(key._replace(text=text or ""), None, line, None, None, (), False, {})
-        one = found[key]
+        key, line = _key(code_object, offset, text, file, number), SourceLine(file, number)
+        if key not in instructions:
+            instructions[key] = KernelInstruction(key._replace(text=text or ""), None, line, None, None, (), False, {})
+        one = instructions[key]
         one.samples[reason] = one.samples.get(reason, 0) + count
         one.masked = (one.masked[0] + masked[0], one.masked[1] + masked[1])
     ((launches,),) = workload.rows(
         f"SELECT count(DISTINCT dispatch_id) FROM {workload.relation('samples')} WHERE {chosen}"
     )
-    return Code(_in_order(found), launches or _counted(workload, chosen))
+    return KernelCode(_in_order(instructions), launches or _count_launches(workload, chosen))
 
 
-def _counted(workload: Workload, chosen: str) -> int:
+def _count_launches(workload: Workload, chosen: str) -> int:
     """The launches behind counts per instruction; 0 where the profile does not tell."""
     if not workload.has("instructions"):
         return 0
@@ -144,22 +144,24 @@ _PLACE = 'CASE WHEN "offset" IS NULL THEN concat_ws(chr(31), instruction, source
 """SQL for what stands for an address where there is none."""
 
 
-def _key(code_object: str, offset: int | None, text: str | None, file: str | None, number: int | None) -> Key:
+def _key(
+    code_object: str, offset: int | None, text: str | None, file: str | None, number: int | None
+) -> InstructionKey:
     """By which rows of one instruction find each other."""
     if offset is None:
-        return Key(code_object, None, text or "", Line(file, number))
-    return Key(code_object, offset, "")
+        return InstructionKey(code_object, None, text or "", SourceLine(file, number))
+    return InstructionKey(code_object, offset, "")
 
 
-def _in_order(found: dict[Key, Instruction]) -> list[Instruction]:
-    return sorted(found.values(), key=lambda one: (one.key.code_object, one.key.offset or 0, one.key.text))
+def _in_order(instructions: dict[InstructionKey, KernelInstruction]) -> list[KernelInstruction]:
+    return sorted(instructions.values(), key=lambda one: (one.key.code_object, one.key.offset or 0, one.key.text))
 
 
 def _offsets(text: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in (text or "").split(",") if part.isascii() and part.isdigit())
 
 
-def loops(code: Code) -> list[Loop]:
+def loops(code: KernelCode) -> list[Loop]:
     """The loops of a kernel, those inside others first; of several branches back to one place the last counts."""
     ends: dict[tuple[str, int], int] = defaultdict(int)
     for one in code.instructions:
@@ -169,16 +171,16 @@ def loops(code: Code) -> list[Loop]:
             continue
         start = one.key.code_object, one.target
         ends[start] = max(ends[start], offset)
-    found = [Loop(code_object, first, last) for (code_object, first), last in ends.items()]
-    return sorted(found, key=lambda loop: (loop.code_object, loop.length, loop.first))
+    kernel_loops = [Loop(code_object, first, last) for (code_object, first), last in ends.items()]
+    return sorted(kernel_loops, key=lambda loop: (loop.code_object, loop.length, loop.first))
 
 
-def innermost(found: Sequence[Loop], key: Key) -> int | None:
-    """The place in ``found`` of the smallest loop around an instruction."""
-    return next((i for i, loop in enumerate(found) if loop.holds(key)), None)
+def innermost(candidates: Sequence[Loop], key: InstructionKey) -> int | None:
+    """The place in ``instructions`` of the smallest loop around an instruction."""
+    return next((i for i, loop in enumerate(candidates) if loop.holds(key)), None)
 
 
-class Class(NamedTuple):
+class InstructionKind(NamedTuple):
     """What an instruction class is called, the subsystem that it uses, and why a wave stalls that cannot issue it."""
 
     title: str
@@ -187,9 +189,12 @@ class Class(NamedTuple):
 
 
 @cache
-def classes() -> dict[str, Class]:
+def classes() -> dict[str, InstructionKind]:
     """Every class of instructions by its name."""
-    return {name: Class(facts["title"], facts["subsystem"], facts.get("stalls")) for name, facts in _data().items()}
+    return {
+        name: InstructionKind(facts["title"], facts["subsystem"], facts.get("stalls"))
+        for name, facts in _data().items()
+    }
 
 
 @cache

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..database import sql_literal
-from ..patterns import matching
-from ..problems import BadInput, NotFound, near
-from ..text import called
+from ..base.database import sql_literal
+from ..base.name_patterns import matching
+from ..base.problems import BadInput, NotFound, near
+from ..base.text import names_displayed_as
 from ..workload import Workload
 
 _SMALL = 20_000
@@ -16,7 +16,7 @@ _RANK = re.compile(r"\s*#(\d{1,9})(?:\.(\d{1,9}))?\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Sampled:
+class HotKernel:
     """One kernel with samples or counts per instruction, or one launch configuration of it."""
 
     kernel: str
@@ -43,7 +43,7 @@ def has_code(workload: Workload) -> bool:
     return workload.has("samples") or workload.has("instructions")
 
 
-def sampled(workload: Workload) -> list[Sampled]:
+def sampled_kernels(workload: Workload) -> list[HotKernel]:
     """Every kernel with samples or counts per instruction: longest total time first, else most samples or cycles."""
     samples: dict[str, int] = {}
     instructions: dict[str, int] = {}
@@ -63,7 +63,7 @@ def sampled(workload: Workload) -> list[Sampled]:
         key=lambda k: (order.get(k, len(order)), -samples.get(k, 0), -cycles.get(k, 0), k),
     )
     return [
-        Sampled(
+        HotKernel(
             kernel,
             times[kernel].number if kernel in times else str(len(order) + place if order else place),
             samples.get(kernel, 0),
@@ -83,12 +83,12 @@ def launches_of(workload: Workload, kernel: str) -> list[int]:
     return [launch for (launch,) in workload.rows(f"SELECT launch FROM ({each}) WHERE launch IS NOT NULL ORDER BY 1")]
 
 
-def meant(found: list[Sampled], kernel: str | None, name: str) -> list[Sampled]:
+def select_kernels(available: list[HotKernel], kernel: str | None, name: str) -> list[HotKernel]:
     """Of the kernels with samples those asked for: by rank ("#2", "#2.1"), name or pattern; all without ``kernel``.
 
     Raises BadInput where none has samples, NotFound with near names where none fits.
     """
-    if not found:
+    if not available:
         raise BadInput(
             f"Workload {name!r} has no samples and no counts per instruction",
             "they are collected when they are asked for",
@@ -96,25 +96,25 @@ def meant(found: list[Sampled], kernel: str | None, name: str) -> list[Sampled]:
             "rocprofv3 --pc-sampling-beta-enabled",
         )
     if kernel is None:
-        return found
+        return available
     if rank := _RANK.fullmatch(kernel):
-        chosen = [one for one in found if one.number == rank[1]]
+        chosen = [one for one in available if one.number == rank[1]]
         launch = int(rank[2]) if rank[2] else None
         chosen = [
-            Sampled(one.kernel, f"{one.number}.{launch}", one.samples, one.instructions, None, None, launch)
+            HotKernel(one.kernel, f"{one.number}.{launch}", one.samples, one.instructions, None, None, launch)
             if launch is not None
             else one
             for one in chosen
         ]
     else:
-        names = [one.kernel for one in found]
-        fitting = set(called(kernel, names) or matching(kernel, names))
-        chosen = [one for one in found if one.kernel in fitting]
+        names = [one.kernel for one in available]
+        fitting = set(names_displayed_as(kernel, names) or matching(kernel, names))
+        chosen = [one for one in available if one.kernel in fitting]
     if not chosen:
-        told = ", ".join(f"#{one.number}" for one in found[:8])
+        numbers = ", ".join(f"#{one.number}" for one in available[:8])
         raise NotFound(
             f"No kernel with samples is {kernel[:100]!r} in {name!r}",
-            near(kernel, [one.kernel for one in found]),
-            f"With samples are {told}; list_workloads shows the names",
+            near(kernel, [one.kernel for one in available]),
+            f"With samples are {numbers}; list_workloads shows the names",
         )
     return chosen

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ..kernel_names import short
-from ..manifest import Manifest
-from ..notes import Note
+from ..base.kernel_names import short
+from ..base.notes import Note
+from ..store.manifest import Manifest
 
 CODE = "no_lines"
 """Of the notes."""
@@ -70,10 +70,10 @@ def advice(manifest: Manifest, lacking: Mapping[str, float], launches: int) -> l
         if way is not None:
             shares.setdefault(way, {})[kernel] = share
     ordered = sorted(shares.items(), key=lambda item: -sum(item[1].values()))
-    return [Note(CODE, f"{_named(kernels)} (built by {way.built}). {way.do}") for way, kernels in ordered]
+    return [Note(CODE, f"{_unlined_text(kernels)} (built by {way.built}). {way.do}") for way, kernels in ordered]
 
 
-def _named(kernels: Mapping[str, float]) -> str:
+def _unlined_text(kernels: Mapping[str, float]) -> str:
     first = short(next(iter(kernels)))
     more = f" and {len(kernels) - 1} more kernels" if len(kernels) > 1 else ""
     return f"{sum(kernels.values()):.0f} % of the samples have no source line: {first}{more}"

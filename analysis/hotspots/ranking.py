@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from .code import Code, Instruction, Key, Line, Loop, classes, innermost, loops
+from .code import InstructionKey, KernelCode, KernelInstruction, Loop, SourceLine, classes, innermost, loops
 from .stalls import ISSUED, UNKNOWN, reason_of
 
 By = Literal["line", "instruction"]
@@ -66,36 +66,36 @@ def wilson(hits: float, total: float) -> Interval | None:
 class Spot:
     """One line or instruction: its cost, why, and what was counted there."""
 
-    line: Line
-    instructions: list[Instruction] = field(default_factory=list)
+    line: SourceLine
+    instructions: list[KernelInstruction] = field(default_factory=list)
     cost: float = 0.0
     """Samples charged to it."""
     reasons: dict[str | None, float] = field(default_factory=lambda: defaultdict(float))
     """The same by reason."""
-    parts: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
+    parts: dict[InstructionKey, float] = field(default_factory=lambda: defaultdict(float))
     """The same by instruction."""
-    shows: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
+    shows: dict[InstructionKey, float] = field(default_factory=lambda: defaultdict(float))
     """Instructions at which waits for it were sampled -> how many."""
-    waits_for: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
+    waits_for: dict[InstructionKey, float] = field(default_factory=lambda: defaultdict(float))
     """What its own samples were charged to instead."""
 
     @property
     def here(self) -> int:
         """Samples found on it."""
-        return sum(one.sampled for one in self.instructions)
+        return sum(one.sample_count for one in self.instructions)
 
     @property
-    def main(self) -> Key:
+    def main(self) -> InstructionKey:
         """Its instruction that costs most."""
         return max(self.parts, key=self.parts.__getitem__) if self.parts else self.instructions[0].key
 
     def count(self, name: str) -> int | None:
         """A count added up over its instructions; None where none has it."""
-        found = [n for one in self.instructions if (n := one.counts.get(name)) is not None]
-        return sum(found) if found else None
+        counts = [n for one in self.instructions if (n := one.counts.get(name)) is not None]
+        return sum(counts) if counts else None
 
     @property
-    def executed(self) -> int | None:
+    def executions(self) -> int | None:
         """Executions of its most executed instruction."""
         return max((n for one in self.instructions if (n := one.counts.get("executed")) is not None), default=None)
 
@@ -130,12 +130,12 @@ class HotLoop:
     cost: float
     back: int | None
     """Times its branch was executed."""
-    around: Sequence[Instruction] = ()
+    around: Sequence[KernelInstruction] = ()
     """The instructions of its code object in order, and where in them it begins."""
     first: int = 0
 
     @property
-    def lines(self) -> tuple[Line, Line] | None:
+    def lines(self) -> tuple[SourceLine, SourceLine] | None:
         """First and last line of the file that most of its instructions are of."""
         return _span(self.around[self.first : self.first + self.instructions])
 
@@ -144,7 +144,7 @@ class HotLoop:
 class Ranking:
     """A kernel's places by cost, its loops, and how far to trust the order."""
 
-    code: Code
+    code: KernelCode
     by: By
     spots: list[Spot]
     loops: list[HotLoop]
@@ -155,7 +155,7 @@ class Ranking:
         return sum(spot.cost for spot in self.spots)
 
     @cached_property
-    def lined(self) -> float:
+    def cost_with_line(self) -> float:
         """Cost at places with a source line."""
         return sum(spot.cost for spot in self.spots if spot.line.number is not None)
 
@@ -178,11 +178,11 @@ class Ranking:
         return bool(first and second and first.low <= second.high)
 
 
-def rank(code: Code, by: By) -> Ranking:
+def rank(code: KernelCode, by: By) -> Ranking:
     """The lines or instructions of a kernel, the most costly first."""
     # Without line information a line is no place: the instruction is all that is known.
-    lined = by == "line" and any(one.line.number is not None for one in code.instructions)
-    place: Callable[[Instruction], object] = _line_of if lined else _itself
+    by_line = by == "line" and any(one.line.number is not None for one in code.instructions)
+    place: Callable[[KernelInstruction], object] = _line_of if by_line else _itself
     spots: dict[object, Spot] = {}
     at = {(one.key.code_object, one.key.offset): one for one in code.instructions}
     for one in code.instructions:
@@ -190,8 +190,8 @@ def rank(code: Code, by: By) -> Ranking:
     unit = _unit(code)
     for one in code.instructions:
         own = spots[place(one)]
-        for reason, count in _found(one, unit):
-            for charged, part in _charged(one, reason, at):
+        for reason, count in _costs_by_reason(one, unit):
+            for charged, part in _charge(one, reason, at):
                 spot = spots[place(charged)]
                 spot.cost += part * count
                 spot.reasons[_SHARPER.get((reason, charged.kind), reason)] += part * count
@@ -201,25 +201,25 @@ def rank(code: Code, by: By) -> Ranking:
                     own.waits_for[charged.key] += part * count
     costly = (spot for spot in spots.values() if spot.cost or spot.here)
     ordered = sorted(costly, key=lambda spot: (-spot.cost, -spot.here))
-    return Ranking(code, "line" if lined else "instruction", ordered, _loops(code, unit), unit)
+    return Ranking(code, "line" if by_line else "instruction", ordered, _loops(code, unit), unit)
 
 
-def _unit(code: Code) -> Unit:
-    if code.sampled:
+def _unit(code: KernelCode) -> Unit:
+    if code.sample_count:
         return "samples"
     timed = any(one.counts.get("latency_cycles") or one.counts.get("stall_cycles") for one in code.instructions)
     return "cycles" if timed else "executions"
 
 
-def _line_of(one: Instruction) -> object:
+def _line_of(one: KernelInstruction) -> object:
     return one.line if one.line.number is not None else ("no line", one.key.code_object)
 
 
-def _itself(one: Instruction) -> object:
+def _itself(one: KernelInstruction) -> object:
     return one.key
 
 
-def _found(one: Instruction, unit: Unit) -> Iterable[tuple[str | None, float]]:
+def _costs_by_reason(one: KernelInstruction, unit: Unit) -> Iterable[tuple[str | None, float]]:
     """What was found at an instruction, by reason."""
     if unit == "samples":
         return one.samples.items()
@@ -229,7 +229,7 @@ def _found(one: Instruction, unit: Unit) -> Iterable[tuple[str | None, float]]:
     return [(reason, cycles) for reason, cycles in _cycles(one) if cycles > 0]
 
 
-def _cycles(one: Instruction) -> list[tuple[str | None, float]]:
+def _cycles(one: KernelInstruction) -> list[tuple[str | None, float]]:
     """The cycles that waves stood at an instruction: from the end of the one before to its own end.
 
     As AMD's trace decoder counts: idle before it, and its latency, which its stall is a part of. Why a wave is idle is
@@ -244,40 +244,40 @@ def _cycles(one: Instruction) -> list[tuple[str | None, float]]:
     return [(ISSUED, latency - stall), (reason, stall), (UNKNOWN, idle)]
 
 
-def _charged(
-    one: Instruction, reason: str | None, at: dict[tuple[str, int | None], Instruction]
-) -> list[tuple[Instruction, float]]:
+def _charge(
+    one: KernelInstruction, reason: str | None, at: dict[tuple[str, int | None], KernelInstruction]
+) -> list[tuple[KernelInstruction, float]]:
     """The instructions that pay for a sample, and the part of each; the parts add up to 1."""
     if reason not in _DATA and not (reason is None and one.kind == "wait"):
         return [(one, 1.0)]
-    late = [found for offset in one.waits_for if (found := at.get((one.key.code_object, offset)))]
-    fitting = [found for found in late if found.kind in _DATA.get(reason or "memory", ())]
+    late = [producer for offset in one.waits_for if (producer := at.get((one.key.code_object, offset)))]
+    fitting = [producer for producer in late if producer.kind in _DATA.get(reason or "memory", ())]
     if not fitting and reason not in _STRICT:
-        fitting = [found for found in late if found.kind != "barrier"]
+        fitting = [producer for producer in late if producer.kind != "barrier"]
     if not fitting:
         return [(one, 1.0)]
-    weights = [_weight(found) for found in fitting]
+    weights = [_weight(producer) for producer in fitting]
     total = sum(weights)
-    return [(found, weight / total) for found, weight in zip(fitting, weights, strict=True)]
+    return [(producer, weight / total) for producer, weight in zip(fitting, weights, strict=True)]
 
 
-def _weight(one: Instruction) -> float:
+def _weight(one: KernelInstruction) -> float:
     """Sectors that one execution asks for, at least 1."""
     executed = one.counts.get("executed")
     sectors = one.counts.get("sectors_global") or one.counts.get("sectors_local") or one.counts.get("wavefronts_lds")
     return max(1.0, sectors / executed) if executed and sectors else 1.0
 
 
-def _loops(code: Code, unit: Unit) -> list[HotLoop]:
+def _loops(code: KernelCode, unit: Unit) -> list[HotLoop]:
     """The loops with the highest cost, at most MOST_LOOPS, those inside others first."""
-    found: list[HotLoop] = []
-    by_object: dict[str, list[Instruction]] = defaultdict(list)
+    hot_loops: list[HotLoop] = []
+    by_object: dict[str, list[KernelInstruction]] = defaultdict(list)
     for one in code.instructions:
         if one.key.offset is not None:
             by_object[one.key.code_object].append(one)
     offsets = {name: [one.key.offset or 0 for one in inside] for name, inside in by_object.items()}
     sums = {
-        name: [0.0, *accumulate(sum(n for _, n in _found(one, unit)) for one in inside)]
+        name: [0.0, *accumulate(sum(n for _, n in _costs_by_reason(one, unit)) for one in inside)]
         for name, inside in by_object.items()
     }
     for loop in loops(code):
@@ -285,14 +285,14 @@ def _loops(code: Code, unit: Unit) -> list[HotLoop]:
         first, end = bisect_left(offsets[name], loop.first), bisect_right(offsets[name], loop.last)
         back = by_object[name][end - 1].counts.get("executed")
         cost = sums[name][end] - sums[name][first]
-        found.append(HotLoop(loop, end - first, cost, back, by_object[name], first))
-    if len(found) > MOST_LOOPS:
-        least = sorted((one.cost for one in found), reverse=True)[MOST_LOOPS - 1]
-        found = [one for one in found if one.cost >= least][:MOST_LOOPS]
-    return found
+        hot_loops.append(HotLoop(loop, end - first, cost, back, by_object[name], first))
+    if len(hot_loops) > MOST_LOOPS:
+        least = sorted((one.cost for one in hot_loops), reverse=True)[MOST_LOOPS - 1]
+        hot_loops = [one for one in hot_loops if one.cost >= least][:MOST_LOOPS]
+    return hot_loops
 
 
-def _span(inside: Sequence[Instruction]) -> tuple[Line, Line] | None:
+def _span(inside: Sequence[KernelInstruction]) -> tuple[SourceLine, SourceLine] | None:
     files: dict[str, list[int]] = defaultdict(list)
     for one in inside:
         if one.line.file is not None and one.line.number is not None:
@@ -300,4 +300,4 @@ def _span(inside: Sequence[Instruction]) -> tuple[Line, Line] | None:
     if not files:
         return None
     file, numbers = max(files.items(), key=lambda item: len(item[1]))
-    return Line(file, min(numbers)), Line(file, max(numbers))
+    return SourceLine(file, min(numbers)), SourceLine(file, max(numbers))

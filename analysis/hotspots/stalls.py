@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..database import sql_literal
+from ..base.database import sql_literal
 
 UNKNOWN = "other"
 ISSUED, READY = "issued", "ready"
 
 
 @dataclass(frozen=True)
-class Reason:
+class StallReason:
     """One reason: what the wave waits for in words, the subsystem it points at, and whether it waits at all."""
 
     name: str
@@ -25,9 +25,9 @@ class Reason:
 
 
 @cache
-def reasons() -> dict[str, Reason]:
+def reasons() -> dict[str, StallReason]:
     """Every reason by its name, in the order of the file."""
-    return {name: Reason(name, **facts) for name, facts in _data()["reason"].items()}
+    return {name: StallReason(name, **facts) for name, facts in _data()["reason"].items()}
 
 
 def reason_sql(profiler: str, raw: str, instruction: str) -> str:
@@ -36,12 +36,12 @@ def reason_sql(profiler: str, raw: str, instruction: str) -> str:
     ``instruction`` is the text of the sampled one, which decides where the name alone means several things.
     """
     cases = [f"WHEN {raw} IS NULL THEN NULL"]
-    for name, told in _data()["raw"][profiler].items():
-        for choice in _choices(told):
-            found = (
+    for name, entry in _data()["raw"][profiler].items():
+        for choice in _choices(entry):
+            condition = (
                 f" AND contains(coalesce({instruction}, ''), {sql_literal(choice['when'])})" if "when" in choice else ""
             )
-            cases.append(f"WHEN {raw} = {sql_literal(name)}{found} THEN {sql_literal(choice['reason'])}")
+            cases.append(f"WHEN {raw} = {sql_literal(name)}{condition} THEN {sql_literal(choice['reason'])}")
     return f"CASE {' '.join(cases)} ELSE {sql_literal(UNKNOWN)} END"
 
 
@@ -56,8 +56,8 @@ def profilers() -> tuple[str, ...]:
     return tuple(_data()["raw"])
 
 
-def _choices(told: str | list[dict[str, str]] | None) -> list[dict[str, str]]:
-    return [{"reason": told}] if isinstance(told, str) else told or []
+def _choices(entry: str | list[dict[str, str]] | None) -> list[dict[str, str]]:
+    return [{"reason": entry}] if isinstance(entry, str) else entry or []
 
 
 @cache

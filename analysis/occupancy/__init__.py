@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..problems import BadArgument
-from .rule import Launch, Mode, Rule, allocated_lds, allocated_vgprs, checked, known, limits, rule_of
-from .whatif import Change, WhatIf, per_simd, what_if
+from ..base.problems import BadArgument
+from .rule import (
+    LaunchResources,
+    Mode,
+    OccupancyRule,
+    allocated_lds,
+    allocated_vgprs,
+    check_launch,
+    limits,
+    rule_of,
+    targets_with_occupancy,
+)
+from .whatif import ArgumentChange, WhatIf, per_simd, what_if
 
-__all__ = ["Change", "Mode", "Occupancy", "WhatIf", "known", "occupancy"]
+__all__ = ["ArgumentChange", "Mode", "Occupancy", "WhatIf", "occupancy", "targets_with_occupancy"]
 
 RESOURCES = ("wave_slots", "workgroup_slots", "vgprs", "sgprs", "lds")
 
@@ -41,8 +51,8 @@ class Occupancy:
     """Registers set aside for a work-item: AGPR rule and granule applied."""
     allocated_lds_bytes: int
     """Bytes set aside for a work-group: static and dynamic LDS in whole blocks."""
-    rule: Rule
-    launch: Launch
+    rule: OccupancyRule
+    launch: LaunchResources
 
     @cached_property
     def what_if(self) -> tuple[WhatIf, ...]:
@@ -74,7 +84,7 @@ def occupancy(
     if mode not in ("hardware", "compiler"):
         raise BadArgument(f"Unknown mode {mode!r}", fix="Use hardware or compiler")
     rule = rule_of(gpu, wave_size, cu_mode)
-    launch = checked(rule, Launch(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size))
+    launch = check_launch(rule, LaunchResources(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size))
     allowed = limits(rule, launch, mode)
     waves = min(allowed.values())
     full = waves == rule.slots

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..catalogue.metrics import by_name, with_metrics
-from ..catalogue.targets import described
-from ..configurations import kernel_of
-from ..engine import Figure, View, figures
-from ..engine.by_time import restated
-from ..notes import Note, Reason
-from ..text import counted
+from ..base.notes import Note, Reason
+from ..base.text import count_text
+from ..catalogue.metrics import by_name, targets_with_metrics
+from ..catalogue.targets import find_target
+from ..engine import Figure, FigureRequest, figures
+from ..engine.time_shares import replace_cycle_shares_by_time
+from ..store.launch_configurations import kernel_of
 from ..workload import Workload
 
 ACHIEVED = "occupancy.waves"
@@ -76,20 +76,22 @@ def configurations(workload: Workload, kernel: str | None = None) -> Configurati
             f"FROM {apart.relation('dispatches')} d WHERE {selection.condition('d')} "
             "GROUP BY kernel ORDER BY sum(duration_ns) DESC NULLS LAST, min(dispatch_id)"
         )
-        achieved = _achieved(apart, kernel)
+        achieved = _achieved_figures(apart, kernel)
         times = {label: apart.kernels[label] for label, *_ in rows}
     # The facts of a target are there where it has metrics.
     slots = 0.0 if isinstance(achieved, str) else workload.facts.get("max_waves_per_cu", 0.0)
-    found = []
-    for label, configuration, *taken in rows:
+    result_rows = []
+    for label, configuration, *resources in rows:
         name = kernel_of(label, configuration)
         doubt = workload.doubts.about(_RESOURCES, [name])
-        row = replace(LaunchConfiguration(f"#{times[label].number}", name, configuration, *taken), doubt=doubt)
-        found.append(row if isinstance(achieved, str) else _with(row, achieved.get(label), slots))
-    return Configurations(found, len({row.kernel for row in found}), achieved if isinstance(achieved, str) else None)
+        row = replace(LaunchConfiguration(f"#{times[label].number}", name, configuration, *resources), doubt=doubt)
+        result_rows.append(row if isinstance(achieved, str) else _with_achieved(row, achieved.get(label), slots))
+    return Configurations(
+        result_rows, len({row.kernel for row in result_rows}), achieved if isinstance(achieved, str) else None
+    )
 
 
-def _with(row: LaunchConfiguration, figure: Figure | None, slots: float) -> LaunchConfiguration:
+def _with_achieved(row: LaunchConfiguration, figure: Figure | None, slots: float) -> LaunchConfiguration:
     """A row with what its launches achieved."""
     if figure is None or figure.pct_of_peak is None:
         return row
@@ -98,30 +100,30 @@ def _with(row: LaunchConfiguration, figure: Figure | None, slots: float) -> Laun
     return replace(row, achieved_waves_per_cu=pct * slots / 100, achieved_pct=pct, doubt=doubt)
 
 
-def _achieved(apart: Workload, kernel: str | None) -> dict[str, Figure] | str:
+def _achieved_figures(apart: Workload, kernel: str | None) -> dict[str, Figure] | str:
     """Configuration -> share of the device's wave slots in use on average, in percent; else why there is none."""
-    if apart.arch not in with_metrics() or ACHIEVED not in by_name(apart.arch):
+    if apart.arch not in targets_with_metrics() or ACHIEVED not in by_name(apart.arch):
         return f"no metric for it is known on {apart.arch or None}"
-    view = View(kernel, by_kernel=True)
-    measured = restated(apart, figures(apart, [ACHIEVED], view), view)
-    usable = {f.kernel: f for f in measured if f.kernel and f.pct_of_peak is not None and _sound(f)}
+    view = FigureRequest(kernel, by_kernel=True)
+    measured = replace_cycle_shares_by_time(apart, figures(apart, [ACHIEVED], view), view)
+    usable = {f.kernel: f for f in measured if f.kernel and f.pct_of_peak is not None and _is_usable(f)}
     return usable or next((f.reason.text for f in measured if f.reason), "the counters hold no value")
 
 
-def _sound(figure: Figure) -> bool:
+def _is_usable(figure: Figure) -> bool:
     return figure.status in ("ok", "suspect")
 
 
 def repeats_vgprs(arch: str, row: LaunchConfiguration) -> bool:
     """Whether the AGPRs of a row are only its VGPRs again, as profilers write where the two files are separate."""
-    target = described(arch)
+    target = find_target(arch)
     separate = target is not None and target.agprs == "separate"
     return separate and bool(row.agprs) and row.agprs == row.vgprs
 
 
 def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration], dynamic_lds_bytes: int) -> list[Note]:
     """What the columns of a profile leave open about registers and LDS."""
-    notes, target = [], described(arch)
+    notes, target = [], find_target(arch)
     if workload.manifest.vendor == "amd" and not dynamic_lds_bytes:
         static = (
             "LDS is static LDS only if this was imported from CSV files of rocprofv3 of ROCm 7.0 or later: then"
@@ -136,7 +138,7 @@ def profile_notes(workload: Workload, arch: str, rows: list[LaunchConfiguration]
     halved = sum(bool(row.vgprs and not row.agprs) for row in rows)
     if halved and target and any(defect.halves_registers for defect in target.defect):
         text = (
-            f"{halved} of {counted(len(rows), 'row states', 'rows state')} no AGPRs: profilers of ROCm SDK 1.0 "
+            f"{halved} of {count_text(len(rows), 'row states', 'rows state')} no AGPRs: profilers of ROCm SDK 1.0 "
             "report half of the registers "
             f"on {arch}. If this profile is one of theirs, vgprs must be doubled; the code object tells."
         )

@@ -11,8 +11,8 @@ from functools import cache
 from operator import index
 from typing import Literal
 
+from ..base.problems import BadArgument
 from ..catalogue import targets
-from ..problems import BadArgument
 
 Mode = Literal["hardware", "compiler"]
 _ARCH_ALIGNMENT = 4
@@ -20,7 +20,7 @@ _ARCH_ALIGNMENT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class OccupancyRule:
     """The numbers of one target, as plain integers; their units and sources are in gpus/<target>.toml, [occupancy]."""
 
     target: str
@@ -49,7 +49,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchResources:
     """What one kernel launch asks for: registers per work-item, SGPRs per wave, bytes and work-items per work-group."""
 
     vgprs: int
@@ -65,7 +65,7 @@ class Launch:
 
 
 @cache
-def rule_of(target: str, wave_size: int | None = None, cu_mode: bool = False) -> Rule:
+def rule_of(target: str, wave_size: int | None = None, cu_mode: bool = False) -> OccupancyRule:
     """The rule of a target. NotFound names near targets; BadArgument where it has no such waves or mode.
 
     ``wave_size`` and ``cu_mode`` matter on gfx10 and later: code for waves of 64 finds half as many registers a lane,
@@ -73,7 +73,9 @@ def rule_of(target: str, wave_size: int | None = None, cu_mode: bool = False) ->
     """
     facts = targets.gpu(target).occupancy
     if facts is None:
-        raise BadArgument(f"No occupancy rule is known for {target}", fix=f"Use one of {', '.join(known())}")
+        raise BadArgument(
+            f"No occupancy rule is known for {target}", fix=f"Use one of {', '.join(targets_with_occupancy())}"
+        )
     native = int(facts.wave_size.value)
     sizes = (native, 64) if facts.cu_mode_workgroup_slots else (native,)
     if wave_size is not None and wave_size not in sizes:
@@ -83,7 +85,7 @@ def rule_of(target: str, wave_size: int | None = None, cu_mode: bool = False) ->
     wide = (wave_size or native) // native
     halves, slots = (2, facts.cu_mode_workgroup_slots) if cu_mode else (1, None)
     reserved = facts.lds_reserved_bytes
-    return Rule(
+    return OccupancyRule(
         target=target,
         unit="compute unit (cumode)" if cu_mode else facts.unit,
         simds=int(facts.simds.value) // halves,
@@ -105,24 +107,24 @@ def rule_of(target: str, wave_size: int | None = None, cu_mode: bool = False) ->
     )
 
 
-def known() -> list[str]:
+def targets_with_occupancy() -> list[str]:
     """The targets with an occupancy rule."""
     return [t for t in targets.targets() if targets.gpu(t).occupancy]
 
 
-def checked(rule: Rule, launch: Launch) -> Launch:
+def check_launch(rule: OccupancyRule, launch: LaunchResources) -> LaunchResources:
     """The launch with plain integers; BadArgument says which number the target cannot have and what is allowed."""
     target, most = rule.target, rule.sgpr_waves[-1][0] if rule.sgpr_waves else 0
     every, accumulation = range(rule.max_vgprs + 1), range(1 if rule.agprs == "none" else rule.max_vgprs + 1)
-    vgprs = _within(target, "vgprs", launch.vgprs, every, "registers per work-item")
-    agprs = _within(target, "agprs", launch.agprs, accumulation, "accumulation registers")
-    sgprs = _within(target, "sgprs", launch.sgprs, range(most + 1), "scalar registers per wave")
-    static = _within(target, "lds_bytes", launch.lds_bytes, range(rule.lds_per_group + 1), "bytes per work-group")
+    vgprs = _check_range(target, "vgprs", launch.vgprs, every, "registers per work-item")
+    agprs = _check_range(target, "agprs", launch.agprs, accumulation, "accumulation registers")
+    sgprs = _check_range(target, "sgprs", launch.sgprs, range(most + 1), "scalar registers per wave")
+    static = _check_range(target, "lds_bytes", launch.lds_bytes, range(rule.lds_per_group + 1), "bytes per work-group")
     left = range(rule.lds_per_group - static + 1)
-    dynamic = _within(target, "dynamic_lds_bytes", launch.dynamic_lds_bytes, left, "bytes beside the static ones")
+    dynamic = _check_range(target, "dynamic_lds_bytes", launch.dynamic_lds_bytes, left, "bytes beside the static ones")
     sizes = range(1, rule.workgroup_size + 1)
-    size = _within(target, "workgroup_size", launch.workgroup_size, sizes, "work-items")
-    done = Launch(vgprs, agprs, sgprs, static, dynamic, size)
+    size = _check_range(target, "workgroup_size", launch.workgroup_size, sizes, "work-items")
+    done = LaunchResources(vgprs, agprs, sgprs, static, dynamic, size)
     if registers(rule, done) > rule.max_vgprs:
         raise BadArgument(
             f"vgprs={vgprs} and agprs={agprs} do not fit {rule.target}",
@@ -133,24 +135,24 @@ def checked(rule: Rule, launch: Launch) -> Launch:
     return done
 
 
-def registers(rule: Rule, launch: Launch) -> int:
+def registers(rule: OccupancyRule, launch: LaunchResources) -> int:
     """Vector registers of one work-item by the target's AGPR rule, before the allocation granule."""
     if rule.agprs == "unified":
-        return _up(launch.vgprs, _ARCH_ALIGNMENT) + launch.agprs
+        return _round_up(launch.vgprs, _ARCH_ALIGNMENT) + launch.agprs
     return max(launch.vgprs, launch.agprs)
 
 
-def allocated_vgprs(rule: Rule, launch: Launch) -> int:
+def allocated_vgprs(rule: OccupancyRule, launch: LaunchResources) -> int:
     """Vector registers that the hardware sets aside for one work-item."""
-    return _up(registers(rule, launch), rule.granule)
+    return _round_up(registers(rule, launch), rule.granule)
 
 
-def allocated_lds(rule: Rule, launch: Launch) -> int:
+def allocated_lds(rule: OccupancyRule, launch: LaunchResources) -> int:
     """Bytes of LDS that the hardware sets aside for one work-group."""
-    return _up(launch.lds + rule.lds_reserved, rule.lds_block)
+    return _round_up(launch.lds + rule.lds_reserved, rule.lds_block)
 
 
-def limits(rule: Rule, launch: Launch, mode: Mode) -> dict[str, int]:
+def limits(rule: OccupancyRule, launch: LaunchResources, mode: Mode) -> dict[str, int]:
     """Waves per CU that each resource alone would allow; the least of them is the occupancy.
 
     hardware: whole work-groups are placed, and LDS is given in blocks. compiler: what clang's remark
@@ -160,45 +162,45 @@ def limits(rule: Rule, launch: Launch, mode: Mode) -> dict[str, int]:
     grouped = n > 1 or rule.single_wave_groups_take_slots
     vgprs = allocated_vgprs(rule, launch)
     scalar = _sgpr_waves(rule, launch.sgprs)
-    found = {}
+    waves_by_resource = {}
     if mode == "compiler" and rule.compiler_differs:
-        found["wave_slots"] = _whole_simds(rule, rule.slots // n * n)
+        waves_by_resource["wave_slots"] = _whole_simds(rule, rule.slots // n * n)
         if grouped:
-            found["workgroup_slots"] = _whole_simds(rule, rule.groups * n)
+            waves_by_resource["workgroup_slots"] = _whole_simds(rule, rule.groups * n)
         if vgprs:
-            found["vgprs"] = max(rule.lane_vgprs // vgprs, 1) * rule.simds
+            waves_by_resource["vgprs"] = max(rule.lane_vgprs // vgprs, 1) * rule.simds
         if scalar < rule.waves:
-            found["sgprs"] = scalar * rule.simds
+            waves_by_resource["sgprs"] = scalar * rule.simds
         if launch.lds:
-            found["lds"] = _whole_simds(rule, rule.lds // launch.lds * n)
-        return found
-    found["wave_slots"] = rule.slots // n * n
+            waves_by_resource["lds"] = _whole_simds(rule, rule.lds // launch.lds * n)
+        return waves_by_resource
+    waves_by_resource["wave_slots"] = rule.slots // n * n
     if grouped:
-        found["workgroup_slots"] = rule.groups * n
+        waves_by_resource["workgroup_slots"] = rule.groups * n
     if vgprs:
-        found["vgprs"] = rule.simds * (rule.lane_vgprs // vgprs) // n * n
+        waves_by_resource["vgprs"] = rule.simds * (rule.lane_vgprs // vgprs) // n * n
     if scalar < rule.waves:
-        found["sgprs"] = rule.simds * scalar // n * n
+        waves_by_resource["sgprs"] = rule.simds * scalar // n * n
     if launch.lds:
-        found["lds"] = rule.lds // allocated_lds(rule, launch) * n
-    return found
+        waves_by_resource["lds"] = rule.lds // allocated_lds(rule, launch) * n
+    return waves_by_resource
 
 
-def _sgpr_waves(rule: Rule, sgprs: int) -> int:
+def _sgpr_waves(rule: OccupancyRule, sgprs: int) -> int:
     """Waves per SIMD that the scalar registers allow."""
     return next((waves for most, waves in rule.sgpr_waves if sgprs <= most), rule.waves)
 
 
-def _whole_simds(rule: Rule, waves: int) -> int:
+def _whole_simds(rule: OccupancyRule, waves: int) -> int:
     """Waves per CU when every SIMD is taken to hold as many as the fullest."""
     return -(-waves // rule.simds) * rule.simds
 
 
-def _up(value: int, step: int) -> int:
+def _round_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
-def _within(target: str, name: str, value: int, possible: range, meaning: str) -> int:
+def _check_range(target: str, name: str, value: int, possible: range, meaning: str) -> int:
     low, high = possible[0], possible[-1]
     try:
         whole = index(value)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .rule import Launch, Mode, Rule, limits, registers
+from .rule import LaunchResources, Mode, OccupancyRule, limits, registers
 
 _REDUCIBLE = ("vgprs", "sgprs", "lds")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ArgumentChange:
     """One argument of the launch: what it is now, and what it must become (a smaller work-group may need less LDS)."""
 
     argument: str
@@ -28,47 +28,47 @@ class Change:
 class WhatIf:
     """Changes which, made together and with all else equal, give this occupancy; each is the smallest that does."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[ArgumentChange, ...]
     waves_per_simd: float
     waves_per_cu: int
     occupancy_pct: float
 
 
-def what_if(rule: Rule, launch: Launch, mode: Mode) -> tuple[WhatIf, ...]:
+def what_if(rule: OccupancyRule, launch: LaunchResources, mode: Mode) -> tuple[WhatIf, ...]:
     """The next thresholds: every single resource that can raise the occupancy, else all that limit it together."""
     allowed = limits(rule, launch, mode)
     current = min(allowed.values())
     if current == rule.slots:
         return ()
 
-    def better(changed: Launch) -> bool:
+    def better(changed: LaunchResources) -> bool:
         return min(limits(rule, changed, mode).values()) > current
 
-    found = [changed for shrink in _SHRINKERS for changed in [shrink(rule, launch, better)] if changed]
-    if not found and (together := _together(rule, launch, mode, allowed, current)):
-        found.append(together)
-    if regrouped := _regrouped(rule, launch, mode, allowed, better):
-        found.append(regrouped)
-    return tuple(_described(rule, launch, changed, mode) for changed in found)
+    options = [changed for shrink in _SHRINKERS for changed in [shrink(rule, launch, better)] if changed]
+    if not options and (all_shrunk := _shrink_all_limiters(rule, launch, mode, allowed, current)):
+        options.append(all_shrunk)
+    if resized := _resize_workgroup(rule, launch, mode, allowed, better):
+        options.append(resized)
+    return tuple(_describe_change(rule, launch, changed, mode) for changed in options)
 
 
-def per_simd(rule: Rule, waves_per_cu: int) -> float:
+def per_simd(rule: OccupancyRule, waves_per_cu: int) -> float:
     """Mean waves per SIMD; a whole number where the waves divide evenly."""
     return waves_per_cu // rule.simds if waves_per_cu % rule.simds == 0 else waves_per_cu / rule.simds
 
 
-Better = Callable[[Launch], bool]
+Better = Callable[[LaunchResources], bool]
 
 
-def _vgprs(rule: Rule, launch: Launch, better: Better) -> Launch | None:
+def _vgprs(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
     return _largest(launch.vgprs, lambda k: replace(launch, vgprs=k), better)
 
 
-def _agprs(rule: Rule, launch: Launch, better: Better) -> Launch | None:
+def _agprs(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
     return _largest(launch.agprs, lambda k: replace(launch, agprs=k), better)
 
 
-def _both_registers(rule: Rule, launch: Launch, better: Better) -> Launch | None:
+def _both_registers(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
     """VGPRs and AGPRs in proportion, where neither alone is enough."""
     if not launch.agprs or _vgprs(rule, launch, better) or _agprs(rule, launch, better):
         return None
@@ -82,14 +82,14 @@ def _both_registers(rule: Rule, launch: Launch, better: Better) -> Launch | None
     )
 
 
-def _sgprs(rule: Rule, launch: Launch, better: Better) -> Launch | None:
+def _sgprs(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
     return _largest(launch.sgprs, lambda k: replace(launch, sgprs=k), better)
 
 
-def _lds(rule: Rule, launch: Launch, better: Better) -> Launch | None:
+def _lds(rule: OccupancyRule, launch: LaunchResources, better: Better) -> LaunchResources | None:
     """Static LDS shrinks first, then dynamic LDS."""
 
-    def with_total(total: int) -> Launch:
+    def with_total(total: int) -> LaunchResources:
         dynamic = min(launch.dynamic_lds_bytes, total)
         return replace(launch, lds_bytes=total - dynamic, dynamic_lds_bytes=dynamic)
 
@@ -99,7 +99,7 @@ def _lds(rule: Rule, launch: Launch, better: Better) -> Launch | None:
 _SHRINKERS = (_vgprs, _agprs, _both_registers, _sgprs, _lds)
 
 
-def _largest(now: int, at: Callable[[int], Launch], better: Better) -> Launch | None:
+def _largest(now: int, at: Callable[[int], LaunchResources], better: Better) -> LaunchResources | None:
     """The launch with the largest amount below ``now`` that is better; occupancy never falls as an amount shrinks."""
     if not now or not better(at(0)):
         return None
@@ -110,24 +110,28 @@ def _largest(now: int, at: Callable[[int], Launch], better: Better) -> Launch | 
     return at(good)
 
 
-def _together(rule: Rule, launch: Launch, mode: Mode, allowed: dict[str, int], current: int) -> Launch | None:
+def _shrink_all_limiters(
+    rule: OccupancyRule, launch: LaunchResources, mode: Mode, allowed: dict[str, int], current: int
+) -> LaunchResources | None:
     """Every resource that limits, each shrunk until it no longer does; None where one cannot be shrunk."""
     changed = launch
     for name in (n for n in allowed if allowed[n] == current):
         if name not in _REDUCIBLE:
             return None
 
-        def relieved(less: Launch, name: str = name) -> bool:
+        def no_longer_limits(less: LaunchResources, name: str = name) -> bool:
             return limits(rule, less, mode).get(name, rule.slots) > current
 
         for shrink in _SHRINKERS:
-            if less := shrink(rule, changed, relieved):
+            if less := shrink(rule, changed, no_longer_limits):
                 changed = less
                 break
     return changed if min(limits(rule, changed, mode).values()) > current else None
 
 
-def _regrouped(rule: Rule, launch: Launch, mode: Mode, allowed: dict[str, int], better: Better) -> Launch | None:
+def _resize_workgroup(
+    rule: OccupancyRule, launch: LaunchResources, mode: Mode, allowed: dict[str, int], better: Better
+) -> LaunchResources | None:
     """The nearest smaller work-group that is better with the same LDS; a larger one where work-groups run out."""
     n = -(-launch.workgroup_size // rule.wave_size)
     sizes = list(range(n - 1, 0, -1))
@@ -137,12 +141,12 @@ def _regrouped(rule: Rule, launch: Launch, mode: Mode, allowed: dict[str, int], 
     return next((changed for changed in options if better(changed)), None)
 
 
-def _described(rule: Rule, launch: Launch, changed: Launch, mode: Mode) -> WhatIf:
+def _describe_change(rule: OccupancyRule, launch: LaunchResources, changed: LaunchResources, mode: Mode) -> WhatIf:
     waves = min(limits(rule, changed, mode).values())
     names = ("vgprs", "agprs", "sgprs", "lds_bytes", "dynamic_lds_bytes", "workgroup_size")
     pairs = [(name, getattr(launch, name), getattr(changed, name)) for name in names]
     return WhatIf(
-        changes=tuple(Change(name, now, to) for name, now, to in pairs if now != to),
+        changes=tuple(ArgumentChange(name, now, to) for name, now, to in pairs if now != to),
         waves_per_simd=per_simd(rule, waves),
         waves_per_cu=waves,
         occupancy_pct=100 * waves / rule.slots,

@@ -1,1 +1,0 @@
-"""Which counters in which passes."""

@@ -26,7 +26,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class _Group:
+class _EventGroup:
     """Events that should lie in one pass, what that is worth, and the blocks that they load."""
 
     events: int
@@ -36,8 +36,8 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Puzzle:
-    groups: list[_Group]
+class _PackingTask:
+    groups: list[_EventGroup]
     blocks: Sequence[Block]
     fixed: list[int]
     """What each pass holds from the start."""
@@ -72,22 +72,22 @@ def pack(
     wanted = sorted(groups)
     everything = union([*(events for events, _ in wanted), *apart])
     fixed = [*sorted(apart)] + [0] * (least_passes(blocks, everything) - len(apart))
-    tried = [_group(blocks, *group) for group in wanted if group[1] and least_passes(blocks, group[0]) <= 1]
+    packable = [_group(blocks, *group) for group in wanted if group[1] and least_passes(blocks, group[0]) <= 1]
     spare = [block.limit * len(fixed) - (everything & block.events).bit_count() for block in blocks]
-    passes = _search(_Puzzle(tried, blocks, fixed, spare))
+    passes = _search(_PackingTask(packable, blocks, fixed, spare))
     _fill(blocks, passes, everything & ~union(passes))
-    _prune(passes, tried, fixed)
+    _prune(passes, packable, fixed)
     for group in optional:
         _admit(blocks, passes, group)
-    worth = {one: sum(g.weight for g in tried if not g.events & ~one) for one in passes}
+    worth = {one: sum(g.weight for g in packable if not g.events & ~one) for one in passes}
     return sorted(passes, key=lambda one: (-worth[one], one))
 
 
-def _group(blocks: Sequence[Block], events: int, weight: int) -> _Group:
-    return _Group(events, weight, tuple((i, b) for i, b in enumerate(blocks) if events & b.events))
+def _group(blocks: Sequence[Block], events: int, weight: int) -> _EventGroup:
+    return _EventGroup(events, weight, tuple((i, b) for i, b in enumerate(blocks) if events & b.events))
 
 
-def _search(puzzle: _Puzzle) -> list[int]:
+def _search(puzzle: _PackingTask) -> list[int]:
     """The best passes found, not yet with the events that no whole group needs."""
     chance = random.Random(0).random  # The one method whose sequence Python promises to keep.
     groups, count = puzzle.groups, len(puzzle.fixed)
@@ -98,27 +98,27 @@ def _search(puzzle: _Puzzle) -> list[int]:
     while since < _PATIENCE and (homeless := [i for i, at in enumerate(places) if at < 0]):
         since += 1
         target = homeless[int(chance() * len(homeless))]
-        opened = _opened(passes, groups[target].events, 2 + int(chance() * 3), chance)
-        tried = [puzzle.fixed[p] if p in opened else passes[p] for p in range(count)]
-        spots = [-1 if at in opened else at for at in places]
-        free = [i for i, at in enumerate(spots) if at < 0]
+        reopened = _pick_passes(passes, groups[target].events, 2 + int(chance() * 3), chance)
+        candidate = [puzzle.fixed[p] if p in reopened else passes[p] for p in range(count)]
+        candidate_places = [-1 if at in reopened else at for at in places]
+        free = [i for i, at in enumerate(candidate_places) if at < 0]
         rank = {i: (0.3 + chance()) * -(groups[i].events.bit_count() + groups[i].weight / 2) for i in free}
         if chance() < 0.7:
             rank[target] = -float("inf")
-        _place(puzzle, tried, spots, sorted(free, key=rank.__getitem__), chance)
-        if (reached := _score(groups, spots)) >= score:
+        _place(puzzle, candidate, candidate_places, sorted(free, key=rank.__getitem__), chance)
+        if (reached := _score(groups, candidate_places)) >= score:
             since = 0 if reached > score else since
-            score, places = reached, spots
+            score, places = reached, candidate_places
             passes = [union([fixed, *(g.events for g, at in zip(groups, places, strict=True) if at == p)])
                       for p, fixed in enumerate(puzzle.fixed)]  # fmt: skip
     return passes
 
 
-def _score(groups: Sequence[_Group], places: Sequence[int]) -> int:
+def _score(groups: Sequence[_EventGroup], places: Sequence[int]) -> int:
     return sum(group.weight for group, at in zip(groups, places, strict=True) if at >= 0)
 
 
-def _opened(passes: Sequence[int], group: int, number: int, chance: Callable[[], float]) -> set[int]:
+def _pick_passes(passes: Sequence[int], group: int, number: int, chance: Callable[[], float]) -> set[int]:
     """Passes to take apart: one or two that hold a part of the group, and others by chance."""
     related = sorted((chance(), p) for p, one in enumerate(passes) if one & group)[: 1 + int(chance() * 2)]
     others = sorted((chance(), p) for p in range(len(passes)))
@@ -127,7 +127,7 @@ def _opened(passes: Sequence[int], group: int, number: int, chance: Callable[[],
 
 
 def _place(
-    puzzle: _Puzzle, passes: list[int], places: list[int], order: Iterable[int], chance: Callable[[], float]
+    puzzle: _PackingTask, passes: list[int], places: list[int], order: Iterable[int], chance: Callable[[], float]
 ) -> None:
     """Put groups, one by one, into the pass that each costs least; one that fits nowhere stays homeless."""
     placed = union(passes)
@@ -151,7 +151,7 @@ def _place(
             placed |= added
 
 
-def _price(group: _Group, one: int, placed: int, spare: Sequence[int]) -> float | None:
+def _price(group: _EventGroup, one: int, placed: int, spare: Sequence[int]) -> float | None:
     """What it takes to complete a group in the pass ``one``, in parts of blocks; None where it does not fit."""
     added, price = group.events & ~one, 0.0
     for i, block in group.loads:
@@ -172,7 +172,7 @@ def _fill(blocks: Sequence[Block], passes: list[int], rest: int) -> None:
         passes[room.index(max(room))] |= event
 
 
-def _prune(passes: list[int], groups: Sequence[_Group], fixed: Sequence[int]) -> None:
+def _prune(passes: list[int], groups: Sequence[_EventGroup], fixed: Sequence[int]) -> None:
     """Drop events from passes where no group needs them that is not whole in another pass as well."""
     for p, one in enumerate(passes):
         others = passes[:p] + passes[p + 1 :]

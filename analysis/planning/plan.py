@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from ..base.problems import BadArgument
+from ..base.text import count_text
 from ..catalogue import metrics as catalog
 from ..catalogue import targets
 from ..catalogue.aliases import canonical, spelling
-from ..catalogue.events import absent, block_of, events_of, in_total, level_of, per_instance
+from ..catalogue.events import block_of, events_of, in_total, level_of, per_instance, why_not_countable
 from ..catalogue.metrics import Metric
-from ..catalogue.work import Family, Kind, Operation, family
-from ..problems import BadArgument
-from ..text import counted
+from ..catalogue.work_formulas import OperationKind, WorkFormulas, WorkOperation, work_formulas
 from .packing import Block, least_passes, pack, union
 
 ROOFLINE = "roofline"
@@ -36,7 +36,7 @@ class CounterSets:
     def add(self, name: str, counters: Iterable[str]) -> None:
         """A set, unless the target lacks one of its counters."""
         needed = tuple(counters)
-        if reason := next((why for c in needed if (why := absent(self.target, c))), None):
+        if reason := next((why for c in needed if (why := why_not_countable(self.target, c))), None):
             self.unsupported[name] = reason
         else:
             self.sets.setdefault(name, needed)
@@ -69,13 +69,13 @@ class CounterSets:
 
     def add_rooflines(self, word: str) -> None:
         """One set per data type and level of memory: what one point of the roofline is made of. Integers on request."""
-        formulas = family(targets.gpu(self.target).family, self.target)
+        formulas = work_formulas(targets.gpu(self.target).family, self.target)
         parts = word.split(".")[1:]
         instructions = _INSTRUCTION in parts
         levels = {v.name: v.transactions if instructions else v.bytes for v in formulas.level if v.bytes}
         past = {v.name: [v.past] if v.past else [] for v in formulas.level}
-        types: dict[str, list[Operation]] = {}
-        kinds: tuple[Kind, ...] = ("inst",) if instructions else ("flop", "iop")
+        types: dict[str, list[WorkOperation]] = {}
+        kinds: tuple[OperationKind, ...] = ("inst",) if instructions else ("flop", "iop")
         for operation in formulas.operations(self.target, *kinds):
             types.setdefault(_INSTRUCTION if instructions else operation.datatype, []).append(operation)
         if not levels:
@@ -96,7 +96,7 @@ class CounterSets:
                 of_point = [levels[level], *past[level], *(o.count for o in types.get(datatype, []))]
                 name = ".".join(part for part in (ROOFLINE, datatype, level) if part)
                 self.add(name, catalog.counters_of(self.target, of_point))
-        self.optional += _explaining(self.target, formulas)
+        self.optional += _explaining_sets(self.target, formulas)
 
 
 def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
@@ -124,11 +124,13 @@ def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
 def counters_of(target: str, metric: Metric) -> tuple[str, ...]:
     """The counters that a metric needs on a target, with those of the metrics that its ``finish`` uses."""
     here = catalog.by_name(target)
-    names = {name for one in (metric, *map(here.get, metric.uses.values())) if one for name in _read(target, one)}
+    names = {
+        name for one in (metric, *map(here.get, metric.uses.values())) if one for name in _counters_read(target, one)
+    }
     return tuple(sorted(names))
 
 
-def _read(target: str, metric: Metric) -> list[str]:
+def _counters_read(target: str, metric: Metric) -> list[str]:
     """What a metric's own formulas read, each counter as it must be measured: in whatever pass, and per channel
     where the metric is."""
     names = [name.split("@")[0] for name in catalog.counters(target, metric)]
@@ -166,13 +168,13 @@ def _our_spelling(target: str, name: str) -> str | None:
     return ours if ours != name else None
 
 
-def _explaining(target: str, formulas: Family) -> list[tuple[str, ...]]:
+def _explaining_sets(target: str, formulas: WorkFormulas) -> list[tuple[str, ...]]:
     """What tells why a point lies where it does: busy cycles of units, other work, counts of instructions."""
     explaining = [[unit.busy, unit.cycles] for unit in formulas.busy if targets.holds(unit.gpus, target)]
     explaining += [[o.count] for o in formulas.operations(target, "inst", "iop")]
     explaining += [[formula] for formula in formulas.extra.values()]
     sets = [tuple(catalog.counters_of(target, one)) for one in explaining]
-    return [counters for counters in sets if not any(absent(target, c) for c in counters)]
+    return [counters for counters in sets if not any(why_not_countable(target, c) for c in counters)]
 
 
 @dataclass(frozen=True)
@@ -211,13 +213,15 @@ def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -
     limits = targets.gpu(target).counter_limits
     needed = resolve(target, wanted)
     if not limits and not catalog.metrics(target):
-        raise BadArgument(f"No counters of {target} are known", fix=f"Known: {', '.join(catalog.with_metrics())}")
+        raise BadArgument(
+            f"No counters of {target} are known", fix=f"Known: {', '.join(catalog.targets_with_metrics())}"
+        )
     if not limits:
         names = sorted({counter for counters in needed.sets.values() for counter in counters})
-        return _plan(needed, needed.sets, {}, [tuple(names)] if names else [], min(1, len(names)))
-    _refuse_unknown_blocks(needed, limits)
+        return _make_plan(needed, needed.sets, {}, [tuple(names)] if names else [], min(1, len(names)))
+    _drop_unknown_blocks(needed, limits)
     bits, blocks = _registers(needed, limits)
-    sets, left_out = _within(needed.sets, bits, blocks, max_passes)
+    sets, left_out = _fit_into_passes(needed.sets, bits, blocks, max_passes)
     masks = {name: _mask(bits, counters) for name, counters in sets.items()}
     integrals = {_mask(bits, [c]) for counters in sets.values() for c in counters if level_of(c)}
     groups: dict[int, int] = {}
@@ -226,10 +230,10 @@ def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -
     packed = pack(blocks, groups.items(), sorted(integrals), [_mask(bits, counters) for counters in needed.optional])
     names = sorted({c for counters in (*sets.values(), *needed.optional) for c in counters})
     passes = [_counters(names, bits, one) for one in packed]
-    return _plan(needed, sets, left_out, passes, least_passes(blocks, union(masks.values())))
+    return _make_plan(needed, sets, left_out, passes, least_passes(blocks, union(masks.values())))
 
 
-def _plan(
+def _make_plan(
     needed: CounterSets,
     sets: dict[str, tuple[str, ...]],
     left_out: dict[str, str],
@@ -237,8 +241,11 @@ def _plan(
     least: int,
 ) -> PassPlan:
     """The plan, with every set told to be whole or split."""
-    held = [set(one) for one in passes]
-    places = {name: next((i for i, one in enumerate(held, 1) if one.issuperset(c)), 0) for name, c in sets.items()}
+    counters_of_passes = [set(one) for one in passes]
+    places = {
+        name: next((i for i, one in enumerate(counters_of_passes, 1) if one.issuperset(c)), 0)
+        for name, c in sets.items()
+    }
     return PassPlan(
         target=needed.target,
         passes=tuple(passes),
@@ -251,7 +258,7 @@ def _plan(
     )
 
 
-def _refuse_unknown_blocks(needed: CounterSets, limits: dict[str, int]) -> None:
+def _drop_unknown_blocks(needed: CounterSets, limits: dict[str, int]) -> None:
     """Move sets with a counter that no block can hold to ``unsupported``; nobody misses the optional ones."""
     needed.optional = [counters for counters in needed.optional if all(limits.get(block_of(c) or "") for c in counters)]
     for name, counters in list(needed.sets.items()):
@@ -272,7 +279,7 @@ def _registers(needed: CounterSets, limits: dict[str, int]) -> tuple[dict[str, i
     return bits, [*blocks, Block(union(bit for event, bit in bits.items() if level_of(event)), 1)]
 
 
-def _within(
+def _fit_into_passes(
     sets: dict[str, tuple[str, ...]], bits: dict[str, int], blocks: list[Block], max_passes: int | None
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
     """The sets that fit into ``max_passes``, first come first served, and why the others do not."""
@@ -287,10 +294,10 @@ def _within(
             events |= mask
             fitting[name] = counters
         elif (alone := least_passes(blocks, mask)) > max_passes:
-            left_out[name] = f"it needs {counted(alone, 'pass')}, max_passes is {max_passes}"
+            left_out[name] = f"it needs {count_text(alone, 'pass')}, max_passes is {max_passes}"
         else:
             left_out[name] = (
-                f"it would make {counted(needed, 'pass')} with what was asked for before, max_passes is {max_passes}"
+                f"it would make {count_text(needed, 'pass')} with what was asked for before, max_passes is {max_passes}"
             )
     return fitting, left_out
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 ENOUGH_PCT = 95.0
 """Share of the time of all launches that the configurations worth counting make up."""
-USUAL = 5
+USUAL_LAUNCHES = 5
 """Launches of each configuration that are counted where nobody says otherwise."""
 _FIRST = 3
 """Kernels with the longest total time, which come first whatever they cost."""
@@ -18,7 +18,7 @@ _CHEAP_S, _CHEAP_SHARE = 1.0, 0.1
 
 
 @dataclass(frozen=True)
-class Configuration:
+class ConfigurationTime:
     """One launch configuration: its kernel, how often it was launched, and the time of all of its launches."""
 
     kernel: str
@@ -35,13 +35,13 @@ class Cost:
     known_by: str = "assumed"
     """Where the figures come from, in words."""
 
-    def of(self, launches: int) -> float:
+    def estimate_s(self, launches: int) -> float:
         """The estimate for so many counted launches."""
         return self.run_s + self.launch_s * launches
 
 
 @dataclass(frozen=True)
-class Chosen:
+class CountingChoice:
     """The kernels to count, and how many launches of each of their configurations, after how many."""
 
     kernels: tuple[str, ...]
@@ -58,7 +58,9 @@ class Chosen:
     estimate_s: float
 
 
-def choose(known: Sequence[Configuration], launches: int | None, cost: Cost, budget_s: float) -> Chosen:
+def choose_launches(
+    known: Sequence[ConfigurationTime], launches: int | None, cost: Cost, budget_s: float
+) -> CountingChoice:
     """The kernels to count, and how many launches of each of their configurations.
 
     Without ``launches`` all are counted where that is cheap, else USUAL of each. All kernels are counted where that
@@ -70,30 +72,33 @@ def choose(known: Sequence[Configuration], launches: int | None, cost: Cost, bud
     """
     if not any(c.total_ns for c in known):
         alike = [replace(c, total_ns=float(c.launches)) for c in known]
-        return replace(choose(alike, launches, cost, budget_s), time_pct=None)
+        return replace(choose_launches(alike, launches, cost, budget_s), time_pct=None)
     every = sorted({c.kernel for c in known})
     if launches is None:
-        whole = _chosen(known, every, max(c.launches for c in known), cost)
-        if whole.estimate_s - cost.run_s <= max(_CHEAP_S, _CHEAP_SHARE * cost.run_s):
-            return whole
-    each = USUAL if launches is None else launches
-    if (all_kernels := _chosen(known, every, each, cost)).estimate_s <= budget_s:
+        everything = _make_choice(known, every, max(c.launches for c in known), cost)
+        if everything.estimate_s - cost.run_s <= max(_CHEAP_S, _CHEAP_SHARE * cost.run_s):
+            return everything
+    each = USUAL_LAUNCHES if launches is None else launches
+    if (all_kernels := _make_choice(known, every, each, cost)).estimate_s <= budget_s:
         return all_kernels
     by_kernel = _by_kernel(known)
-    for kernels in (_worth(by_kernel), _fitting(by_kernel, (budget_s - cost.run_s) / cost.launch_s)):
-        tries = [_chosen(known, kernels, n, cost) for n in (each, 3, 2, 1) if n <= each]
+    for kernels in (
+        _worthwhile_kernels(by_kernel),
+        _affordable_kernels(by_kernel, (budget_s - cost.run_s) / cost.launch_s),
+    ):
+        tries = [_make_choice(known, kernels, n, cost) for n in (each, 3, 2, 1) if n <= each]
         if fitting := next((one for one in tries if one.estimate_s <= budget_s), None):
             return fitting
     return tries[-1]
 
 
-def enough(known: Sequence[Configuration], cost: Cost) -> Chosen:
+def least_choice(known: Sequence[ConfigurationTime], cost: Cost) -> CountingChoice:
     """One launch of every configuration of the kernels that make up ENOUGH_PCT of the time, whatever that costs."""
-    return _chosen(known, _worth(_by_kernel(known)), 1, cost)
+    return _make_choice(known, _worthwhile_kernels(_by_kernel(known)), 1, cost)
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class _PlannedKernel:
     """A kernel, the time of its launches, and how many configurations it has."""
 
     name: str
@@ -101,24 +106,24 @@ class _Kernel:
     configurations: int
 
     @property
-    def told(self) -> float:
+    def ns_per_counted_launch(self) -> float:
         """The time that one counted launch stands for."""
         return self.total_ns / self.configurations
 
 
-def _by_kernel(known: Sequence[Configuration]) -> list[_Kernel]:
+def _by_kernel(known: Sequence[ConfigurationTime]) -> list[_PlannedKernel]:
     """Every kernel, the longest first."""
     of: dict[str, list[float]] = {}
     for one in known:
         of.setdefault(one.kernel, []).append(one.total_ns)
-    return sorted((_Kernel(name, sum(ns), len(ns)) for name, ns in of.items()), key=lambda k: -k.total_ns)
+    return sorted((_PlannedKernel(name, sum(ns), len(ns)) for name, ns in of.items()), key=lambda k: -k.total_ns)
 
 
-def _worth(by_time: Sequence[_Kernel]) -> list[str]:
+def _worthwhile_kernels(by_time: Sequence[_PlannedKernel]) -> list[str]:
     """The kernels that make up enough of the time: the longest, then those that tell most for each counted launch."""
     enough = sum(k.total_ns for k in by_time) * ENOUGH_PCT / 100
     covered, kernels = 0.0, list[str]()
-    for kernel in [*by_time[:_FIRST], *sorted(by_time[_FIRST:], key=lambda k: -k.told)]:
+    for kernel in [*by_time[:_FIRST], *sorted(by_time[_FIRST:], key=lambda k: -k.ns_per_counted_launch)]:
         if kernels and covered >= enough:
             break
         covered += kernel.total_ns
@@ -126,9 +131,9 @@ def _worth(by_time: Sequence[_Kernel]) -> list[str]:
     return kernels
 
 
-def _fitting(by_time: Sequence[_Kernel], launches: float) -> list[str]:
+def _affordable_kernels(by_time: Sequence[_PlannedKernel], launches: float) -> list[str]:
     """The kernels to count with so many launches, one of each configuration; one kernel at least."""
-    order = sorted(by_time, key=lambda k: -k.told)
+    order = sorted(by_time, key=lambda k: -k.ns_per_counted_launch)
     for count in range(_FIRST, 0, -1):
         longest = by_time[:count]
         if sum(k.configurations for k in longest) <= launches * _MOST_SHARE:
@@ -142,13 +147,13 @@ def _fitting(by_time: Sequence[_Kernel], launches: float) -> list[str]:
     return kernels or [order[0].name]
 
 
-def _chosen(known: Sequence[Configuration], kernels: Iterable[str], each: int, cost: Cost) -> Chosen:
+def _make_choice(known: Sequence[ConfigurationTime], kernels: Iterable[str], each: int, cost: Cost) -> CountingChoice:
     names = tuple(kernels)
     mine = [c for c in known if c.kernel in set(names)]
     skip = int(all(c.launches > each for c in mine))
     counted = sum(min(each, c.launches - skip) for c in mine)
     total = sum(c.total_ns for c in known)
-    return Chosen(
+    return CountingChoice(
         names,
         skip,
         each,
@@ -156,5 +161,5 @@ def _chosen(known: Sequence[Configuration], kernels: Iterable[str], each: int, c
         len(mine),
         100 * sum(c.launches for c in mine) / sum(c.launches for c in known),
         100 * sum(c.total_ns for c in mine) / total if total else None,
-        cost.of(counted),
+        cost.estimate_s(counted),
     )

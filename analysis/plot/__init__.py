@@ -1,1 +1,0 @@
-"""Pictures of analyses, drawn with matplotlib's figures alone: no pyplot, no state that outlives a call."""

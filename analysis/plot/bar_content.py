@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..base.problems import BadInput
+from ..base.text import count_text
 from ..engine import Figure
-from ..problems import BadInput
-from ..store import Manifest
-from ..text import counted
+from ..store.store import Manifest
 from .bars import BarPicture, Row, Time, Value
 from .style import number
 
@@ -28,7 +28,7 @@ def speed_of_light(manifest: Manifest, figures: Sequence[Figure], kernel: str | 
         )
     picture = BarPicture(
         title=f"Speed of light of {manifest.name}",
-        subtitle=f"{manifest.device or ''} ({manifest.arch}); {_selected(manifest, kernel)}; theoretical peaks",
+        subtitle=f"{manifest.device or ''} ({manifest.arch}); {_selection_text(manifest, kernel)}; theoretical peaks",
         rows=_by_subsystem(rows),
         statements=[*_doubts(rows, figures), *missing],
     )
@@ -76,14 +76,14 @@ def comparison(
         raise BadInput("There is nothing to compare", notes[-1], "Profile both with panel 2")
     picture = BarPicture(
         title=f"{baseline.name} → {candidate.name}",
-        subtitle=f"{baseline.device or ''} ({baseline.arch}); {_selected(baseline, kernel)}",
+        subtitle=f"{baseline.device or ''} ({baseline.arch}); {_selection_text(baseline, kernel)}",
         rows=_by_subsystem(rows),
         statements=notes,
         times=times,
     )
     words = [
         f"{role} {t.name}: {'no usable timing' if not t.total_ns else f'{number(t.total_ns / 1e6)} ms'} "
-        f"in {counted(t.dispatches, 'dispatch')}."
+        f"in {count_text(t.dispatches, 'dispatch')}."
         for role, t in zip(("Baseline", "Candidate"), times, strict=True)
     ]
     words += [
@@ -124,7 +124,7 @@ def _missing(figures: Sequence[Figure]) -> list[str]:
     names = ", ".join(f.name.replace(".sol_", ".") for f in lost)
     reasons = list(dict.fromkeys(str(f.reason or "") for f in lost))
     why = f" ({reasons[0]})" if len(reasons) == 1 and reasons[0] else ""
-    return [f"No value for {len(lost)} of {counted(len(figures), 'figure')}: {names}{why}."]
+    return [f"No value for {len(lost)} of {count_text(len(figures), 'figure')}: {names}{why}."]
 
 
 def _doubts(rows: list[Row], figures: Sequence[Figure]) -> list[str]:
@@ -138,7 +138,7 @@ def _doubts(rows: list[Row], figures: Sequence[Figure]) -> list[str]:
     return [*hatched, *(["↓ lower is better."] if low else [])]
 
 
-def _selected(manifest: Manifest, kernel: str | None) -> str:
+def _selection_text(manifest: Manifest, kernel: str | None) -> str:
     many = "all kernels" if manifest.kernels != 1 else "its one kernel"
     return (
         f"kernel {kernel}" if kernel else f"{many}, {manifest.dispatches} dispatch{'es' * (manifest.dispatches != 1)}"

@@ -20,8 +20,8 @@ from .style import (
     Page,
     number,
     page,
-    shortened,
-    wrapped,
+    shorten_name,
+    wrap_lines,
 )
 
 if TYPE_CHECKING:
@@ -76,12 +76,14 @@ class BarPicture:
 
 def draw(shown: BarPicture) -> Page:
     """The picture as a page."""
-    below = wrapped(shown.statements, WIDTH - 40)
+    below = wrap_lines(shown.statements, WIDTH - 40)
     each, top = (_EACH_PAIR, _TOP + _TIME + 58) if shown.times else (_EACH, _TOP)
     tall = each * len(shown.rows)
     made = page(top + tall + (50 if shown.rows else 0) + LINE * len(below) + 8)
-    made.text(14, 12, shortened(shown.title, WIDTH - 30, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="head")
-    made.text(14, 34, shortened(shown.subtitle, WIDTH - 30), color=FAINT, kind="head")
+    made.text(
+        14, 12, shorten_name(shown.title, WIDTH - 30, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="head"
+    )
+    made.text(14, 34, shorten_name(shown.subtitle, WIDTH - 30), color=FAINT, kind="head")
     if shown.times:
         _times(made, shown.times)
     if shown.rows:
@@ -112,7 +114,7 @@ def _panel(made: Page, rows: Sequence[Row], top: float, each: float) -> None:
             if before:
                 axes.axhline(i - 0.5, color=GRID, linewidth=0.8)
         before = row.subsystem
-        made.text(LABELS - 8, y, shortened(row.title, LABELS - NAME - 10), va="center", ha="right", kind="title")
+        made.text(LABELS - 8, y, shorten_name(row.title, LABELS - NAME - 10), va="center", ha="right", kind="title")
         _bars(axes, i, row)
         _figures(made, row, WIDTH - RIGHT + 6, y)
 
@@ -140,14 +142,14 @@ def _figures(made: Page, row: Row, x: float, y: float) -> None:
         unit = " %" if None in shares else ""
         words = " → ".join("no value" if share is None else share + unit for share in shares)
         words = f"{words}{'' if unit else ' %'} {doubts}"
-        made.text(x, y, shortened(words, RIGHT - 14), va="center", kind="value")
+        made.text(x, y, shorten_name(words, RIGHT - 14), va="center", kind="value")
         return
     (value,) = row.values
     if value is None:
         return
     made.text(x + 58, y, f"{number(value.pct)} %", va="center", ha="right", kind="value")
     beside = doubts or ("" if row.unit == "%" else f"{number(value.value)} {row.unit.replace('cycles/', 'cyc/')}")
-    made.text(x + 68, y, shortened(beside, RIGHT - 82), va="center", kind="value")
+    made.text(x + 68, y, shorten_name(beside, RIGHT - 82), va="center", kind="value")
 
 
 def _times(made: Page, times: tuple[Time, Time]) -> None:
@@ -167,7 +169,7 @@ def _times(made: Page, times: tuple[Time, Time]) -> None:
     for i, (time, colour, role) in enumerate(zip(times, (BEFORE, AFTER), ("baseline", "candidate"), strict=True)):
         y = _TOP + _TIME * (i + 0.5) / 2
         made.text(14, y, role, va="center", weight="bold", kind="subsystem")
-        made.text(LABELS - 8, y, shortened(time.name, LABELS - NAME - 10), va="center", ha="right", kind="title")
+        made.text(LABELS - 8, y, shorten_name(time.name, LABELS - NAME - 10), va="center", ha="right", kind="title")
         words = "no usable timing"
         if time.total_ns:
             axes.barh(
@@ -176,7 +178,7 @@ def _times(made: Page, times: tuple[Time, Time]) -> None:
             words = (
                 f"{number(time.total_ns / size)} {unit} in {time.dispatches} dispatch{'es' * (time.dispatches != 1)}"
             )
-        made.text(WIDTH - RIGHT + 6, y, shortened(words, RIGHT - 12), va="center", kind="value")
+        made.text(WIDTH - RIGHT + 6, y, shorten_name(words, RIGHT - 12), va="center", kind="value")
     if len(known) == 2:
         ratio = known[1] / known[0]
         inverse = f" (÷ {number(1 / ratio)})" if ratio < 1 else ""

@@ -16,13 +16,13 @@ _TURNS = (90, 45, 135, 0, 180, -45, -135, -90)
 def clusters(marks: Sequence[tuple[float, float, float]]) -> list[tuple[float, float, float, list[int]]]:
     """Marks (x, y, radius) within a few pixels of each other as one: its place, radius and members."""
     left = list(range(len(marks)))
-    found = []
+    groups = []
     while left:
         x, y, _ = marks[left[0]]
         members = [i for i in left if math.hypot(marks[i][0] - x, marks[i][1] - y) <= _NEAR]
         left = [i for i in left if i not in members]
-        found.append((x, y, max(marks[i][2] for i in members), members))
-    return found
+        groups.append((x, y, max(marks[i][2] for i in members), members))
+    return groups
 
 
 def around(
@@ -38,7 +38,7 @@ def around(
     """
     obstacles: list[Box] = [(x - r, y - r, x + r, y + r) for x, y, r in marks]
     obstacles += [(inside[0], y - 1, inside[2], y + 1) for y in lines]
-    found = []
+    positions = []
     for x, y, radius, words in labels:
         wide = width_of(words, NORMAL, bold=True) + 2
         best: tuple[float, float, float, bool] | None = None
@@ -57,8 +57,8 @@ def around(
                 break
         covered, cx, cy, far = best or (0.0, x, y - radius - _TALL, False)
         obstacles.append((cx - wide / 2, cy - _TALL / 2, cx + wide / 2, cy + _TALL / 2))
-        found.append((cx, cy, far))
-    return found
+        positions.append((cx, cy, far))
+    return positions
 
 
 def _overlap(one: Box, other: Box) -> float:
@@ -79,7 +79,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
         pools.append((mean, n))
     flat = [mean for mean, n in pools for _ in range(n)]
     top = max(low, high - (len(wanted) - 1) * gap)
-    found = [0.0] * len(wanted)
+    offsets = [0.0] * len(wanted)
     for rank, i in enumerate(order):
-        found[i] = min(max(flat[rank], low), top) + rank * gap
-    return found
+        offsets[i] = min(max(flat[rank], low), top) + rank * gap
+    return offsets

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from ..base.kernel_names import short
+from ..base.notes import Note
+from ..base.problems import BadArgument
 from ..catalogue import targets
-from ..kernel_names import short
-from ..notes import Note
 from ..occupancy import Occupancy, occupancy
-from ..occupancy.words import words_of
-from ..problems import BadArgument
+from ..occupancy.sentences import words_of
 from .style import (
     AFTER,
     FAINT,
@@ -26,9 +26,9 @@ from .style import (
     kernel_name,
     number,
     page,
-    shortened,
+    shorten_name,
     width_of,
-    wrapped,
+    wrap_lines,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class _Along:
     unit: float = 1.0
     added: int = 0
 
-    def shown(self, value: int) -> float:
+    def to_axis(self, value: int) -> float:
         """A value of the argument as the axis has it."""
         return (value + self.added) / self.unit
 
@@ -145,11 +145,11 @@ def _sweep(resident: Occupancy, along: _Along) -> Sweep:
     return Sweep(
         title=along.title[0].upper() + along.title[1:],
         label=along.label[0].upper() + along.label[1:],
-        xs=[along.shown(value) for value in waves],
+        xs=[along.to_axis(value) for value in waves],
         waves=list(waves.values()),
-        now=along.shown(now),
+        now=along.to_axis(now),
         words=along.words,
-        options=[(along.shown(change.to), n) for change, n in single if change.argument == along.argument],
+        options=[(along.to_axis(change.to), n) for change, n in single if change.argument == along.argument],
     )
 
 
@@ -165,9 +165,11 @@ def _waves(resident: Occupancy, argument: str, value: int) -> int | None:
 def draw(shown: OccupancyPicture) -> Page:
     """The picture as a page."""
     resident = shown.occupancy
-    below = wrapped([*_limits(shown), *shown.statements], WIDTH - 40)
+    below = wrap_lines([*_limits(shown), *shown.statements], WIDTH - 40)
     made = page(_TOP + _TALL + 66 + LINE + LINE * len(below) + 8)
-    made.text(20, 12, shortened(shown.title, WIDTH - 40, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="title")
+    made.text(
+        20, 12, shorten_name(shown.title, WIDTH - 40, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="title"
+    )
     made.text(20, 34, kernel_name(shown.kernel, short(shown.kernel), WIDTH - 40), color=FAINT, kind="title")
     achieved = "" if shown.achieved is None else f"; measured: {number(shown.achieved)} on average"
     made.text(
@@ -211,7 +213,7 @@ def _panel(made: Page, axes: Axes, shown: OccupancyPicture, sweep: Sweep, index:
     option = next(iter(sweep.options), None)
     unit = " KiB" if sweep.words.endswith("KiB") else ""
     more = f"   ○ {number(option[0])}{unit}: {option[1]}" if option else ""
-    made.text(left + 4, _TOP + 4, shortened(words + more, _WIDE - 6), kind="kernel")
+    made.text(left + 4, _TOP + 4, shorten_name(words + more, _WIDE - 6), kind="kernel")
     top = _TOP + _TALL * (1 - slots / (slots * 1.22))
     tail = f"{slots} slots"
     made.text(left + _WIDE - width_of(tail) - 4, top - 7, tail, va="bottom", color=FAINT, kind="slots")
@@ -231,4 +233,4 @@ def _limits(shown: OccupancyPicture) -> list[str]:
 
 
 def _names(limiters: Sequence[str], gpu: str) -> str:
-    return words_of(gpu).listed(limiters)
+    return words_of(gpu).limiter_names(limiters)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..text import counted
-from ..timeline.balance import Balance, RankRow
+from ..base.text import count_text
+from ..timeline.rank_balance import Balance, RankRow
 from .style import FAINT, INK, NORMAL, SMALL, WIDTH, Page
 
 HEIGHT = 190
@@ -30,21 +30,22 @@ class RankBars:
     title: str
 
 
-def of_balance(found: Balance) -> RankBars:
+def of_balance(balance: Balance) -> RankBars:
     """The panel of the balance of ranks."""
 
     def ms(row: RankRow, key: str) -> float:
         return float(getattr(row, key)) / row.devices / 1e6
 
-    parts = {key: [ms(row, key) for row in found.rows] for key in _COLOURS}
-    title = f"{counted(len(found.rows), 'rank')}: load balance {found.load_balance_pct or 0:.3g} % (mean over maximum)"
-    if not found.even:
-        title += f", {found.slowest.name} computes {found.excess_pct:.3g} % longer than the mean"
+    parts = {key: [ms(row, key) for row in balance.rows] for key in _COLOURS}
+    ranks = count_text(len(balance.rows), "rank")
+    title = f"{ranks}: load balance {balance.load_balance_pct or 0:.3g} % (mean over maximum)"
+    if not balance.even:
+        title += f", {balance.slowest.name} computes {balance.excess_pct:.3g} % longer than the mean"
     return RankBars(
-        [row.rank for row in found.rows],
+        [row.rank for row in balance.rows],
         {key: values for key, values in parts.items() if any(values)},
-        found.mean / 1e6,
-        found.rows.index(found.slowest),
+        balance.mean / 1e6,
+        balance.rows.index(balance.slowest),
         title,
     )
 

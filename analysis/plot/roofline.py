@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..kernel_names import distinct
+from ..base.kernel_names import distinct
 from .labels import around, clusters, spread
 from .roofline_sheet import AXES_HEIGHT, AXES_WIDTH, LEFT, TOP, Frame, Roof, RooflinePicture, Sheet, mark
 from .style import (
@@ -28,10 +28,10 @@ from .style import (
     number,
     page,
     ranges,
-    shortened,
+    shorten_name,
     si,
     width_of,
-    wrapped,
+    wrap_lines,
 )
 
 if TYPE_CHECKING:
@@ -53,20 +53,20 @@ def draw(shown: RooflinePicture) -> Page:
     sheet = Sheet.of(shown)
     origins = sheet.origins
     sources = [f"{f'[{mark(i)}] ' if len(origins) > 1 else ''}{origin}" for i, origin in enumerate(origins)]
-    below = wrapped([*shown.statements, *(["Ceilings: " + "; ".join(sources)] if sources else [])], WIDTH - 40)
+    below = wrap_lines([*shown.statements, *(["Ceilings: " + "; ".join(sources)] if sources else [])], WIDTH - 40)
     table = LINE * (len(shown.kernels) + 1) + 18 if shown.kernels else 0
     made = page(TOP + AXES_HEIGHT + 58 + table + LINE * len(below) + 8)
     made.text(
         LEFT,
         12,
-        shortened(shown.title, WIDTH - LEFT - 20, TITLE, bold=True),
+        shorten_name(shown.title, WIDTH - LEFT - 20, TITLE, bold=True),
         fontsize=TITLE,
         weight="bold",
         kind="title",
     )
-    made.text(LEFT, 34, shortened(shown.device, WIDTH - LEFT - 20), color=FAINT, kind="title")
+    made.text(LEFT, 34, shorten_name(shown.device, WIDTH - LEFT - 20), color=FAINT, kind="title")
     axes = _axes(made, sheet)
-    kinds = list(dict.fromkeys(d.datatype for d in shown.dots if d.drawn))
+    kinds = list(dict.fromkeys(d.datatype for d in shown.dots if d.is_drawable))
     shapes = kinds if len(kinds) > 1 else []
     _compute(made, axes, sheet, len(shapes))
     marks = _points(made, axes, sheet)
@@ -83,7 +83,7 @@ def draw_on(axes: Axes, shown: RooflinePicture) -> None:
     """The same figures on axes of someone else: lines and numbered points, named in a legend."""
     sheet = Sheet.of(shown)
     sheet = replace(sheet, frame=_above_the_frame(sheet.frame, shown))
-    _scaled(axes, sheet)
+    _scale_axes(axes, sheet)
     axes.set_title(clean(shown.title), parse_math=False)
     for roof in sheet.bandwidths:
         level = roof.name.removesuffix(".bw")
@@ -98,20 +98,20 @@ def draw_on(axes: Axes, shown: RooflinePicture) -> None:
     scale = _Scale(axes)
     wanted = [scale.of(sheet.frame.x1, height)[1] - _GAP / 2 - 2 for height in words]
     for (height, told), y in zip(words.items(), spread(wanted, _GAP, 0, scale.tall), strict=True):
-        label = shortened(f"{'; '.join(told[:-1])}  {told[-1]}", scale.wide - 6)
+        label = shorten_name(f"{'; '.join(told[:-1])}  {told[-1]}", scale.wide - 6)
         axes.annotate(
             label, (sheet.frame.x1, height), xytext=scale.offset(sheet.frame.x1, height, None, y),
             textcoords="offset points", ha="right", va="center", fontsize=SMALL, parse_math=False,
         )  # fmt: skip
     _tracks(axes, sheet)
     _sweeps(axes, sheet)
-    for dot in (d for d in shown.dots if d.drawn):
+    for dot in (d for d in shown.dots if d.is_drawable):
         place, color = (dot.intensity or 0, dot.performance or 0), LEVELS[dot.level]
         axes.plot(
             [place[0]], [place[1]], marker=_marker(dot.datatype), linestyle="none", zorder=4, markeredgecolor=color,
             markerfacecolor="white" if dot.doubtful else color, gid=f"point-{dot.kernel}-{dot.level}-{dot.datatype}",
         )  # fmt: skip
-    _numbered(axes, scale, shown)
+    _draw_numbers(axes, scale, shown)
     if sheet.bandwidths:
         axes.legend(fontsize=SMALL, frameon=False, loc="best")
 
@@ -140,13 +140,15 @@ class _Scale:
 
 def _above_the_frame(frame: Frame, shown: RooflinePicture) -> Frame:
     """With room below the lowest point, also where many decades share a small height."""
-    lowest = min((d.performance for d in shown.dots if d.drawn and d.performance), default=frame.y1)
+    lowest = min((d.performance for d in shown.dots if d.is_drawable and d.performance), default=frame.y1)
     return replace(frame, y0=min(frame.y0, lowest * (lowest / frame.y1) ** _ROOM))
 
 
-def _numbered(axes: Axes, scale: _Scale, shown: RooflinePicture) -> None:
+def _draw_numbers(axes: Axes, scale: _Scale, shown: RooflinePicture) -> None:
     """The numbers of the kernels, each beside its points and none on another; points in one place share theirs."""
-    drawn = [(d.kernel, d.intensity, d.performance) for d in shown.dots if d.drawn and d.intensity and d.performance]
+    drawn = [
+        (d.kernel, d.intensity, d.performance) for d in shown.dots if d.is_drawable and d.intensity and d.performance
+    ]
     groups = clusters([(*scale.of(x, y), _LEAST) for _, x, y in drawn])
     labels = [(x, y, r, ranges([drawn[i][0] for i in members]).replace(" ", "")) for x, y, r, members in groups]
     places = around(labels, [(x, y, r) for x, y, r, _ in labels], [], (0, 0, scale.wide, scale.tall))
@@ -161,12 +163,12 @@ def _numbered(axes: Axes, scale: _Scale, shown: RooflinePicture) -> None:
 
 def _axes(made: Page, sheet: Sheet) -> Axes:
     axes = made.axes(LEFT, TOP, AXES_WIDTH, AXES_HEIGHT)
-    _scaled(axes, sheet)
+    _scale_axes(axes, sheet)
     axes.yaxis.set_label_coords(-48 / AXES_WIDTH, 0.5)
     return axes
 
 
-def _scaled(axes: Axes, sheet: Sheet) -> None:
+def _scale_axes(axes: Axes, sheet: Sheet) -> None:
     """Logarithmic scales with the limits of the frame, grid and labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -189,7 +191,7 @@ def _legend(axes: Axes, shown: RooflinePicture, shapes: list[str]) -> None:
     """Colours of levels in a row above the axes, shapes of data types at the lower right of them."""
     from matplotlib.lines import Line2D
 
-    present = {d.level for d in shown.dots if d.drawn or (d.performance is None and (d.bandwidth or 0) > 0)} | {
+    present = {d.level for d in shown.dots if d.is_drawable or (d.performance is None and (d.bandwidth or 0) > 0)} | {
         r.name.removesuffix(".bw") for r in shown.roofs if r.unit == "GB/s"
     }
     levels = [
@@ -220,7 +222,7 @@ def _kernels(made: Page, shown: RooflinePicture, y: float) -> float:
         y += LINE
         name = kernel_name(kernel.name, brief[kernel.name], 446)
         share = "" if kernel.share_pct is None else f"{number(kernel.share_pct)} %"
-        cells = (str(kernel.number), name, share, shortened(kernel.verdict, WIDTH - 566 - 12))
+        cells = (str(kernel.number), name, share, shorten_name(kernel.verdict, WIDTH - 566 - 12))
         for x, cell in zip(columns, cells, strict=True):
             made.text(x, y, cell, kind="kernel")
     return y + LINE
@@ -242,7 +244,7 @@ def _compute(made: Page, axes: Axes, sheet: Sheet, shapes: int) -> None:
             textcoords=made.pixels(), annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip
-        made.text(edge + 18, y, shortened(words, _GUTTER), va="center", kind="ceiling")
+        made.text(edge + 18, y, shorten_name(words, _GUTTER), va="center", kind="ceiling")
 
 
 def _alike(peaks: list[Roof]) -> dict[tuple[str, str, str], list[Roof]]:
@@ -271,10 +273,10 @@ def _memory(made: Page, axes: Axes, sheet: Sheet, marks: list[tuple[float, float
     angle = math.atan(slope)
     cos, sin = math.cos(angle), math.sin(angle)
 
-    def turned(x: float, y: float) -> tuple[float, float]:
+    def rotate(x: float, y: float) -> tuple[float, float]:
         return x * cos - y * sin, -x * sin - y * cos
 
-    dots = [(*turned(x, y), r) for x, y, r in marks]
+    dots = [(*rotate(x, y), r) for x, y, r in marks]
     taken: list[tuple[float, float, float]] = []
     groups: dict[str, list[Roof]] = {}
     for roof in sheet.bandwidths:
@@ -288,8 +290,8 @@ def _memory(made: Page, axes: Axes, sheet: Sheet, marks: list[tuple[float, float
             axes.plot(xs, ys, color=color, linewidth=1.6, linestyle=style, gid=f"level-{level}")
         words = f"{', '.join(NAMES.get(lv, lv) for lv in levels)} {value}{sheet.footnote(equal[0].origin)}"
         wide = width_of(words) + 8
-        along, across = turned(frame.x(xs[0]), frame.y(ys[0]))
-        last = turned(frame.x(xs[1]), frame.y(ys[1]))[0] - wide
+        along, across = rotate(frame.x(xs[0]), frame.y(ys[0]))
+        last = rotate(frame.x(xs[1]), frame.y(ys[1]))[0] - wide
         first = along + 14
         along = first
         while along < last and not _free(along, across, wide, taken, dots):
@@ -320,7 +322,7 @@ def _free(
 def _tracks(axes: Axes, sheet: Sheet) -> None:
     """Where a kernel of known bandwidth but unknown operations must lie: somewhere on a line."""
     dots = sheet.shown.dots
-    placed = {d.kernel for d in dots if d.drawn}
+    placed = {d.kernel for d in dots if d.is_drawable}
     known = [d for d in dots if d.kernel not in placed and d.performance is None and d.bandwidth]
     first = min((d.kernel for d in known), default=None)
     for i, dot in enumerate(known):
@@ -355,7 +357,7 @@ def _points(made: Page, axes: Axes, sheet: Sheet) -> list[tuple[float, float, fl
 
     frame, shown = sheet.frame, sheet.shown
     shares = {k.number: k.share_pct for k in shown.kernels}
-    drawn = [d for d in shown.dots if d.drawn and d.intensity and d.performance]
+    drawn = [d for d in shown.dots if d.is_drawable and d.intensity and d.performance]
     places = [
         (
             frame.x(d.intensity or 0),

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..notes import Note
-from ..problems import BadInput
+from ..base.notes import Note
+from ..base.problems import BadInput
 from ..rooflines.ceilings import Ceiling, Ceilings
-from ..rooflines.flop import Point
+from ..rooflines.flop import RooflinePoint
 from ..rooflines.instruction import InstructionPoint, InstructionRoofline
 from ..rooflines.notes import Roofline, notes, without_ceiling
-from .roofline_sheet import Dot, Kernel, Roof, RooflinePicture
+from .roofline_sheet import Dot, KernelListLine, Roof, RooflinePicture
 from .style import NAMES, number, ranges
 
 _DOUBTFUL = ("suspect", "impossible")
@@ -21,11 +21,11 @@ _ABOUT_CEILINGS = ("benchmarked", "stale", "from_other_workload", "about_operati
 _HOST = "host."
 _BEST_OF = ("read", "copy", "triad", "write")
 _UNITS = ("GB/s", "GFLOP/s")
-AnyPoint = Point | InstructionPoint
+AnyPoint = RooflinePoint | InstructionPoint
 
 
 @dataclass(frozen=True)
-class Subject:
+class RooflineSubject:
     """Whose roofline it is: the workload's name, its kernels' percentage of the time, and the data type asked for."""
 
     name: str
@@ -33,21 +33,21 @@ class Subject:
     datatype: str | None = None
 
 
-def of_kernels(roofline: Roofline, subject: Subject) -> tuple[RooflinePicture, list[str]]:
+def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePicture, list[str]]:
     """The roofline of a workload's longest kernels, and the facts in words. BadInput where nothing can be drawn."""
     inputs, points = roofline.inputs, list[AnyPoint](roofline.points)
     instructions = isinstance(roofline, InstructionRoofline)
     dots = [_dot(p) for p in points]
     unit = "GIPS" if instructions else _unit(points)
-    ceilings = _chosen(inputs.ceilings, unit, subject.datatype)
-    if not ceilings and not any(d.drawn for d in dots):
+    ceilings = _select_ceilings(inputs.ceilings, unit, subject.datatype)
+    if not ceilings and not any(d.is_drawable for d in dots):
         raise BadInput(
             f"There is nothing to draw in the roofline of {subject.name!r}",
             "; ".join(dict.fromkeys(p.reason.text for p in points if p.reason)) or "it has no kernels",
             "compute_roofline says which counters and device facts are missing",
         )
     bounded = {"GB/s", *unit.split(" or ")} <= {c.unit for c in ceilings}
-    statements = [*_missing(points, dots), *_repeated(roofline, any(d.drawn for d in dots), bounded)]
+    statements = [*_missing(points, dots), *_notes_in_picture(roofline, any(d.is_drawable for d in dots), bounded)]
     statements = [_short(sentence, 260) for sentence in statements]
     sweeps = _sweeps(inputs.ceilings, unit)
     if sweeps:
@@ -76,11 +76,11 @@ def _unit(points: Sequence[AnyPoint]) -> str:
 
 
 def _dot(p: AnyPoint) -> Dot:
-    datatype, bandwidth = (p.datatype, p.bandwidth) if isinstance(p, Point) else ("inst", None)
+    datatype, bandwidth = (p.datatype, p.bandwidth) if isinstance(p, RooflinePoint) else ("inst", None)
     return Dot(p.rank, p.level, datatype, p.intensity, p.performance, bandwidth, p.status in _DOUBTFUL)
 
 
-def _chosen(ceilings: Ceilings, unit: str, datatype: str | None) -> list[Ceiling]:
+def _select_ceilings(ceilings: Ceilings, unit: str, datatype: str | None) -> list[Ceiling]:
     """Bandwidths, and the compute ceilings in the units of the points (of one data type, where one was asked for)."""
     known = [c for c in ceilings.known.values() if c.unit == "GB/s" or c.unit in unit]
     if datatype and (word := datatype.lower().replace("fp", "f")) not in ("all", "flop", "total", "iop", "int"):
@@ -109,39 +109,39 @@ def _origin(ceiling: Ceiling, ceilings: Ceilings) -> str:
     return ceiling.source if ceiling.by_hand else f"measured, {ceiling.source.replace(' ()', '')}"
 
 
-def _kernel(rank: int, points: Sequence[AnyPoint], subject: Subject) -> Kernel:
+def _kernel(rank: int, points: Sequence[AnyPoint], subject: RooflineSubject) -> KernelListLine:
     mine = [p for p in points if p.rank == rank]
     first = mine[0]
     best = max((p.pct_of_attainable for p in mine if p.pct_of_attainable is not None), default=None)
     verdict = first.bound + (f" ({first.limiter})" if first.limiter and first.limiter != first.bound else "")
-    if best is not None and any(_dot(p).drawn for p in mine):
+    if best is not None and any(_dot(p).is_drawable for p in mine):
         verdict += f", {number(best)} % of its roof"
-    return Kernel(rank, first.kernel, subject.shares.get(first.kernel), verdict)
+    return KernelListLine(rank, first.kernel, subject.shares.get(first.kernel), verdict)
 
 
 def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
     """What the picture cannot show, and what it shows that is not to be trusted."""
     sentences = []
-    drawn = {d.kernel for d in dots if d.drawn}
+    drawn = {d.kernel for d in dots if d.is_drawable}
     absent = sorted({d.kernel for d in dots} - drawn)
     if absent:
         mine = [p for p in points if p.rank in absent]
         sentences.append(f"No point for kernel {ranges(absent)}: {_why(mine)}.")
         if all(p.status == "not_supported" for p in mine):
             sentences.append('The instruction roofline needs no such counters: roofline_kind="instruction".')
-        sentences += _bandwidths([p for p in mine if p.rank == absent[0] and isinstance(p, Point)])
-    placed = {(d.kernel, d.level) for d in dots if d.drawn}
+        sentences += _bandwidths([p for p in mine if p.rank == absent[0] and isinstance(p, RooflinePoint)])
+    placed = {(d.kernel, d.level) for d in dots if d.is_drawable}
     for level in NAMES:
         lost = [p for p in points if p.level == level and p.rank in drawn and (p.rank, level) not in placed]
         if lost:
             reason = _short(_why(lost), 110)
             at = ranges(sorted({p.rank for p in lost}))
             sentences.append(f"No point at {NAMES[level]} for kernel {at}: {reason}.")
-    if any(d.doubtful and d.drawn for d in dots):
+    if any(d.doubtful and d.is_drawable for d in dots):
         sentences.append("Hollow points are doubtful (suspect or impossible counts).")
     doubted = dict.fromkeys(p.reason.text for p in points if p.reason and p.reason.code == "doubted")
     sentences += [f"Suspect: {text}." for text in list(doubted)[:2]]
-    over = [p for p, d in zip(points, dots, strict=True) if d.drawn and (p.pct_of_attainable or 0) > 100]
+    over = [p for p, d in zip(points, dots, strict=True) if d.is_drawable and (p.pct_of_attainable or 0) > 100]
     reasons = [p.reason.text for p in over if p.reason]
     if reasons:
         which = ranges(sorted({p.rank for p in over if p.reason}))
@@ -149,17 +149,17 @@ def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
     return sentences
 
 
-def _repeated(roofline: Roofline, drawn: bool, bounded: bool) -> list[str]:
+def _notes_in_picture(roofline: Roofline, drawn: bool, bounded: bool) -> list[str]:
     """The notes on the roofline that belong into its picture."""
     codes = {*_ABOUT_CEILINGS, "none_measured" if bounded else "no_ceiling", *(["not_counted"] if drawn else [])}
-    return [_worded(note, roofline) for note in notes(roofline, list(NAMES)) if note.code in codes]
+    return [_note_text(note, roofline) for note in notes(roofline, list(NAMES)) if note.code in codes]
 
 
-def _worded(note: Note, roofline: Roofline) -> str:
+def _note_text(note: Note, roofline: Roofline) -> str:
     return f"No value for {without_ceiling(roofline.inputs, 'ceilings')}" if note.code == "no_ceiling" else note.text
 
 
-def _bandwidths(points: Sequence[Point]) -> list[str]:
+def _bandwidths(points: Sequence[RooflinePoint]) -> list[str]:
     """What a kernel without a point moves at each level."""
     parts = [
         f"{NAMES[p.level]} {number(p.bandwidth)} GB/s"
@@ -187,10 +187,10 @@ def _short(words: str, most: int) -> str:
     return words if len(words) <= most else words[: most - 2].rpartition(", ")[0] + " and more"
 
 
-def _point_words(p: AnyPoint, subject: Subject) -> str:
+def _point_words(p: AnyPoint, subject: RooflineSubject) -> str:
     dot = _dot(p)
-    head = f"{p.rank}. {p.kernel} at {NAMES[p.level]}" + (f" ({p.datatype})" if isinstance(p, Point) else "")
-    if not dot.drawn:
+    head = f"{p.rank}. {p.kernel} at {NAMES[p.level]}" + (f" ({p.datatype})" if isinstance(p, RooflinePoint) else "")
+    if not dot.is_drawable:
         moved = f", {number(dot.bandwidth)} GB/s" if dot.bandwidth else ""
         return f"{head}: no point ({p.reason or 'no value'}){moved}; bound: {p.bound}."
     share, roof = subject.shares.get(p.kernel), p.pct_of_attainable

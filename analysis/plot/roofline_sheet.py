@@ -33,13 +33,13 @@ class Dot:
     doubtful: bool = False
 
     @property
-    def drawn(self) -> bool:
+    def is_drawable(self) -> bool:
         """Whether it has a place on two logarithmic axes."""
         return all(v is not None and math.isfinite(v) and v > 0 for v in (self.intensity, self.performance))
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelListLine:
     """A line of the list of kernels below the axes."""
 
     number: int
@@ -58,7 +58,7 @@ class RooflinePicture:
     intensity_unit: str
     roofs: Sequence[Roof]
     dots: Sequence[Dot]
-    kernels: Sequence[Kernel]
+    kernels: Sequence[KernelListLine]
     statements: Sequence[str]
     sweeps: Sequence[Sequence[tuple[float, float]]] = ()
     """Measured roofs: the rates reached at rising intensities."""
@@ -126,20 +126,20 @@ class Sheet:
 
 def _frame(shown: RooflinePicture, bandwidths: list[Roof], peaks: list[Roof]) -> Frame:
     """Axes wide enough for all points and for the ridges of all ceilings."""
-    dots = [(d.intensity, d.performance) for d in shown.dots if d.drawn]
+    dots = [(d.intensity, d.performance) for d in shown.dots if d.is_drawable]
     xs = [x for x, _ in dots if x is not None]
     ys = [y for _, y in dots if y is not None]
     xs += [x for line in shown.sweeps for x, _ in line]
     ys += [y for line in shown.sweeps for _, y in line]
     xs += [p.value / b.value for p in (peaks[:1] + peaks[-1:]) for b in (bandwidths[:1] + bandwidths[-1:])]
-    x0, x1 = _padded(min(xs, default=0.1) / 5, max(xs, default=100.0) * 3)
+    x0, x1 = _pad_limits(min(xs, default=0.1) / 5, max(xs, default=100.0) * 3)
     ys += [p.value for p in peaks] or [b.value * x1 / 10 for b in bandwidths]
     low = min([*(y / 2 for y in ys), *(b.value * x0 * 2 for b in bandwidths)], default=1.0)
-    y0, y1 = _padded(low, max(ys, default=1000.0) * 2.5)
+    y0, y1 = _pad_limits(low, max(ys, default=1000.0) * 2.5)
     return Frame(x0, x1, y0, y1)
 
 
-def _padded(low: float, high: float) -> tuple[float, float]:
+def _pad_limits(low: float, high: float) -> tuple[float, float]:
     """Limits with at least two decades between them."""
     missing = max(0.0, 2.0 - math.log10(high / low)) / 2
     return low * 10**-missing, high * 10**missing

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..text import inert
+from ..base.text import inert
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ class Page:
 
     def lines(self, x: float, y: float, sentences: Sequence[str], width: float, **kwargs: Any) -> float:
         """Sentences one below the other, wrapped to ``width``; returns where the next could start."""
-        for line in wrapped(sentences, width, kwargs.get("fontsize", SMALL)):
+        for line in wrap_lines(sentences, width, kwargs.get("fontsize", SMALL)):
             self.text(x, y, line, **kwargs)
             y += LINE
         return y
@@ -162,7 +162,7 @@ def width_of(words: str, size: float = SMALL, bold: bool = False) -> float:
     return float(font.get_width_height()[0]) / 64
 
 
-def shortened(name: str, width: float, size: float = SMALL, bold: bool = False) -> str:
+def shorten_name(name: str, width: float, size: float = SMALL, bold: bool = False) -> str:
     """A name with its middle left out, where it is wider than ``width`` pixels."""
     name = clean(name)
     if width_of(name, size, bold) <= width:
@@ -176,7 +176,7 @@ def shortened(name: str, width: float, size: float = SMALL, bold: bool = False) 
 
 def kernel_name(name: str, brief: str, width: float) -> str:
     """A kernel's name where it fits into ``width`` pixels, else ``brief``, its short one."""
-    return name if width_of(clean(name)) <= width else shortened(brief, width)
+    return name if width_of(clean(name)) <= width else shorten_name(brief, width)
 
 
 def _without_middle(name: str, keep: int) -> str:
@@ -184,13 +184,13 @@ def _without_middle(name: str, keep: int) -> str:
     return f"{name[:head]}…{name[len(name) - (keep - head) :] if keep > head else ''}"
 
 
-def wrapped(sentences: Sequence[str], width: float, size: float = SMALL) -> list[str]:
+def wrap_lines(sentences: Sequence[str], width: float, size: float = SMALL) -> list[str]:
     """Sentences broken into lines at most ``width`` pixels wide."""
     lines: list[str] = []
     for sentence in sentences:
         line = ""
         for word in sentence.split():
-            word = shortened(word, width, size)
+            word = shorten_name(word, width, size)
             longer = f"{line} {word}".strip()
             if line and width_of(longer, size) > width:
                 lines.append(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import rank_bars
-from .style import FAINT, GRID, INK, LINE, NORMAL, TITLE, WIDTH, Page, page, shortened, width_of, wrapped
+from .style import FAINT, GRID, INK, LINE, NORMAL, TITLE, WIDTH, Page, page, shorten_name, width_of, wrap_lines
 from .timeline_content import PIXELS, TimelinePicture, label
 
 COLOURS = {
@@ -19,20 +19,22 @@ _KEY_COLUMNS = 3
 
 def draw(shown: TimelinePicture) -> Page:
     """The picture as a page."""
-    below = wrapped(list(shown.statements), WIDTH - 40)
+    below = wrap_lines(list(shown.statements), WIDTH - 40)
     key_rows = -(-len(shown.shares) // _KEY_COLUMNS)
     lanes = 62 + _BAR + 10 + key_rows * LINE + 30
     ranges = lanes + len(shown.strips) * (_STRIP + _BETWEEN)
     bars = rank_bars.HEIGHT + 12 if shown.ranks else 0
     height = ranges + shown.rows * (_ROW + 2) + 44 + bars + LINE * len(below) + 8
     made = page(height)
-    made.text(20, 12, shortened(shown.title, WIDTH - 40, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="title")
-    made.text(20, 34, shortened(shown.subtitle, WIDTH - 40, NORMAL), fontsize=NORMAL, kind="title")
+    made.text(
+        20, 12, shorten_name(shown.title, WIDTH - 40, TITLE, bold=True), fontsize=TITLE, weight="bold", kind="title"
+    )
+    made.text(20, 34, shorten_name(shown.subtitle, WIDTH - 40, NORMAL), fontsize=NORMAL, kind="title")
     _shares(made, shown, 58)
     made.text(20, lanes - 20, shown.lane_title, fontsize=NORMAL, kind="lanes")
     for i, strip in enumerate(shown.strips):
         top = lanes + i * (_STRIP + _BETWEEN)
-        made.text(20, top + _STRIP / 2 - 6, shortened(strip.name, _LEFT - 26), kind="lane")
+        made.text(20, top + _STRIP / 2 - 6, shorten_name(strip.name, _LEFT - 26), kind="lane")
         axes = made.axes(_LEFT, top, PIXELS, _STRIP)
         axes.set_xlim(0, PIXELS)
         axes.set_ylim(0, 1)
@@ -100,7 +102,7 @@ def _ranges(made: Page, shown: TimelinePicture, top: float) -> None:
             )
         )
         if wide > 24:
-            made.text(x + 4, y + 2, shortened(box.name, wide - 8), kind="range")
+            made.text(x + 4, y + 2, shorten_name(box.name, wide - 8), kind="range")
     if shown.rows:
         made.text(20, top + 2, "ranges (host)", kind="lane")
 

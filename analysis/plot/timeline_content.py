@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..text import counted
+from ..base.text import count_text
 from ..timeline.busy import COMPUTING, KERNELS
 from ..timeline.idle import CAUSES
 from ..timeline.timeline import Timeline, lane_name
@@ -62,31 +62,31 @@ class TimelinePicture:
     ranks: RankBars | None = None
 
 
-def of_timeline(found: Timeline) -> tuple[TimelinePicture, list[str]]:
+def of_timeline(analysed: Timeline) -> tuple[TimelinePicture, list[str]]:
     """The picture of a timeline, and its facts in words."""
-    window = _shown(found)
-    boxes = _boxes(found, window)
-    shares = [(key, pct) for key, pct in _shares(found) if pct >= _LEAST_PCT]
+    window = _visible_window(analysed)
+    boxes = _boxes(analysed, window)
+    shares = [(key, pct) for key, pct in _shares(analysed) if pct >= _LEAST_PCT]
     statements = []
-    if len(found.trace.lanes) > _DEVICES:
-        statements.append(f"{len(found.trace.lanes) - _DEVICES} more devices are not drawn.")
-    wall = found.wall_ns / 1e6
+    if len(analysed.trace.lanes) > _DEVICES:
+        statements.append(f"{len(analysed.trace.lanes) - _DEVICES} more devices are not drawn.")
+    wall = analysed.wall_ns / 1e6
     picture = TimelinePicture(
-        title=f"Timeline: {found.trace.workload.name}",
-        subtitle=_subtitle(found),
+        title=f"Timeline: {analysed.trace.workload.name}",
+        subtitle=_subtitle(analysed),
         shares=shares,
-        strips=[*_devices(found, window), *_host(found, window)],
+        strips=[*_devices(analysed, window), *_host(analysed, window)],
         boxes=boxes,
         rows=max((box.row for box in boxes), default=-1) + 1,
         lane_ms=(window.end - window.start) / 1e6,
-        lane_title=_lane_title(found, window),
+        lane_title=_lane_title(analysed, window),
         statements=statements,
-        ranks=of_balance(found.balance) if found.balance else None,
+        ranks=of_balance(analysed.balance) if analysed.balance else None,
     )
     facts = [
         picture.subtitle,
         f"Of {wall:.4g} ms of wall time: " + ", ".join(f"{label(key)} {pct:.1f} %" for key, pct in shares) + ".",
-        *(f.claim for f in found.findings),
+        *(f.claim for f in analysed.findings),
         *([f"{picture.ranks.title}."] if picture.ranks else []),
         *statements,
     ]
@@ -99,45 +99,45 @@ def label(key: str) -> str:
     return names.get(key) or f"idle: {key.replace('_', ' ')}"
 
 
-def _subtitle(found: Timeline) -> str:
-    verdict = found.verdict
+def _subtitle(analysed: Timeline) -> str:
+    verdict = analysed.verdict
     if verdict.height == "unknown" or verdict.share_pct is None:
         return "What takes the time is not known: the profile holds no host calls"
     bound = "" if verdict.speedup_bound is None else f", at most x {verdict.speedup_bound:.3g} without it"
     whose = "the wall time"
-    if verdict.height == "communication" and len(found.trace.lanes) > 1:
+    if verdict.height == "communication" and len(analysed.trace.lanes) > 1:
         whose = "the time of the device that waits most"
     return f"Verdict: {verdict.height}, {verdict.share_pct:.1f} % of {whose}{bound}"
 
 
-def _shares(found: Timeline) -> list[tuple[str, float]]:
-    total = found.total
+def _shares(analysed: Timeline) -> list[tuple[str, float]]:
+    total = analysed.total
     wall = max(total.wall, 1)
     parts = [
         ("computing", total.computing),
         ("communication", total.exposed_communication),
         ("copying", total.exposed_copies),
-        *((row.idle.cause, row.idle.ns) for row in found.causes),
+        *((row.idle.cause, row.idle.ns) for row in analysed.causes),
     ]
     return [(key, 100 * ns / wall) for key, ns in parts]
 
 
-def _shown(found: Timeline) -> Window:
+def _visible_window(analysed: Timeline) -> Window:
     """The first steps of the window, or all of it."""
-    first, last = found.windows[0].start, found.windows[-1].end
-    if found.selected == "range":
-        return Window(first, found.windows[min(STEPS, len(found.windows)) - 1].end)
-    if found.selected == "steady" and found.steps:
-        starts = found.steps.starts[found.steps.warm_up :]
+    first, last = analysed.windows[0].start, analysed.windows[-1].end
+    if analysed.selected == "range":
+        return Window(first, analysed.windows[min(STEPS, len(analysed.windows)) - 1].end)
+    if analysed.selected == "steady" and analysed.steps:
+        starts = analysed.steps.starts[analysed.steps.warm_up :]
         return Window(starts[0], starts[min(STEPS, len(starts) - 1)])
     return Window(first, last)
 
 
-def _lane_title(found: Timeline, window: Window) -> str:
+def _lane_title(analysed: Timeline, window: Window) -> str:
     ms = (window.end - window.start) / 1e6
-    if found.selected == "steady" and found.steps:
-        steps = min(STEPS, found.steps.count)
-        return f"{steps} of {counted(found.steps.count, 'step')} in the steady state, {ms:.4g} ms"
+    if analysed.selected == "steady" and analysed.steps:
+        steps = min(STEPS, analysed.steps.count)
+        return f"{steps} of {count_text(analysed.steps.count, 'step')} in the steady state, {ms:.4g} ms"
     return f"{ms:.4g} ms"
 
 
@@ -164,53 +164,53 @@ def _columns(window: Window, start: Ints, end: Ints) -> list[float]:
     return [float(v) for v in np.clip(np.diff(covered) / widths, 0, 1)]
 
 
-def _drawn(found: Timeline) -> list[Lane]:
+def _select_lanes(analysed: Timeline) -> list[Lane]:
     """The lanes that are drawn: of many that of the longest and that of the shortest computation, then the first."""
-    lanes = list(found.trace.lanes)
+    lanes = list(analysed.trace.lanes)
     if len(lanes) <= _DEVICES:
         return lanes
-    ordered = sorted(lanes, key=lambda lane: -found.lanes[lane.number].computing)
+    ordered = sorted(lanes, key=lambda lane: -analysed.lanes[lane.number].computing)
     return list({lane.number: lane for lane in (ordered[0], ordered[-1], *lanes)}.values())[:_DEVICES]
 
 
-def _devices(found: Timeline, window: Window) -> list[Strip]:
+def _devices(analysed: Timeline, window: Window) -> list[Strip]:
 
     made = []
-    trace = found.trace
-    for lane in _drawn(found):
+    trace = analysed.trace
+    for lane in _select_lanes(analysed):
         name = lane_name(None, lane.device) if lane.rank is None else f"r{lane.rank} GPU {lane.device or 0}"
-        kernels = _union(found, lane, "kernels", KERNELS, window)
-        computing = _union(found, lane, "computing", COMPUTING, window) if trace.communicates else kernels
+        kernels = _union(analysed, lane, "kernels", KERNELS, window)
+        computing = _union(analysed, lane, "computing", COMPUTING, window) if trace.communicates else kernels
         columns = {"computing": computing}
         if trace.communicates:
             columns["communication"] = [max(0.0, k - c) for k, c in zip(kernels, computing, strict=True)]
         made.append(Strip(f"{name} kernels", columns))
-        if found.lanes[lane.number].copies:
-            made.append(Strip(f"{name} copies", {"copying": _union(found, lane, "copies", (COPY,), window)}))
+        if analysed.lanes[lane.number].copies:
+            made.append(Strip(f"{name} copies", {"copying": _union(analysed, lane, "copies", (COPY,), window)}))
         causes = {
             cause: _columns(window, *gaps)
             for cause in CAUSES
-            if len((gaps := found.all_gaps.of(lane.number, cause))[0])
+            if len((gaps := analysed.all_gaps.of(lane.number, cause))[0])
         }
         made.append(Strip(f"{name} idle", causes))
     return made
 
 
-def _union(found: Timeline, lane: Lane, name: str, classes: Sequence[int], window: Window) -> list[float]:
+def _union(analysed: Timeline, lane: Lane, name: str, classes: Sequence[int], window: Window) -> list[float]:
     """The union of some classes of a lane's work, by column."""
     import numpy as np
 
-    work, own = found.trace.work, slice(lane.first, lane.last)
+    work, own = analysed.trace.work, slice(lane.first, lane.last)
     mine = np.isin(work.cls[own], classes)
-    ahead = found.trace.ahead(name, classes)[own][mine]
+    ahead = analysed.trace.ahead(name, classes)[own][mine]
     return _columns(window, np.maximum(work.s[own][mine], ahead), work.e[own][mine])
 
 
-def _host(found: Timeline, window: Window) -> list[Strip]:
+def _host(analysed: Timeline, window: Window) -> list[Strip]:
     """The calls of the process that asked for most of the work shown, by all of its threads that asked for some."""
     import numpy as np
 
-    work = found.trace.work
+    work = analysed.trace.work
     touching = np.flatnonzero((work.s < window.end) & (work.e > window.start) & (work.a0 != NONE))
     if not len(touching):
         return []
@@ -219,7 +219,7 @@ def _host(found: Timeline, window: Window) -> list[Strip]:
     mine = touching[work.pid[touching] == pid]
     columns = {"launch": _disjoint(window, work.a0[mine], work.a1[mine])}
     asking = {int(t) for t in np.unique(work.thread[mine])}
-    blocks = [each for (owner, thread), each in found.trace.blocks.items() if owner == pid and thread in asking]
+    blocks = [each for (owner, thread), each in analysed.trace.blocks.items() if owner == pid and thread in asking]
     for code, cause in enumerate(BLOCKING):
         if own := [(each.s[each.cls == code], each.e[each.cls == code]) for each in blocks]:
             starts, ends = (np.concatenate(part) for part in zip(*own, strict=True))
@@ -240,12 +240,12 @@ def _disjoint(window: Window, start: Ints, end: Ints) -> list[float]:
     return _columns(window, start, np.maximum(start, end))
 
 
-def _boxes(found: Timeline, window: Window) -> list[Box]:
+def _boxes(analysed: Timeline, window: Window) -> list[Box]:
     """The user's ranges in the lanes' time, outermost first."""
-    if not found.trace.ranges:
+    if not analysed.trace.ranges:
         return []
-    rows = found.trace.rows(
-        f"SELECT name, start_ns, end_ns, coalesce(depth, 0) AS d FROM {found.trace.ranges} "
+    rows = analysed.trace.rows(
+        f"SELECT name, start_ns, end_ns, coalesce(depth, 0) AS d FROM {analysed.trace.ranges} "
         "WHERE coalesce(source, '') NOT IN ('torch', 'python') "
         f"AND start_ns < {window.end} AND end_ns > {window.start} ORDER BY end_ns - start_ns DESC LIMIT {_RANGES}"
     )

@@ -1,1 +1,0 @@
-"""Rooflines: ceilings, points, limits."""

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from .. import measured_ceilings
+from ..base.database import sql_literal
+from ..base.notes import Note, Reason
+from ..base.problems import BadArgument, near
 from ..catalogue.formula import references
 from ..catalogue.products import identify
-from ..catalogue.work import Bound, Family, family
-from ..database import sql_literal
-from ..notes import Note, Reason
-from ..problems import BadArgument, near
-from ..store import Manifest
+from ..catalogue.work_formulas import CeilingEntry, WorkFormulas, work_formulas
+from ..store import measured_ceilings
+from ..store.store import Manifest
 from ..workload import Workload
 
 if TYPE_CHECKING:
     import duckdb
 
 
-Source = Literal["empirical", "theoretical"]
+CeilingSource = Literal["empirical", "theoretical"]
 _MEMORY = ("max_mclk", "num_hbm_channels", "hbm_bw_gbs")
 _MODES = ("full", "quick")
 """The fuller measurement counts."""
@@ -43,7 +43,7 @@ class Ceiling:
     name: str
     unit: str
     value: float
-    kind: Source
+    kind: CeilingSource
     source: str
     low: float | None = None
     high: float | None = None
@@ -65,7 +65,7 @@ class SweepPoint:
 class Ceilings:
     """A set of ceilings of one kind for one device; ``missing`` says why some have no value."""
 
-    kind: Source
+    kind: CeilingSource
     device: str
     known: dict[str, Ceiling]
     missing: dict[str, Reason] = field(default_factory=dict)
@@ -82,14 +82,16 @@ class Ceilings:
         return rate / bandwidth if rate is not None and bandwidth else None
 
 
-def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | None = None) -> tuple[Ceilings, Ceilings]:
+def choose(
+    workload: Workload, source: CeilingSource, by_hand: Mapping[str, float] | None = None
+) -> tuple[Ceilings, Ceilings]:
     """The set of ceilings to use, and the theoretical one to judge by what is possible.
 
     Asked for empirical ones where there are none, it falls back to theory as a whole and says so. ``by_hand`` are
     ceilings that the caller states (GB/s, GFLOP/s, GIOP/s, GIPS by name); they replace measured ones of that name.
     Raises BadArgument where their names or values are wrong.
     """
-    theory = theoretical(workload)
+    theory = theoretical_ceilings(workload)
     if source == "theoretical":
         if by_hand:
             raise BadArgument(
@@ -98,7 +100,7 @@ def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | No
                 'Use ceiling_source="empirical"',
             )
         return theory, theory
-    reached = measured(workload)
+    reached = empirical_ceilings(workload)
     if by_hand:
         return _with_stated(reached, by_hand, workload), theory
     if reached is not None:
@@ -107,7 +109,7 @@ def choose(workload: Workload, source: Source, by_hand: Mapping[str, float] | No
     return replace(theory, notes=[Note("none_measured", text), *theory.notes]), theory
 
 
-def theoretical(workload: Workload) -> Ceilings:
+def theoretical_ceilings(workload: Workload) -> Ceilings:
     """The theoretical ceilings of the device that a workload ran on, from its facts."""
     facts, notes = device_facts(workload)
     device = f"{workload.manifest.device or workload.target.title} ({workload.target.target})"
@@ -125,17 +127,21 @@ def device_facts(workload: Workload) -> tuple[dict[str, float], list[Note]]:
     product, notes = identify(manifest.device, manifest.arch, manifest.facts), []
     if product is not None:
         sheet = {name: fact.value for name, fact in product.facts.items()}
-        taken = sorted(n for n in sheet.keys() - manifest.facts.keys() if n not in _MEMORY or "max_mclk" not in facts)
-        facts |= {n: sheet[n] for n in taken} | {n: sheet[n] for n in _MEMORY if n in sheet}
-        if taken:
-            text = f"Not stated in the profile and taken from the data sheet of {product.title}: {', '.join(taken)}."
+        from_sheet = sorted(
+            n for n in sheet.keys() - manifest.facts.keys() if n not in _MEMORY or "max_mclk" not in facts
+        )
+        facts |= {n: sheet[n] for n in from_sheet} | {n: sheet[n] for n in _MEMORY if n in sheet}
+        if from_sheet:
+            text = (
+                f"Not stated in the profile and taken from the data sheet of {product.title}: {', '.join(from_sheet)}."
+            )
             notes.append(Note("data_sheet", text))
-        for said in contradicted(workload).values():
-            notes.append(Note("data_sheet_differs", f"{said}; the data sheet counts here."))
+        for clause in contradicted_facts(workload).values():
+            notes.append(Note("data_sheet_differs", f"{clause}; the data sheet counts here."))
     return facts, notes
 
 
-def contradicted(workload: Workload) -> dict[str, str]:
+def contradicted_facts(workload: Workload) -> dict[str, str]:
     """The facts of the memory that a profile states otherwise than the data sheet, each with a clause that says so."""
     stated = workload.manifest.facts
     product = identify(workload.manifest.device, workload.manifest.arch, stated)
@@ -147,13 +153,15 @@ def contradicted(workload: Workload) -> dict[str, str]:
     }
 
 
-def from_facts(con: duckdb.DuckDBPyConnection, formulas: Family, facts: Mapping[str, float], device: str) -> Ceilings:
+def from_facts(
+    con: duckdb.DuckDBPyConnection, formulas: WorkFormulas, facts: Mapping[str, float], device: str
+) -> Ceilings:
     """Evaluate the ceiling formulas of a family over facts: clock x units x rate per clock.
 
     A rate that the target does not have is left out; a device figure that is unknown (a clock) is named in ``missing``.
     """
     needs = references([f for b in formulas.bounds for f in b.ceiling])
-    ready: dict[str, tuple[Bound, str]] = {}
+    ready: dict[str, tuple[CeilingEntry, str]] = {}
     missing: dict[str, Reason] = {}
     for bound in formulas.bounds:
         lacks = [sorted(needs[f] - facts.keys()) for f in bound.ceiling]
@@ -174,34 +182,34 @@ def from_facts(con: duckdb.DuckDBPyConnection, formulas: Family, facts: Mapping[
     return Ceilings("theoretical", device, known, missing)
 
 
-def measured(workload: Workload) -> Ceilings | None:
+def empirical_ceilings(workload: Workload) -> Ceilings | None:
     """What a workload's device reached: by run_peak_benchmarks on that very device, else as recorded with the workload,
     else by run_peak_benchmarks on another device of its product, else as recorded with another workload of it.
 
     Ceilings of another machine or an old measurement are used with a note; those of another product never.
     """
-    benchmarked = _benchmarked(workload)
+    benchmarked = _ceilings_of_benchmarks(workload)
     if benchmarked and benchmarked.exact:
         best: Ceilings | None = benchmarked.ceilings
-    elif own := _recorded(workload, workload.manifest):
+    elif own := _ceilings_of_profile(workload, workload.manifest):
         best = own
     elif benchmarked:
         best = benchmarked.ceilings
     else:
-        recorded = (_recorded(workload, other) for other in _others_of_product(workload))
+        recorded = (_ceilings_of_profile(workload, other) for other in _others_of_product(workload))
         best = next((ceilings for ceilings in recorded if ceilings), None)
     return _with_derived(best, _formulas(workload)) if best else None
 
 
-def _formulas(workload: Workload) -> Family:
-    return family(workload.target.family, workload.target.target)
+def _formulas(workload: Workload) -> WorkFormulas:
+    return work_formulas(workload.target.family, workload.target.target)
 
 
 def _inputs(names: frozenset[str], facts: Mapping[str, float]) -> str:
     return ", ".join(f"{n} = {facts[n]:g}" for n in sorted(names))
 
 
-def _with_derived(ceilings: Ceilings, formulas: Family) -> Ceilings:
+def _with_derived(ceilings: Ceilings, formulas: WorkFormulas) -> Ceilings:
     """Add ceilings that follow from a measured one, such as instruction issue from the rate of FP32 multiply-adds."""
     derived = {}
     for bound in formulas.bounds:
@@ -227,21 +235,21 @@ def _with_stated(base: Ceilings | None, values: Mapping[str, float], workload: W
             raise BadArgument(f"The ceiling {word!r} is {value!r}", "it must be a positive number", f"In {units[name]}")
         stated[name] = Ceiling(name, units[name], float(value), "empirical", "given by the caller", by_hand=True)
     base = base or Ceilings("empirical", manifest.device or manifest.arch or "unknown device", {})
-    kept = {n: c for n, c in base.known.items() if c.derived_from is None}
+    measured_ones = {n: c for n, c in base.known.items() if c.derived_from is None}
     note = Note("by_hand", f"Given by the caller: {', '.join(stated)}; these count before measured ones.")
-    return _with_derived(replace(base, known=kept | stated, notes=[*base.notes, note]), formulas)
+    return _with_derived(replace(base, known=measured_ones | stated, notes=[*base.notes, note]), formulas)
 
 
 # -- measured by run_peak_benchmarks ---------------------------------------------------------------
 
 
-class _Benchmarked(NamedTuple):
+class _BenchmarkedCeilings(NamedTuple):
     ceilings: Ceilings
     exact: bool
     """Whether they are of the very device that the workload ran on."""
 
 
-def _benchmarked(workload: Workload) -> _Benchmarked | None:
+def _ceilings_of_benchmarks(workload: Workload) -> _BenchmarkedCeilings | None:
     """The ceilings and the sweeps of the device that a workload ran on, else of another of its product.
 
     Devices of the workload's machine come before others, then newer measurements before older ones. Figures above
@@ -253,11 +261,15 @@ def _benchmarked(workload: Workload) -> _Benchmarked | None:
         usable = row["status"] in measured_ceilings.USABLE and row["value"] and row["mode"] in _MODES
         if usable and row["gpu"] == manifest.arch:
             devices.setdefault((row["device_uuid"], row["partition"]), []).append(row)
-    fitting = [rows for rows in devices.values() if _is(rows[0], manifest) or _alike(rows[0], manifest)]
+    fitting = [
+        rows for rows in devices.values() if _is_of_device(rows[0], manifest) or _is_of_product(rows[0], manifest)
+    ]
     if not fitting:
         return None
-    rows = max(fitting, key=lambda r: (_is(r[0], manifest), r[0]["host"] == manifest.host, r[0]["measured_at"]))
-    first, exact = rows[0], _is(rows[0], manifest)
+    rows = max(
+        fitting, key=lambda r: (_is_of_device(r[0], manifest), r[0]["host"] == manifest.host, r[0]["measured_at"])
+    )
+    first, exact = rows[0], _is_of_device(rows[0], manifest)
     points = _fullest([r for r in rows if r["intensity"] is not None])
     rates = _fullest([r for r in rows if r["intensity"] is None])
     names = {b.key for b in _formulas(workload).bounds}
@@ -267,15 +279,15 @@ def _benchmarked(workload: Workload) -> _Benchmarked | None:
     sweep = [SweepPoint(r["ceiling"], r["intensity"], r["value"], r["unit"]) for r in points]
     sweep.sort(key=lambda point: (point.ceiling, point.intensity))
     title = f"{first['device'] or first['gpu']} ({first['gpu']}), {first['device_uuid']}"
-    notes = [*_about_benchmarks(rates, manifest, exact), *_stale(first["measured_at"], manifest)]
-    return _Benchmarked(Ceilings("empirical", title, known, {}, notes, tuple(sweep)), exact)
+    notes = [*_benchmark_notes(rates, manifest, exact), *_stale_notes(first["measured_at"], manifest)]
+    return _BenchmarkedCeilings(Ceilings("empirical", title, known, {}, notes, tuple(sweep)), exact)
 
 
-def _is(row: dict[str, Any], manifest: Manifest) -> bool:
+def _is_of_device(row: dict[str, Any], manifest: Manifest) -> bool:
     return bool(manifest.device_uuid) and row["device_uuid"] == manifest.device_uuid and _as_large(row, manifest)
 
 
-def _alike(row: dict[str, Any], manifest: Manifest) -> bool:
+def _is_of_product(row: dict[str, Any], manifest: Manifest) -> bool:
     """Whether a device is of the workload's product, and no larger or smaller part of it."""
     if not (row["device"] and manifest.device):
         return False
@@ -305,7 +317,7 @@ def _ceiling(row: dict[str, Any]) -> Ceiling:
     return Ceiling(row["ceiling"], row["unit"], row["value"], "empirical", source, row["p05"], row["p95"])
 
 
-def _about_benchmarks(rows: list[dict[str, Any]], manifest: Manifest, exact: bool) -> list[Note]:
+def _benchmark_notes(rows: list[dict[str, Any]], manifest: Manifest, exact: bool) -> list[Note]:
     first = rows[0]
     whose = "this workload's device"
     if not exact:
@@ -330,7 +342,7 @@ def _about_benchmarks(rows: list[dict[str, Any]], manifest: Manifest, exact: boo
 # -- recorded with a profile -----------------------------------------------------------------------
 
 
-class _Recorded(NamedTuple):
+class _CeilingRow(NamedTuple):
     ceiling: str
     unit: str
     value: float
@@ -356,7 +368,7 @@ def _same_product(one: Manifest, other: Manifest) -> bool:
     return one.arch == other.arch and (one.device or "") == (other.device or "") and alike
 
 
-def _recorded(workload: Workload, origin: Manifest) -> Ceilings | None:
+def _ceilings_of_profile(workload: Workload, origin: Manifest) -> Ceilings | None:
     """The ceilings that came with the workload ``origin``; None where it has none for this target.
 
     Of several devices in one file, the first is taken, as profilers and benchmarks number GPUs differently.
@@ -364,9 +376,9 @@ def _recorded(workload: Workload, origin: Manifest) -> Ceilings | None:
     if workload.store.file(origin, "ceilings") is None:
         return None
     rows = [
-        _Recorded(*row)
+        _CeilingRow(*row)
         for row in workload.rows(
-            f"SELECT {', '.join(_Recorded._fields)} FROM {Workload(workload.store, origin).relation('ceilings')} "
+            f"SELECT {', '.join(_CeilingRow._fields)} FROM {Workload(workload.store, origin).relation('ceilings')} "
             f"WHERE kind = 'empirical' AND value > 0 AND coalesce(gpu, '') IN ('', {sql_literal(workload.arch)}) "
             "ORDER BY device_id NULLS FIRST"
         )
@@ -378,22 +390,22 @@ def _recorded(workload: Workload, origin: Manifest) -> Ceilings | None:
     known = {}
     for row in rows:
         if row.device_id == device:
-            source = f"{row.method or 'measured'}{_dated(row)}"
+            source = f"{row.method or 'measured'}{_date_suffix(row)}"
             unit = units.get(row.ceiling, row.unit)
             known[row.ceiling] = Ceiling(row.ceiling, unit, row.value, "empirical", source, row.low, row.high)
     title = f"{origin.device or origin.arch} ({origin.arch}), device {device if device is not None else '?'}"
-    return Ceilings("empirical", title, known, {}, _about_recorded(workload.manifest, origin, rows))
+    return Ceilings("empirical", title, known, {}, _recorded_notes(workload.manifest, origin, rows))
 
 
-def _dated(row: _Recorded) -> str:
+def _date_suffix(row: _CeilingRow) -> str:
     return f", {row.measured_at}" if row.measured_at else ""
 
 
-def _about_recorded(manifest: Manifest, origin: Manifest, rows: list[_Recorded]) -> list[Note]:
+def _recorded_notes(manifest: Manifest, origin: Manifest, rows: list[_CeilingRow]) -> list[Note]:
     """Where recorded ceilings come from, and what speaks against them."""
     first, devices = rows[0], sorted({r.device_id for r in rows if r.device_id is not None})
     text = (
-        f"Measured by {first.method or 'an unnamed benchmark'}{_dated(first)}, device {first.device_id}: "
+        f"Measured by {first.method or 'an unnamed benchmark'}{_date_suffix(first)}, device {first.device_id}: "
         "lower bounds, so more than 100 % can be right."
     )
     notes = [Note("recorded", text)]
@@ -404,11 +416,11 @@ def _about_recorded(manifest: Manifest, origin: Manifest, rows: list[_Recorded])
         same = origin.host is not None and origin.host == manifest.host
         where = "of the same machine" if same else "of ANOTHER device of the same product"
         text = f"The ceilings are {where}: they came with workload {origin.id}, not with this one."
-        notes += [Note("from_other_workload", text), *_stale(str(first.measured_at or ""), manifest)]
+        notes += [Note("from_other_workload", text), *_stale_notes(str(first.measured_at or ""), manifest)]
     return notes
 
 
-def _stale(measured_at: str, manifest: Manifest) -> list[Note]:
+def _stale_notes(measured_at: str, manifest: Manifest) -> list[Note]:
     days = _days_apart(measured_at, manifest)
     if days is None or days <= _STALE_DAYS:
         return []

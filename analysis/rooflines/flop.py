@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..base.notes import Reason
+from ..base.problems import BadArgument, near
 from ..catalogue.rules import Bound
-from ..catalogue.work import Level, Operation
-from ..coverage import NOT_COUNTED
+from ..catalogue.work_formulas import Level, WorkOperation
 from ..engine.evaluation import with_doubt
-from ..engine.sums import TIME, KernelWork
-from ..notes import Reason
-from ..problems import BadArgument, near
+from ..engine.work_sums import TIME, KernelWork
+from ..launches.coverage import NOT_COUNTED
 from . import limits
 from .ceilings import Ceilings
 from .inputs import RooflineInputs
@@ -28,13 +28,13 @@ NEGATIVE_BYTES = Reason("negative", "negative bytes: counters of different repla
 
 
 @dataclass(frozen=True)
-class Tally:
+class PointTally:
     """What a point adds up to, over ``n`` dispatches: operations, bytes at ``level``, run time and the least times that
     they need."""
 
     level: Level
-    operations: list[Operation]
-    counted: list[Operation]
+    operations: list[WorkOperation]
+    counted: list[WorkOperation]
     missing: dict[str, Reason]
     n: int
     amount: float | None
@@ -46,7 +46,7 @@ class Tally:
     """The least time of the bytes."""
 
 
-def judge(work: KernelWork, tally: Tally, inputs: RooflineInputs) -> tuple[PointStatus, Reason | None]:
+def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[PointStatus, Reason | None]:
     """The status of a point and, where it is not plainly ok, the reason."""
     level = tally.level
     if not tally.operations:
@@ -69,7 +69,7 @@ def judge(work: KernelWork, tally: Tally, inputs: RooflineInputs) -> tuple[Point
         return ("not_supported" if reason.code == "unseen" else "not_collected"), reason
     if tally.traffic < 0:
         return "impossible", NEGATIVE_BYTES
-    if past := limits.bypassed(level, work):
+    if past := limits.why_bypassed(level, work):
         return "bypassed", past
     nominal, at_best = _theory_shares(level, tally.counted, work, inputs)
     if at_best is not None and at_best > _SUSPECT:
@@ -101,12 +101,12 @@ def judge(work: KernelWork, tally: Tally, inputs: RooflineInputs) -> tuple[Point
     return ("suspect" if suspect else "ok"), joined
 
 
-def _doubts(tally: Tally, work: KernelWork) -> tuple[list[Reason], bool]:
+def _doubts(tally: PointTally, work: KernelWork) -> tuple[list[Reason], bool]:
     """What may be no arithmetic at all, where it is more than a trifle of several kinds; whether it is much."""
     doubts, most = [], 0.0
     for operation in tally.counted if tally.amount and len(tally.counted) > 1 else []:
-        share = work.over([operation.name])[1].get(operation.name, 0.0) / (tally.amount or 1.0)
-        sure = operation.certain and work.over([operation.certain])[1].get(operation.certain)
+        share = work.sums_over([operation.name])[1].get(operation.name, 0.0) / (tally.amount or 1.0)
+        sure = operation.certain and work.sums_over([operation.certain])[1].get(operation.certain)
         if operation.doubt and not sure and share > _TRIFLE:
             doubts.append(Reason("doubtful", f"{share:.1%} of the operations are {operation.doubt}"))
             most = max(most, share)
@@ -114,16 +114,16 @@ def _doubts(tally: Tally, work: KernelWork) -> tuple[list[Reason], bool]:
 
 
 def _theory_shares(
-    level: Level, counted: list[Operation], work: KernelWork, inputs: RooflineInputs
+    level: Level, counted: list[WorkOperation], work: KernelWork, inputs: RooflineInputs
 ) -> tuple[float | None, float | None]:
     """The least time by theory as a share of the run time: at nominal ceilings, and at the most that is possible."""
-    n, sums = work.over([*(o.name for o in counted), level.name, TIME])
+    n, sums = work.sums_over([*(o.name for o in counted), level.name, TIME])
     nominal, most = inputs.theory.value(level.key), limits.most_gbs(level, inputs.theory)
     if not n or nominal is None or most is None:
         return None, None
     shares = []
     for bandwidth, at_best in ((nominal, False), (most, True)):
-        roof = limits.roof_ns(counted, sums, inputs.theory, at_best=at_best)
+        roof = limits.least_time_ns(counted, sums, inputs.theory, at_best=at_best)
         shares.append(None if isinstance(roof, Reason) else max(roof, sums[level.name] / bandwidth) / sums[TIME])
     return shares[0], shares[1]
 
@@ -131,13 +131,13 @@ def _theory_shares(
 def _why_no_bytes(level: Level, work: KernelWork, inputs: RooflineInputs) -> Reason:
     """Why a level has no bytes, with the range in which they lie where one is known."""
     reason = limits.no_bytes(level, work, inputs.collected)
-    n, sums = work.over([f"{level.name}.least", f"{level.name}.most"])
+    n, sums = work.sums_over([f"{level.name}.least", f"{level.name}.most"])
     between = f"between {sums[f'{level.name}.least']:.6g} and {sums[f'{level.name}.most']:.6g}; " if n else ""
     return Reason(reason.code, f"bytes: {between}{reason.text}")
 
 
 @dataclass(frozen=True)
-class Point:
+class RooflinePoint:
     """One point under one roof: sums over ``n`` dispatches, all of which have every quantity in it.
 
     ``performance`` = operations / time and ``bandwidth`` = bytes / time, so neither grows with the number of
@@ -169,7 +169,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Rate:
+class OperationRate:
     """One kind of operation of one kernel: how much, how fast, against its own ceiling."""
 
     rank: int
@@ -187,14 +187,14 @@ class FlopRoofline:
     """Points, what limits every kernel, and the work by data type, longest kernel first."""
 
     inputs: RooflineInputs
-    points: list[Point]
+    points: list[RooflinePoint]
     limits: list[KernelLimits]
-    rates: list[Rate]
+    rates: list[OperationRate]
     not_counted: dict[str, Reason]
     """Kinds of operation that no kernel's counters tell, and why: FLOP are at least the figures shown."""
 
 
-def flop(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = None) -> FlopRoofline:
+def flop_roofline(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = None) -> FlopRoofline:
     """The points of kernels at the levels asked for.
 
     ``datatype``: None is all floating point together (and integers, where a kernel has no floating point), "iop" all
@@ -203,7 +203,7 @@ def flop(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = N
     known = inputs.formulas.operations(inputs.target, "flop", "iop")
     kinds = _kinds(known, datatype)
     roofline = FlopRoofline(inputs, [], [], [], {})
-    roofline.limits.extend(limits.of_kernels(inputs))
+    roofline.limits.extend(limits.limits_of_kernels(inputs))
     for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):
         roofline.rates.extend(_rates(rank, work, known, inputs.ceilings))
         _, missing = limits.countable(known, work, inputs.collected)
@@ -221,11 +221,11 @@ def flop(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = N
     return roofline
 
 
-def _kinds(known: list[Operation], datatype: str | None) -> dict[str, list[Operation]]:
+def _kinds(known: list[WorkOperation], datatype: str | None) -> dict[str, list[WorkOperation]]:
     """Labels of points -> the operations they add up. Raises BadArgument for a type that the GPU does not count."""
     floats, integers = [o for o in known if o.kind == "flop"], [o for o in known if o.kind == "iop"]
     single = {o.name: [o] for o in known}
-    typed: dict[str, list[Operation]] = {}
+    typed: dict[str, list[WorkOperation]] = {}
     for operation in known:
         typed.setdefault(operation.datatype, []).append(operation)
     if datatype is None or not known:
@@ -245,8 +245,8 @@ def _kinds(known: list[Operation], datatype: str | None) -> dict[str, list[Opera
 
 
 def _with_integers(
-    kinds: dict[str, list[Operation]], known: list[Operation], work: KernelWork
-) -> dict[str, list[Operation]]:
+    kinds: dict[str, list[WorkOperation]], known: list[WorkOperation], work: KernelWork
+) -> dict[str, list[WorkOperation]]:
     """A kernel without floating point is shown by its integer operations too, if it has any."""
     integers = [o for o in known if o.kind == "iop"]
     if _amount(work, kinds["flop"]) == 0 and _amount(work, integers):
@@ -254,39 +254,39 @@ def _with_integers(
     return kinds
 
 
-def _amount(work: KernelWork, operations: list[Operation]) -> float | None:
+def _amount(work: KernelWork, operations: list[WorkOperation]) -> float | None:
     """How many of these operations a kernel did, as far as counted; None where nothing was counted."""
     counted = [o.name for o in operations if work.has(o.name)]
-    return sum(work.over([name])[1][name] for name in counted) if counted else None
+    return sum(work.sums_over([name])[1][name] for name in counted) if counted else None
 
 
-def _tally(work: KernelWork, level: Level, operations: list[Operation], inputs: RooflineInputs) -> Tally:
+def _tally(work: KernelWork, level: Level, operations: list[WorkOperation], inputs: RooflineInputs) -> PointTally:
     counted, missing = limits.countable(operations, work, inputs.collected, every=True)
     names = [o.name for o in counted]
     moved = level.name if work.has(level.name) else None
     needed = [*names, *([moved] if moved else [])]
     behind = [*needed, TIME]
-    n, sums = work.over(behind)
+    n, sums = work.sums_over(behind)
     if not n:
         behind = needed
-        n, sums = work.over(needed)
+        n, sums = work.sums_over(needed)
     amount = sum(sums[name] for name in names) if n and (counted or (operations and not missing)) else None
     traffic = sums[moved] if n and moved else None
     bandwidth = inputs.ceilings.value(level.key)
     wait = traffic / bandwidth if traffic is not None and bandwidth else None
-    roof = limits.roof_ns(counted, sums, inputs.ceilings) if n else 0.0
-    n = work.contributed(behind)
-    return Tally(level, operations, counted, missing, n, amount, traffic, sums.get(TIME), roof, wait)
+    roof = limits.least_time_ns(counted, sums, inputs.ceilings) if n else 0.0
+    n = work.contributing_dispatches(behind)
+    return PointTally(level, operations, counted, missing, n, amount, traffic, sums.get(TIME), roof, wait)
 
 
 def _point(
-    rank: int, label: str, tally: Tally, limit: KernelLimits, judged: tuple[PointStatus, Reason | None]
-) -> Point:
+    rank: int, label: str, tally: PointTally, limit: KernelLimits, judged: tuple[PointStatus, Reason | None]
+) -> RooflinePoint:
     amount, traffic, time_ns, wait, roof = tally.amount, tally.traffic, tally.time_ns, tally.wait_ns, tally.roof_ns
     least = max(roof, wait) if wait is not None and amount is not None and not isinstance(roof, Reason) else None
     passed = judged[0] != "bypassed"
     integers = tally.operations and all(o.kind == "iop" for o in tally.operations)
-    return Point(
+    return RooflinePoint(
         rank=rank,
         kernel=limit.kernel,
         dispatch=limit.dispatch,
@@ -310,15 +310,17 @@ def _point(
     )
 
 
-def _rates(rank: int, work: KernelWork, known: list[Operation], ceilings: Ceilings) -> list[Rate]:
+def _rates(rank: int, work: KernelWork, known: list[WorkOperation], ceilings: Ceilings) -> list[OperationRate]:
     """The kinds of operation that a kernel did, each with its own ceiling."""
     rates = []
     for operation in known:
-        n, sums = work.over([operation.name, TIME])
+        n, sums = work.sums_over([operation.name, TIME])
         if not n or not sums[operation.name]:
             continue
         rate, ceiling = sums[operation.name] / sums[TIME], ceilings.value(operation.key)
         share = 100 * rate / ceiling if ceiling else None
-        behind = work.contributed([operation.name, TIME])
-        rates.append(Rate(rank, operation.name, sums[operation.name], rate, operation.unit, ceiling, share, behind))
+        behind = work.contributing_dispatches([operation.name, TIME])
+        rates.append(
+            OperationRate(rank, operation.name, sums[operation.name], rate, operation.unit, ceiling, share, behind)
+        )
     return rates

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..base.notes import Reason
 from ..catalogue import metrics as catalog
 from ..catalogue import rules
-from ..catalogue.work import Family, family, formulas
-from ..coverage import uncounted
-from ..doubts import Doubts
-from ..engine.by_time import restated
-from ..engine.compile import scattered
-from ..engine.evaluation import Figure, View, figures
+from ..catalogue.work_formulas import WorkFormulas, formulas, work_formulas
+from ..engine.compile import scattered_figures
+from ..engine.evaluation import Figure, FigureRequest, figures
 from ..engine.expressions import Values, inputs_of
-from ..engine.sums import TIME, By, Collected, Page, collect
-from ..notes import Reason
+from ..engine.time_shares import replace_cycle_shares_by_time
+from ..engine.work_sums import TIME, WorkSelection, WorkSums, WorkUnit, collect
+from ..launches.coverage import uncounted_kernels
+from ..store.doubts import Doubts
 from ..workload import Workload
-from .ceilings import Ceilings, Source, choose, device_facts
+from .ceilings import Ceilings, CeilingSource, choose, device_facts
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Which kernels (or dispatches) a roofline shows, as ``Workload.select`` and ``Page`` take them."""
+class RooflineRequest:
+    """Which kernels (or dispatches) a roofline shows, as ``Workload.select`` and ``WorkSelection`` take them."""
 
     kernel: str | Sequence[str] | None = None
     dispatches: str | Sequence[int] | None = None
-    by: By = "kernel"
+    by: WorkUnit = "kernel"
     limit: int = 100_000
     offset: int = 0
     called: str | None = None
@@ -38,14 +38,14 @@ class RooflineInputs:
     """What both kinds of roofline start from: the work done, the ceilings, the formulas and the device's facts."""
 
     target: str
-    formulas: Family
+    formulas: WorkFormulas
     facts: Mapping[str, float]
-    collected: Collected
+    collected: WorkSums
     ceilings: Ceilings
     sustained: Ceilings
     """What units are known to sustain, whatever ceilings are shown: loads are held against these."""
     theory: Ceilings
-    asked: Asked
+    asked: RooflineRequest
     uncounted: set[str]
     """Kernels of which no launch was counted, in a profile that counted others."""
     doubts: Doubts
@@ -56,13 +56,13 @@ class RooflineInputs:
 
     def doubt(self, kernel: str, quantities: Iterable[str]) -> Reason | None:
         """Why a figure made of these quantities of a kernel and its time is not to be trusted."""
-        return self.doubts.about(self.collected.behind([*quantities, TIME]), [kernel])
+        return self.doubts.about(self.collected.columns_behind([*quantities, TIME]), [kernel])
 
 
-def prepare(
+def prepare_inputs(
     workload: Workload,
-    asked: Asked,
-    source: Source = "empirical",
+    asked: RooflineRequest,
+    source: CeilingSource = "empirical",
     by_hand: Mapping[str, float] | None = None,
     known: Mapping[str, Values] | None = None,
 ) -> RooflineInputs:
@@ -71,33 +71,33 @@ def prepare(
     ``known`` are the figures of kernels where they are there already.
     """
     target = workload.arch
-    if target not in catalog.with_metrics():
+    if target not in catalog.targets_with_metrics():
         raise workload.no_formulas()
-    page = Page(workload.select(asked.kernel, asked.dispatches), asked.by, asked.limit, asked.offset)
+    page = WorkSelection(workload.select(asked.kernel, asked.dispatches), asked.by, asked.limit, asked.offset)
     collected = collect(workload, formulas(target), page)
     chosen, theory = choose(workload, source, by_hand)
     sustained = chosen if source == "empirical" else choose(workload, "empirical", by_hand)[0]
-    stated = family(workload.target.family, target)
+    stated = work_formulas(workload.target.family, target)
     counts = [o.count for o in stated.operations(target, "flop")]
-    read = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in stated.level}
-    apart = scattered(workload, read)
+    counters_of_levels = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in stated.level}
+    scattered_levels = scattered_figures(workload, counters_of_levels)
     kernels = [work.kernel for work in collected.groups]
     if known is None:
         known = _figures(workload, asked, kernels) if asked.by == "kernel" else {}
     return RooflineInputs(
         target, stated, workload.facts, collected, chosen, sustained, theory, asked,
-        uncounted(workload, kernels), workload.doubts, apart, known,
+        uncounted_kernels(workload, kernels), workload.doubts, scattered_levels, known,
     )  # fmt: skip
 
 
-def _figures(workload: Workload, asked: Asked, kernels: list[str]) -> dict[str, Values]:
+def _figures(workload: Workload, asked: RooflineRequest, kernels: list[str]) -> dict[str, Values]:
     """The figures behind the loads of these kernels."""
     wanted = rules.metrics_of_limits(workload.arch)
     if not wanted or not kernels:
         return {}
-    found: dict[str, dict[str, Figure]] = {kernel: {} for kernel in kernels}
-    view = View(kernel=kernels, dispatches=asked.dispatches, by_kernel=True, quartiles=False)
-    for figure in restated(workload, figures(workload, wanted, view), view):
-        found[figure.kernel or ""][figure.name] = figure
+    figures_of_kernels: dict[str, dict[str, Figure]] = {kernel: {} for kernel in kernels}
+    view = FigureRequest(kernel=kernels, dispatches=asked.dispatches, by_kernel=True, quartiles=False)
+    for figure in replace_cycle_shares_by_time(workload, figures(workload, wanted, view), view):
+        figures_of_kernels[figure.kernel or ""][figure.name] = figure
     facts, _ = device_facts(workload)
-    return {kernel: inputs_of(of_kernel, facts) for kernel, of_kernel in found.items()}
+    return {kernel: inputs_of(of_kernel, facts) for kernel, of_kernel in figures_of_kernels.items()}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..base.notes import Reason
 from ..catalogue.rules import Bound
-from ..catalogue.work import Level, Words
-from ..coverage import NOT_COUNTED
+from ..catalogue.work_formulas import Level, VendorWords
 from ..engine.evaluation import with_doubt
-from ..engine.sums import TIME, KernelWork
-from ..notes import Reason
+from ..engine.work_sums import TIME, KernelWork
+from ..launches.coverage import NOT_COUNTED
 from . import limits
 from .flop import NEGATIVE_BYTES, NO_TIME, NO_TRAFFIC
 from .inputs import RooflineInputs
@@ -77,10 +77,10 @@ class InstructionRoofline:
     walls: list[Wall]
 
 
-def instruction(inputs: RooflineInputs, levels: Sequence[str]) -> InstructionRoofline:
+def instruction_roofline(inputs: RooflineInputs, levels: Sequence[str]) -> InstructionRoofline:
     """The points of kernels at the levels asked for, and where their accesses lie between the walls."""
     roofline = InstructionRoofline(inputs, [], [], [])
-    roofline.limits.extend(limits.of_kernels(inputs))
+    roofline.limits.extend(limits.limits_of_kernels(inputs))
     for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):
         for level in inputs.formulas.level:
             if level.name in levels:
@@ -92,7 +92,7 @@ def instruction(inputs: RooflineInputs, levels: Sequence[str]) -> InstructionRoo
 def _point(rank: int, work: KernelWork, level: Level, limit: KernelLimits, inputs: RooflineInputs) -> InstructionPoint:
     counted = [_ALL] if work.has(_ALL) else []
     moved = [name for name in (level.name, f"{level.name}.transactions") if work.has(name)]
-    _, sums = work.over([*counted, *moved, TIME])
+    _, sums = work.sums_over([*counted, *moved, TIME])
     time_ns, waves = sums.get(TIME), sums.get(_ALL)
     traffic, transactions = sums.get(level.name), sums.get(f"{level.name}.transactions")
     issue, bandwidth = inputs.ceilings.value(_ALL), inputs.ceilings.value(level.key)
@@ -123,7 +123,7 @@ def _point(rank: int, work: KernelWork, level: Level, limit: KernelLimits, input
         limiter=limit.limiter,
         status=status,
         reason=reason,
-        n=work.contributed([*counted, *moved, TIME]),
+        n=work.contributing_dispatches([*counted, *moved, TIME]),
     )
 
 
@@ -144,12 +144,12 @@ def _judge(
         return ("not_supported" if why.code == "unseen" else "not_collected"), Reason(why.code, f"bytes: {why.text}")
     if traffic < 0:
         return "impossible", NEGATIVE_BYTES
-    if past := limits.bypassed(level, work):
+    if past := limits.why_bypassed(level, work):
         return "bypassed", past
     if least is None:
         return "ok", limits.no_ceiling(ceilings, f"issue or {level.key}")
     if least > time_ns:
-        vector = work.over([_VALU, TIME])[1].get(_VALU)
+        vector = work.sums_over([_VALU, TIME])[1].get(_VALU)
         waiting = traffic / (ceilings.value(level.key) or 1.0)
         if vector is not None and max(vector / (ceilings.value(_ALL) or 1.0), waiting) <= time_ns:
             text = "above the model's peak of one instruction per cycle, as scalar ones issue beside vector ones"
@@ -167,7 +167,7 @@ def _walls(rank: int, work: KernelWork, inputs: RooflineInputs) -> list[Wall]:
     line = inputs.facts.get("vl1d_transaction_bytes", inputs.facts["vl1d_line_bytes"])
     lanes = inputs.facts["wave_size"]
     looked_up = "vmem_transactions" if work.has("vmem_transactions") else "vl1d.transactions"
-    n, sums = work.over(["vmem_instructions", looked_up])
+    n, sums = work.sums_over(["vmem_instructions", looked_up])
     if n and sums["vmem_instructions"] > 0:
         walls = {
             f"all lanes on one {words.piece}": 1.0,
@@ -178,7 +178,7 @@ def _walls(rank: int, work: KernelWork, inputs: RooflineInputs) -> list[Wall]:
         }
         value = sums[looked_up] / sums["vmem_instructions"]
         readings.append(Wall(rank, work.kernel, "memory", value, walls, _memory_reading(value, walls, words)))
-    n, sums = work.over(["lds_instructions", "lds.transactions", "lds_access_cycles"])
+    n, sums = work.sums_over(["lds_instructions", "lds.transactions", "lds_access_cycles"])
     if n and sums["lds_instructions"] > 0 and sums["lds_access_cycles"] > 0:
         banks = inputs.facts["lds_conflict_banks"]
         value = sums["lds.transactions"] / sums["lds_access_cycles"]
@@ -187,7 +187,7 @@ def _walls(rank: int, work: KernelWork, inputs: RooflineInputs) -> list[Wall]:
     return readings
 
 
-def _memory_reading(value: float, walls: Mapping[str, float], words: Words) -> str:
+def _memory_reading(value: float, walls: Mapping[str, float], words: VendorWords) -> str:
     reached = value * (1 + _NEAR)
     below = [name for name, mark in walls.items() if mark <= reached]
     above = [name for name, mark in walls.items() if mark > reached]

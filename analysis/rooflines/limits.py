@@ -7,24 +7,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ..base.notes import Reason
 from ..catalogue.rules import BOUNDS, Bound
-from ..catalogue.work import Level, Operation
-from ..coverage import NOT_COUNTED
+from ..catalogue.work_formulas import Level, WorkOperation
 from ..engine.evaluation import Status
 from ..engine.expressions import Values
-from ..engine.sums import TIME, Collected, KernelWork
-from ..notes import Reason
+from ..engine.work_sums import TIME, KernelWork, WorkSums
+from ..launches.coverage import NOT_COUNTED
 from . import loads as loads_of
 from .ceilings import Ceilings
 from .inputs import RooflineInputs
-from .loads import OF_THEORY, REACHED, Limit, Load, Worked
+from .loads import OF_THEORY, REACHED, LeastTimeShare, Limit, Load
 
 PointStatus = Status | Literal["bypassed"]
-"""Of a point; ``bypassed`` where most of a kernel's bytes do not pass the level, so that it has no place there."""
+"""Of a point; ``why_bypassed`` where most of a kernel's bytes do not pass the level, so that it has no place there."""
 _SATURATED = {"empirical": REACHED / 100, "theoretical": OF_THEORY / 100}
 """Share of the run time from which on a lower bound of it is enough to know."""
 _TOO_MUCH = 1.05
-_PAST = 2
+_LEAST_BYPASS_RATIO = 2
 """How many times the bytes through a level must go past it."""
 NO_VALUE = Reason("no_value", "no value for this kernel")
 
@@ -72,8 +72,8 @@ class KernelLimits:
     """Shares and units whose figures are built on counters or times that are doubted, and why."""
 
 
-def roof_ns(
-    operations: Iterable[Operation], sums: dict[str, float], ceilings: Ceilings, *, at_best: bool = False
+def least_time_ns(
+    operations: Iterable[WorkOperation], sums: dict[str, float], ceilings: Ceilings, *, at_best: bool = False
 ) -> float | Reason:
     """The least time for these operations: types that share a unit add up, units and pipes run side by side.
 
@@ -104,34 +104,34 @@ def most_gbs(level: Level, theory: Ceilings) -> float | None:
     return max(ceiling, theory.value(level.cache) or math.inf)
 
 
-def bypassed(level: Level, work: KernelWork) -> Reason | None:
+def why_bypassed(level: Level, work: KernelWork) -> Reason | None:
     """Why a level says nothing of a kernel: most of its bytes go past the level instead of through it."""
-    n, sums = work.over([level.name, f"{level.name}.past"])
+    n, sums = work.sums_over([level.name, f"{level.name}.past"])
     past, through = sums.get(f"{level.name}.past", 0.0), sums.get(level.name, 0.0)
-    if not n or past <= _PAST * through:
+    if not n or past <= _LEAST_BYPASS_RATIO * through:
         return None
     return Reason("bypassed", f"{past / (past + through):.1%} of the bytes go past this level, by {level.past_by}")
 
 
-def no_bytes(level: Level, work: KernelWork, collected: Collected) -> Reason:
+def no_bytes(level: Level, work: KernelWork, collected: WorkSums) -> Reason:
     """Why a level has no bytes of a kernel: its counters do not see them all, or were not collected."""
     unseen = f"{level.name}.unseen"
-    if work.over([unseen])[1].get(unseen):
+    if work.sums_over([unseen])[1].get(unseen):
         return Reason("unseen", level.unseen_why)
     return collected.missing.get(level.name, NO_VALUE)
 
 
 def countable(
-    operations: list[Operation], work: KernelWork, collected: Collected, *, every: bool = False
-) -> tuple[list[Operation], dict[str, Reason]]:
+    operations: list[WorkOperation], work: KernelWork, collected: WorkSums, *, every: bool = False
+) -> tuple[list[WorkOperation], dict[str, Reason]]:
     """The operations that a kernel's counters tell, and those that they do not, with the reason.
 
     Optional ones are missed only where ``every`` is asked for: a point that is made of them. Where no matrix
     instruction was issued, a matrix type without a counter has done nothing and is not missed.
     """
-    n, sums = work.over(["mfma_instructions"])
+    n, sums = work.sums_over(["mfma_instructions"])
     counted = [o for o in operations if work.has(o.name)]
-    idle = all(work.over([o.name])[1][o.name] == 0 for o in counted if o.pipe == "matrix")
+    idle = all(work.sums_over([o.name])[1][o.name] == 0 for o in counted if o.pipe == "matrix")
     no_matrix = idle and n == work.dispatches and sums["mfma_instructions"] == 0
     lacking = [o for o in operations if not work.has(o.name)]
     missing = {
@@ -143,18 +143,18 @@ def countable(
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _UndecidedKernel:
     """What is known of one kernel before its limit is decided."""
 
     work: KernelWork
     shares: dict[str, Share]
     busy: dict[str, float]
-    pipes: dict[str, list[Operation]]
+    pipes: dict[str, list[WorkOperation]]
     doubted: dict[str, Reason]
     loads: list[Load]
 
 
-def of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
+def limits_of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
     """The shares and loads of every kernel and what limits it, in the order of the inputs.
 
     A unit that is loaded to 60 % or more of what it sustains is the limit; where none is, the kernel waits (latency),
@@ -165,46 +165,46 @@ def of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
     if not groups:
         return []
     figures = [inputs.figures.get(work.kernel, {}) for work in groups]
-    told = loads_of.measured(inputs.target, figures) if inputs.figures else [{} for _ in groups]
-    drawn = [_drawn(inputs, work, signals) for work, signals in zip(groups, told, strict=True)]
-    reached = loads_of.at_their_limit(inputs.target, figures, [one.loads for one in drawn])
-    return [_decided(inputs, one, limit) for one, limit in zip(drawn, reached, strict=True)]
+    measured = loads_of.measured_loads(inputs.target, figures) if inputs.figures else [{} for _ in groups]
+    undecided = [_measure_kernel(inputs, work, signals) for work, signals in zip(groups, measured, strict=True)]
+    reached = loads_of.units_at_limit(inputs.target, figures, [one.loads for one in undecided])
+    return [_decide_limit(inputs, one, limit) for one, limit in zip(undecided, reached, strict=True)]
 
 
-def _drawn(inputs: RooflineInputs, work: KernelWork, told: Values) -> _Drawn:
+def _measure_kernel(inputs: RooflineInputs, work: KernelWork, measured: Values) -> _UndecidedKernel:
     formulas = inputs.formulas
     issue = [o for o in formulas.operation if o.name == "valu.issue"]
-    pipes: dict[str, list[Operation]] = {"valu": [], "matrix": [], "valu.issue": issue}
+    pipes: dict[str, list[WorkOperation]] = {"valu": [], "matrix": [], "valu.issue": issue}
     for operation in formulas.operations(inputs.target, "flop", "iop"):
         pipes[operation.pipe].append(operation)
     shares = _shares(inputs, work, pipes)
-    busy = {unit.name: part for unit in formulas.busy if (part := _busy(unit.name, work)) is not None}
-    doubted = _doubted(shares, busy, pipes, work, inputs)
+    busy = {unit.name: part for unit in formulas.busy if (part := _busy_share(unit.name, work)) is not None}
+    doubted = _doubted_shares(shares, busy, pipes, work, inputs)
     sustained = shares
     if inputs.ceilings is not inputs.sustained:
         sustained = _shares(replace(inputs, ceilings=inputs.sustained), work, pipes)
     cached = {level.name for level in formulas.level if level.cache}
     theory = inputs.sustained.kind == "theoretical"
-    worked = {n: Worked(s.value, s.reason, doubted.get(n), n in cached, theory) for n, s in sustained.items()}
-    active = {name: Worked(part, doubt=doubted.get(f"{name}_busy")) for name, part in busy.items()}
-    loads = loads_of.of_units(inputs.target, told, worked, active)
-    return _Drawn(work, shares, busy, pipes, doubted, loads)
+    worked = {n: LeastTimeShare(s.value, s.reason, doubted.get(n), n in cached, theory) for n, s in sustained.items()}
+    active = {name: LeastTimeShare(part, doubt=doubted.get(f"{name}_busy")) for name, part in busy.items()}
+    loads = loads_of.loads_of_units(inputs.target, measured, worked, active)
+    return _UndecidedKernel(work, shares, busy, pipes, doubted, loads)
 
 
-def _shares(inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[Operation]]) -> dict[str, Share]:
-    shares = {level.name: _level(level, work, inputs) for level in inputs.formulas.level}
-    shares |= {pipe: _pipe(pipe, operations, work, inputs) for pipe, operations in pipes.items()}
+def _shares(inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[WorkOperation]]) -> dict[str, Share]:
+    shares = {level.name: _level_share(level, work, inputs) for level in inputs.formulas.level}
+    shares |= {pipe: _pipe_share(pipe, operations, work, inputs) for pipe, operations in pipes.items()}
     if not pipes["valu"] and shares["valu.issue"].value is not None:
         del shares["valu"]  # instructions stand for operations that are not counted
     return shares
 
 
-def _decided(inputs: RooflineInputs, drawn: _Drawn, reached: list[Limit]) -> KernelLimits:
-    work = drawn.work
-    n, sums = work.over([TIME])
+def _decide_limit(inputs: RooflineInputs, undecided: _UndecidedKernel, reached: list[Limit]) -> KernelLimits:
+    work = undecided.work
+    n, sums = work.sums_over([TIME])
     time_ns = sums.get(TIME)
-    bound, limiter, why = bound_by(drawn.loads, reached)
-    operations = [o for of_pipe in drawn.pipes.values() for o in of_pipe]
+    bound, limiter, why = decide_bound(undecided.loads, reached)
+    operations = [o for of_pipe in undecided.pipes.values() for o in of_pipe]
     if excess := _excess(inputs.formulas.level, operations, work, inputs.theory):
         bound, limiter, why = "unknown", None, excess
     if time_ns is None:
@@ -212,15 +212,16 @@ def _decided(inputs: RooflineInputs, drawn: _Drawn, reached: list[Limit]) -> Ker
     if work.kernel in inputs.uncounted:
         bound, limiter, why = "unknown", None, NOT_COUNTED.text
     return KernelLimits(
-        work.kernel, work.dispatch, n, time_ns, drawn.shares, drawn.busy, drawn.loads, reached, bound, limiter, why,
-        _traffic(inputs.formulas.level, work), drawn.doubted,
+        work.kernel, work.dispatch, n, time_ns,
+        undecided.shares, undecided.busy, undecided.loads, reached, bound, limiter,
+        why, _traffic(inputs.formulas.level, work), undecided.doubted,
     )  # fmt: skip
 
 
-def _doubted(
+def _doubted_shares(
     shares: Mapping[str, Share],
     busy: Iterable[str],
-    pipes: Mapping[str, list[Operation]],
+    pipes: Mapping[str, list[WorkOperation]],
     work: KernelWork,
     inputs: RooflineInputs,
 ) -> dict[str, Reason]:
@@ -228,39 +229,39 @@ def _doubted(
     made_of = {
         name: [o.name for o in pipes.get(name, [])] or [name] for name, s in shares.items() if s.value is not None
     }
-    found = {name: inputs.doubt(work.kernel, quantities) for name, quantities in made_of.items()}
+    doubts = {name: inputs.doubt(work.kernel, quantities) for name, quantities in made_of.items()}
     for unit in busy:
-        read = inputs.collected.behind([f"{unit}.busy", f"{unit}.cycles"])
-        found[f"{unit}_busy"] = inputs.doubts.about(read, [work.kernel])
-    return {name: reason for name, reason in found.items() if reason}
+        read = inputs.collected.columns_behind([f"{unit}.busy", f"{unit}.cycles"])
+        doubts[f"{unit}_busy"] = inputs.doubts.about(read, [work.kernel])
+    return {name: reason for name, reason in doubts.items() if reason}
 
 
 def _traffic(levels: Iterable[Level], work: KernelWork) -> Traffic | None:
     memory = next((level.name for level in levels if level.name == "hbm"), "")
-    n, sums = work.over([memory])
+    n, sums = work.sums_over([memory])
     if not n or sums[memory] < 0:
         return None
-    of_asked, asked = work.over([f"{memory}.asked"])
+    of_asked, asked = work.sums_over([f"{memory}.asked"])
     return Traffic(sums[memory] / n, asked[f"{memory}.asked"] / of_asked if of_asked else None)
 
 
-def bound_by(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, str | None, str]:
+def decide_bound(loads: Sequence[Load], reached: Sequence[Limit]) -> tuple[Bound, str | None, str]:
     """Bound, limiter and a sentence why, from the loads of units and those of them that are at their limit."""
     if reached:
         first = reached[0]
         here = next((load for load in loads if load.signal == first.severity), None)
         why = f"the unit nearest to its limit: {first.words} of {_held_against(here)}"
         at_limit = {one.severity for one in reached}
-        fuller = [o for o in loads if o.reached and o.status != "impossible" and (o.pct or 0.0) > first.pct]
+        fuller = [o for o in loads if o.is_at_limit and o.status != "impossible" and (o.pct or 0.0) > first.pct]
         if serving := [load.words for load in fuller if load.signal not in at_limit]:
             why += f"; {', '.join(serving)} serves what another unit asks for"
         return BOUNDS[first.subsystem], first.subsystem, why
     known = [load for load in loads if load.pct is not None]
-    busy = [load for load in known if load.reached and load.status != "impossible"]
+    busy = [load for load in known if load.is_at_limit and load.status != "impossible"]
     top = max((load for load in known if load not in busy), key=lambda load: load.pct or 0.0, default=None)
     unknown = [load for load in loads if load.decides and (load.pct is None or load.status == "impossible")]
     if unknown or not top:
-        listed = ", ".join(_unknown(load) for load in unknown)
+        listed = ", ".join(_name_unknown_load(load) for load in unknown)
         return "unknown", None, f"nothing known is near its limit, and these are not known: {listed}"
     why = f"no unit is at its limit, which begins at {REACHED:.0f} %; the nearest is {top.words}"
     if busy:
@@ -272,28 +273,28 @@ def _held_against(load: Load | None) -> str:
     return "its peak in theory" if load and load.of_theory else "what it sustains"
 
 
-def _unknown(load: Load) -> str:
+def _name_unknown_load(load: Load) -> str:
     """A unit whose load is not known; counters that lack are named by the points in full."""
-    told = load.reason is not None and load.reason.code not in ("no_counter", "not_countable", "partly_counted")
-    return f"{load.label} ({load.reason})" if told else load.label
+    says_why = load.reason is not None and load.reason.code not in ("no_counter", "not_countable", "partly_counted")
+    return f"{load.label} ({load.reason})" if says_why else load.label
 
 
 def _pct(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _level(level: Level, work: KernelWork, inputs: RooflineInputs) -> Share:
+def _level_share(level: Level, work: KernelWork, inputs: RooflineInputs) -> Share:
     name, ceilings = level.name, inputs.ceilings
     bandwidth = ceilings.value(level.key)
     if bandwidth is None:
         return Share(name, None, no_ceiling(ceilings, level.key))
     if not work.has(name):
-        n, sums = work.over([f"{name}.least", TIME])
+        n, sums = work.sums_over([f"{name}.least", TIME])
         least = sums[f"{name}.least"] / bandwidth / sums[TIME] if n else 0.0
         if least >= _SATURATED[ceilings.kind]:
             return Share(name, least)
         return Share(name, None, no_bytes(level, work, inputs.collected))
-    n, sums = work.over([name, TIME])
+    n, sums = work.sums_over([name, TIME])
     if not n:
         return Share(name, None, Reason("no_dispatch", "no dispatch has its counters and a time"))
     if sums[name] < 0:
@@ -310,20 +311,20 @@ def _spare(level: Level, work: KernelWork, bandwidth: float, share: float) -> fl
     """What the share is above that of the bytes which threads asked for; 0 where a target tells no such bytes."""
     if not level.asked:
         return 0.0
-    n, sums = work.over([f"{level.name}.asked", TIME])
+    n, sums = work.sums_over([f"{level.name}.asked", TIME])
     return max(0.0, share - sums[f"{level.name}.asked"] / bandwidth / sums[TIME]) if n else None
 
 
-def _pipe(name: str, operations: list[Operation], work: KernelWork, inputs: RooflineInputs) -> Share:
+def _pipe_share(name: str, operations: list[WorkOperation], work: KernelWork, inputs: RooflineInputs) -> Share:
     if not operations:
         return Share(name, None, Reason("not_countable", "this GPU has no counters for it"))
     counted, missing = countable(operations, work, inputs.collected)
     if not counted:
         return Share(name, None, not_counted(missing)) if missing else Share(name, 0.0)
-    n, sums = work.over([*(o.name for o in counted), TIME])
+    n, sums = work.sums_over([*(o.name for o in counted), TIME])
     if not n:
         return Share(name, None, Reason("no_dispatch", "no dispatch has all of its counters and a time"))
-    least = roof_ns(counted, sums, inputs.ceilings)
+    least = least_time_ns(counted, sums, inputs.ceilings)
     if isinstance(least, Reason):
         return Share(name, None, least)
     share = least / sums[TIME]
@@ -341,16 +342,16 @@ def not_counted(missing: Iterable[str]) -> Reason:
     return Reason("partly_counted", f"not counted: {', '.join(missing)}")
 
 
-def _excess(levels: list[Level], operations: list[Operation], work: KernelWork, theory: Ceilings) -> str | None:
+def _excess(levels: list[Level], operations: list[WorkOperation], work: KernelWork, theory: Ceilings) -> str | None:
     """A sentence naming the first pipe or level whose work would take longer by theory than the kernel ran."""
     for level in levels:
-        n, sums = work.over([level.name, TIME])
+        n, sums = work.sums_over([level.name, TIME])
         most = most_gbs(level, theory)
         if n and most and sums[level.name] / most > _TOO_MUCH * sums[TIME]:
             return _contradiction(level.name, sums[level.name] / most / sums[TIME])
     for operation in operations:
-        n, sums = work.over([operation.name, TIME])
-        least = roof_ns([operation], sums, theory, at_best=True) if n else 0.0
+        n, sums = work.sums_over([operation.name, TIME])
+        least = least_time_ns([operation], sums, theory, at_best=True) if n else 0.0
         if isinstance(least, float) and n and least > _TOO_MUCH * sums[TIME]:
             return _contradiction(operation.name, least / sums[TIME])
     return None
@@ -360,6 +361,6 @@ def _contradiction(name: str, share: float) -> str:
     return f"{name} would need {_pct(share)} of the run time by theory, which cannot be"
 
 
-def _busy(name: str, work: KernelWork) -> float | None:
-    _, sums = work.over([f"{name}.busy", f"{name}.cycles"])
+def _busy_share(name: str, work: KernelWork) -> float | None:
+    _, sums = work.sums_over([f"{name}.busy", f"{name}.cycles"])
     return sums[f"{name}.busy"] / sums[f"{name}.cycles"] if sums and sums[f"{name}.cycles"] else None

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ..base.notes import Reason
 from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..engine.expressions import Values, evaluate
-from ..notes import Reason
 
 REACHED = 60.0
 """From this load on a unit is the limit, and waiting is its consequence."""
@@ -58,7 +58,7 @@ class Load:
     """Whether it is counted work held against theory, with no cycles that say more."""
 
     @property
-    def reached(self) -> bool:
+    def is_at_limit(self) -> bool:
         """Whether the unit is at its limit."""
         by_theory = self.of_theory and self.work_pct is not None and self.work_pct >= OF_THEORY
         return self.pct is not None and (self.pct >= REACHED or by_theory)
@@ -69,9 +69,9 @@ class Load:
         return _SIGNAL + self.unit
 
     @property
-    def certain(self) -> float | None:
+    def value_for_rules(self) -> float | None:
         """Its value for rules: a lower bound tells only that a limit is reached, and what cannot be tells nothing."""
-        return None if self.status == "impossible" or (self.at_least and not self.reached) else self.pct
+        return None if self.status == "impossible" or (self.at_least and not self.is_at_limit) else self.pct
 
     @property
     def words(self) -> str:
@@ -100,17 +100,17 @@ class Limit:
     """Its load as a share of the most that kernels reach of it."""
 
 
-def line(loads: Iterable[Load]) -> str:
+def loads_text(loads: Iterable[Load]) -> str:
     """The loads of all units in one line; those that hardly work are not listed one by one."""
     every = list(loads)
-    told = [load.words for load in every if load.pct is None or load.pct >= _IDLE]
-    return ", ".join([*told, *([f"all others below {_IDLE:.0f} %"] if len(told) < len(every) else [])])
+    texts = [load.words for load in every if load.pct is None or load.pct >= _IDLE]
+    return ", ".join([*texts, *([f"all others below {_IDLE:.0f} %"] if len(texts) < len(every) else [])])
 
 
 def label_of(name: str) -> str:
     """What the unit of a pipe or level is called."""
     unit = _UNIT_OF.get(name, name)
-    return next((s.label for s in rules.stated()[0] if s.name == _SIGNAL + unit and s.label), unit)
+    return next((s.label for s in rules.signals_and_rules()[0] if s.name == _SIGNAL + unit and s.label), unit)
 
 
 def signals_of_loads(target: str) -> list[str]:
@@ -122,7 +122,7 @@ def signals_of_loads(target: str) -> list[str]:
     return [name for name in names if not (_issues_as_pipe(target) and name == _SIGNAL + _ISSUE)]
 
 
-def of_signals(target: str, loads: Iterable[Load]) -> dict[str, Load]:
+def loads_by_signal(target: str, loads: Iterable[Load]) -> dict[str, Load]:
     """The loads by their names in expressions; issue has that of the arithmetic pipe where both are one unit."""
     known = {load.signal: load for load in loads}
     if _issues_as_pipe(target) and _SIGNAL + _PIPE in known:
@@ -135,13 +135,13 @@ def _issues_as_pipe(target: str) -> bool:
     return known.get(_SIGNAL + _ISSUE) == known.get(_SIGNAL + _PIPE)
 
 
-def measured(target: str, inputs: Sequence[Values]) -> list[dict[str, float | None]]:
+def measured_loads(target: str, inputs: Sequence[Values]) -> list[dict[str, float | None]]:
     """For each kernel the loads that its own counters tell, by signal; ``inputs`` as expressions take them."""
     return evaluate(target, inputs, signals_of_loads(target))
 
 
 @dataclass(frozen=True)
-class Worked:
+class LeastTimeShare:
     """The least time of the counted work on one pipe or level as a share of the run time; without it, why.
 
     ``cached`` says that a cache in front may answer more than the level itself could.
@@ -154,15 +154,17 @@ class Worked:
     of_theory: bool = False
 
 
-def of_units(target: str, told: Values, work: Mapping[str, Worked], busy: Mapping[str, Worked]) -> list[Load]:
+def loads_of_units(
+    target: str, measured: Values, work: Mapping[str, LeastTimeShare], busy: Mapping[str, LeastTimeShare]
+) -> list[Load]:
     """The loads of one kernel.
 
-    ``told`` holds what counters say by signal, in percent; ``work`` is by pipe or level, ``busy`` the shares of busy
-    cycles by unit, which stand in for signals that are not known.
+    ``measured`` holds what counters say by signal, in percent; ``work`` is by pipe or level, ``busy`` the shares of
+    busy cycles by unit, which stand in for signals that are not known.
     """
-    labels = {s.name.removeprefix(_SIGNAL): s.label for s in rules.stated()[0]}
+    labels = {s.name.removeprefix(_SIGNAL): s.label for s in rules.signals_and_rules()[0]}
     known = [name.removeprefix(_SIGNAL) for name in signals_of_loads(target)]
-    parts: dict[str, list[Worked]] = {}
+    parts: dict[str, list[LeastTimeShare]] = {}
     rates = _rates(target)
     for name, part in work.items():
         unit = _UNIT_OF.get(name, name)
@@ -170,16 +172,18 @@ def of_units(target: str, told: Values, work: Mapping[str, Worked], busy: Mappin
     units = list(dict.fromkeys([*known, *parts]))
     return [
         replace(
-            _load(unit, labels.get(unit) or unit, told.get(_SIGNAL + unit), parts.get(unit, []), busy.get(unit)),
+            _load(unit, labels.get(unit) or unit, measured.get(_SIGNAL + unit), parts.get(unit, []), busy.get(unit)),
             decides=unit in parts,
-            at_least=unit in known and told.get(_SIGNAL + unit) is None,
-            of_theory=_of_theory(told.get(_SIGNAL + unit), parts.get(unit, []), unit in rates),
+            at_least=unit in known and measured.get(_SIGNAL + unit) is None,
+            of_theory=_of_theory(measured.get(_SIGNAL + unit), parts.get(unit, []), unit in rates),
         )
         for unit in units
     ]
 
 
-def _load(unit: str, label: str, cycles: float | None, work: Sequence[Worked], busy: Worked | None) -> Load:
+def _load(
+    unit: str, label: str, cycles: float | None, work: Sequence[LeastTimeShare], busy: LeastTimeShare | None
+) -> Load:
     if cycles is None and busy is not None and busy.share is not None:
         cycles = 100 * busy.share
     fullest = max((part for part in work if part.share is not None), key=lambda p: p.share or 0.0, default=None)
@@ -206,7 +210,7 @@ def _rates(target: str) -> set[str]:
     }
 
 
-def _of_theory(cycles: float | None, work: Sequence[Worked], rate: bool) -> bool:
+def _of_theory(cycles: float | None, work: Sequence[LeastTimeShare], rate: bool) -> bool:
     most = max((part.share for part in work if part.of_theory and part.share is not None), default=None)
     return most is not None and (cycles is None or rate or 100 * most >= cycles - _SAME)
 
@@ -218,7 +222,7 @@ def _larger(cycles: float | None, by_work: float | None) -> float | None:
     return cycles if by_work > IMPOSSIBLE >= cycles else max(cycles, by_work)
 
 
-def at_their_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequence[Load]]) -> list[list[Limit]]:
+def units_at_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequence[Load]]) -> list[list[Limit]]:
     """For each kernel the units at their limit, the one nearest to what it can reach first.
 
     The rules of kind limit say which they are, as one unit can keep another busy; a unit that no rule of the target
@@ -226,9 +230,9 @@ def at_their_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequen
     """
     limits = [rule for rule in rules.rules(target) if rule.kind == "limit"]
     ruled = {name for rule in limits for e in (rule.when, rule.severity) for name in paths(e)}
-    given = [{n: load.certain for n, load in of_signals(target, every).items()} for every in loads]
+    given = [{n: load.value_for_rules for n, load in loads_by_signal(target, every).items()} for every in loads]
     decided = evaluate(target, inputs, [e for rule in limits for e in (rule.when, rule.severity)], given)
-    found = []
+    limits_of_kernels = []
     for values, every in zip(decided, loads, strict=True):
         by_signal = {load.signal: load for load in every}
         reached = []
@@ -236,13 +240,13 @@ def at_their_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequen
             severity, load = values[rule.severity], by_signal.get(rule.severity)
             if not values[rule.when] or not severity or severity > IMPOSSIBLE:
                 continue
-            if load.reached if load else severity >= REACHED:
+            if load.is_at_limit if load else severity >= REACHED:
                 words = load.words if load else f"{rule.subsystem} {severity:.3g} %"
                 reached.append(Limit(rule.subsystem, rule.severity, severity, words, 100 * severity / rule.most))
         for load in every:
             free = load.signal not in ruled or (load.pct or 0.0) > IMPOSSIBLE
-            if free and load.pct and load.reached and load.status != "impossible":
+            if free and load.pct and load.is_at_limit and load.status != "impossible":
                 subsystem = _SUBSYSTEM_OF.get(load.unit, load.unit)
                 reached.append(Limit(subsystem, load.signal, load.pct, load.words, load.pct))
-        found.append(sorted(reached, key=lambda one: -one.weight))
-    return found
+        limits_of_kernels.append(sorted(reached, key=lambda one: -one.weight))
+    return limits_of_kernels

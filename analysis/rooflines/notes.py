@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..base.notes import Note
 from ..catalogue import targets
-from ..notes import Note
 from .flop import FlopRoofline
 from .inputs import RooflineInputs
 from .instruction import InstructionRoofline
@@ -19,17 +19,17 @@ def notes(roofline: Roofline, levels: Sequence[str]) -> list[Note]:
     """Notes on a roofline as shown at ``levels``, those on its work before those on its ceilings."""
     inputs = roofline.inputs
     own = _of_instructions(inputs) if isinstance(roofline, InstructionRoofline) else _of_operations(roofline)
-    return [*own, *_bypassed(roofline), *_of_inputs(inputs, levels)]
+    return [*own, *_bypassed_level_notes(roofline), *_of_inputs(inputs, levels)]
 
 
-def _bypassed(roofline: Roofline) -> list[Note]:
+def _bypassed_level_notes(roofline: Roofline) -> list[Note]:
     """Which levels have no point, as most of the bytes go past them."""
     ranks: dict[str, set[int]] = {}
     for point in roofline.points:
         if point.status == "bypassed":
             ranks.setdefault(point.level, set()).add(point.rank)
     by = {level.name: level.past_by for level in roofline.inputs.formulas.level}
-    words = {level: f"No point at {level} for {len(found)} of the kernels" for level, found in ranks.items()}
+    words = {level: f"No point at {level} for {len(of_level)} of the kernels" for level, of_level in ranks.items()}
     return [Note("bypassed", f"{text}: most of their bytes go past it, by {by[at]}.") for at, text in words.items()]
 
 
@@ -46,50 +46,52 @@ def _of_instructions(inputs: RooflineInputs) -> list[Note]:
 
 
 def _of_operations(roofline: FlopRoofline) -> list[Note]:
-    inputs, made = roofline.inputs, []
+    inputs, sentences = roofline.inputs, []
     if not inputs.formulas.operations(inputs.target, "flop"):
         text = (
             f"{inputs.target} has no counters of floating-point operations: no FLOP roofline is possible. "
             'kind="instruction" works; bandwidths and the bound below come from bytes and instructions.'
         )
-        made.append(Note("no_flop_counters", text))
+        sentences.append(Note("no_flop_counters", text))
     if roofline.not_counted:
         none = all(point.operations is None for point in roofline.points)
         totals = "nothing is known of operations" if none else "totals are lower bounds"
-        made.append(Note("not_counted", f"Not counted: {', '.join(roofline.not_counted)}; {totals}."))
+        sentences.append(Note("not_counted", f"Not counted: {', '.join(roofline.not_counted)}; {totals}."))
         parts = [f"{name}: {why}" for name, why in list(roofline.not_counted.items())[:_REASONS]]
         more = len(roofline.not_counted) - len(parts)
         listed = f"{'; '.join(parts)}{f'; and {more} more' if more > 0 else ''}"
-        made.append(Note("why_not_counted", f"Why they are not counted: {listed}."))
+        sentences.append(Note("why_not_counted", f"Why they are not counted: {listed}."))
     done = {r.operation for r in roofline.rates}
     about = dict.fromkeys(o.note for o in inputs.formulas.operation if o.note and o.name in done)
-    made += [Note("about_operations", text) for text in about]
+    sentences += [Note("about_operations", text) for text in about]
     if any(p.datatype == "flop" and p.operations == 0 for p in roofline.points):
         text = "Kernels without floating point are judged by bandwidth and integer operations (datatype iop)."
-        made.append(Note("without_flop", text))
+        sentences.append(Note("without_flop", text))
     if any(p.status == "impossible" for p in roofline.points):
         text = "Points with status impossible contradict the hardware or themselves: do not draw conclusions."
-        made.append(Note("impossible_points", text))
-    return made
+        sentences.append(Note("impossible_points", text))
+    return sentences
 
 
 def _of_inputs(inputs: RooflineInputs, levels: Sequence[str]) -> list[Note]:
-    made = list(inputs.ceilings.notes)
+    sentences = list(inputs.ceilings.notes)
     if inputs.ceilings.kind == "theoretical" and inputs.ceilings.missing:
-        made.append(Note("no_ceiling", f"No ceiling for {without_ceiling(inputs, 'of them')}"))
-    made += [Note("about_level", level.note) for level in inputs.formulas.level if level.note and level.name in levels]
+        sentences.append(Note("no_ceiling", f"No ceiling for {without_ceiling(inputs, 'of them')}"))
+    sentences += [
+        Note("about_level", level.note) for level in inputs.formulas.level if level.note and level.name in levels
+    ]
     if apart := [name for name in inputs.scattered if name in levels]:
         text = f"Operations and bytes of {', '.join(apart)} come from different passes, whose runs can differ."
-        made.append(Note("scattered", text))
+        sentences.append(Note("scattered", text))
     asked, total = inputs.asked, inputs.collected.total
     if total > asked.offset + asked.limit:
         plural = asked.called or ("Kernels" if asked.by == "kernel" else "Dispatches")
         text = f"{plural} {asked.offset + 1} to {asked.offset + asked.limit} of {total}, by time; offset= for more."
-        made.append(Note("page", text))
+        sentences.append(Note("page", text))
     if not targets.gpu(inputs.target).validated_on_hardware:
         text = f"{inputs.target}: from documents and recorded profiles, not validated on hardware."
-        made.append(Note("not_validated", text))
-    return made
+        sentences.append(Note("not_validated", text))
+    return sentences
 
 
 def without_ceiling(inputs: RooflineInputs, what: str) -> str:

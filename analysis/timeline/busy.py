@@ -94,25 +94,25 @@ class Within:
         passed = np.searchsorted(self.edges, at, side="right")
         inside = passed % 2 == 1
         begun = self.edges[np.maximum(passed - 1, 0)]
-        found: Ints = self.before[passed // 2] + np.where(inside, at - begun, 0)
-        return found
+        ns: Ints = self.before[passed // 2] + np.where(inside, at - begun, 0)
+        return ns
 
-    def touched(self, start: Ints, end: Ints) -> Ints:
+    def windows_touched(self, start: Ints, end: Ints) -> Ints:
         """How many of the windows an interval lies in."""
         import numpy as np
 
         if len(self.windows) == 1:
             first, last = self.windows[0]
             return np.asarray((start < last) & (end > first), dtype=np.int64)
-        found: Ints = np.searchsorted(self.edges[::2], end) - np.searchsorted(self.edges[1::2], start, side="right")
-        return found
+        number: Ints = np.searchsorted(self.edges[::2], end) - np.searchsorted(self.edges[1::2], start, side="right")
+        return number
 
     def ns(self, start: Ints, end: Ints) -> Ints:
         """ns of [start, end] within the windows, 0 where it ends before it starts."""
         import numpy as np
 
-        found: Ints = np.maximum(0, self.until(end) - self.until(start))
-        return found
+        covered: Ints = np.maximum(0, self.until(end) - self.until(start))
+        return covered
 
 
 def busy(trace: Trace, within: Within) -> dict[int, Busy]:
@@ -133,10 +133,10 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
             ns += int(within.ns(np.maximum(s, p), e).sum())
         return ns
 
-    found = {}
+    lanes = {}
     for lane, own in trace.per_lane():
         kernels = union(own, "kernels", KERNELS)
-        found[lane.number] = Busy(
+        lanes[lane.number] = Busy(
             wall=within.wall,
             any=union(own, "any", ANY),
             kernels=kernels,
@@ -147,4 +147,4 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
                 int(within.ns(work.s[of], work.e[of]).sum(dtype=np.float64)) for of in pieces(own.start, own.stop)
             ),
         )
-    return found
+    return lanes

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .busy import ANY, Within
-from .pace import paced
-from .rules import Limits, rules
+from .launch_rate import scale_limits
+from .rules import TimelineLimits, rules
 from .trace import BLOCKING, COPY, NONE, Blocks, Lane, Trace, pieces
 
 if TYPE_CHECKING:
@@ -107,8 +107,10 @@ class Gaps:
     def longest(self, number: int, cause: str | None = None) -> list[Gap]:
         """The longest gaps of one main cause or of all."""
         code = None if cause is None else CAUSES.index(cause)
-        found = (gap for some in self.some if code is None or some.most[code] for gap in some.longest(number, code))
-        return sorted(found, key=lambda gap: (-gap.inside, gap.start))[:number]
+        candidates = (
+            gap for some in self.some if code is None or some.most[code] for gap in some.longest(number, code)
+        )
+        return sorted(candidates, key=lambda gap: (-gap.inside, gap.start))[:number]
 
     def of(self, lane: int, cause: str) -> tuple[Ints, Ints]:
         """Starts and ends of a lane's gaps of one main cause, in order."""
@@ -142,7 +144,7 @@ class _Looking:
 
     trace: Trace
     within: Within
-    limits: Limits
+    limits: TimelineLimits
 
 
 def find(trace: Trace, within: Within) -> Gaps:
@@ -152,26 +154,26 @@ def find(trace: Trace, within: Within) -> Gaps:
     # Gaps of a lane are disjoint: their sum fits into 64 bits, that of many lanes need not.
     sums = [0] * len(CAUSES)
     count, most = (np.zeros(len(CAUSES), dtype=np.int64) for _ in range(2))
-    found = list(_pieces(trace, within))
-    for piece in found:
+    pieces = list(_pieces(trace, within))
+    for piece in pieces:
         count += np.bincount(piece.main, minlength=len(CAUSES))
         sums = [so_far + ns for so_far, ns in zip(sums, piece.sums, strict=True)]
         most = np.maximum(most, piece.most)
     causes = [Idle(c, sums[i], int(count[i]), int(most[i])) for i, c in enumerate(CAUSES) if sums[i]]
-    return Gaps(sorted(causes, key=lambda c: -c.ns), found)
+    return Gaps(sorted(causes, key=lambda c: -c.ns), pieces)
 
 
 def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
     """All gaps, some at a time, in arrays that stay in the cache; by several threads, as numpy lets others run."""
     from concurrent.futures import ThreadPoolExecutor
 
-    looking = _Looking(trace, within, paced(trace))
+    looking = _Looking(trace, within, scale_limits(trace))
     parts = [(lane, own) for lane in trace.lanes for own in (*pieces(lane.first, lane.last), None)]
 
     def piece(part: tuple[Lane, slice | None]) -> Some:
         lane, own = part  # None: what lies around the lane's work
         bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
-        return _explained(looking, lane, bare)
+        return _explain_gaps(looking, lane, bare)
 
     if len(parts) <= _FEW:
         yield from map(piece, parts)
@@ -180,10 +182,10 @@ def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
         yield from pool.map(piece, parts)
 
 
-def _explained(looking: _Looking, lane: Lane, bare: _Bare) -> Some:
+def _explain_gaps(looking: _Looking, lane: Lane, bare: _Bare) -> Some:
     import numpy as np
 
-    ns, main, parts = _shared(looking, bare)
+    ns, main, parts = _share_causes(looking, bare)
     most = np.zeros(len(CAUSES), dtype=np.int64)
     for code in np.flatnonzero(np.bincount(main, minlength=len(CAUSES))):
         most[code] = ns[main == code].max()
@@ -234,7 +236,7 @@ def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
     )
 
 
-def _shared(looking: _Looking, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Ints]:
+def _share_causes(looking: _Looking, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Ints]:
     """Of some gaps what lies in the windows, the main cause, and the ns of each cause."""
     import numpy as np
 
@@ -252,7 +254,7 @@ def _shared(looking: _Looking, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Int
         parts["launch"][gaps] -= moved
     for cause, where in (("start_up", bare.edge == 1), ("shut_down", bare.edge == 2), ("unknown", inner & ~asked)):
         parts[cause][where] += ns[where]
-    _profiled(looking, bare, parts)
+    _charge_profiler(looking, bare, parts)
     return ns, matrix.argmax(axis=0).astype(np.int8), matrix
 
 
@@ -310,11 +312,11 @@ def _by_thread(trace: Trace, pid: Ints, thread: Ints) -> list[tuple[Ints | slice
         return [(slice(None), own)] if own else []
     order = np.lexsort((thread, pid))
     new = np.flatnonzero((np.diff(pid[order]) != 0) | (np.diff(thread[order]) != 0)) + 1
-    found: list[tuple[Ints | slice, Blocks]] = []
+    thread_blocks: list[tuple[Ints | slice, Blocks]] = []
     for mine in np.split(order, new):
         if len(mine) and (blocks := trace.blocks.get((int(pid[mine[0]]), int(thread[mine[0]])))):
-            found.append((np.sort(mine), blocks))
-    return found
+            thread_blocks.append((np.sort(mine), blocks))
+    return thread_blocks
 
 
 def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts: dict[str, Ints]) -> None:
@@ -338,7 +340,7 @@ def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts
         parts[cause][where] += part[where]
 
 
-def _profiled(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> None:
+def _charge_profiler(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> None:
     """Give the profiler what its own work takes of gaps, at the cost of launches, then of the host."""
     import numpy as np
 

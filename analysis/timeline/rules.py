@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Limits:
+class TimelineLimits:
     """Limits in ns, % and GB/s; rules.toml says what each is for."""
 
     short_pause_ns: int
@@ -64,7 +64,7 @@ class Height:
     advice: Sequence[str | Sequence[str]]
     falsify: str
 
-    def advised(self, vendor: str | None, torch: bool) -> list[str]:
+    def advice_lines(self, vendor: str | None, torch: bool) -> list[str]:
         """What to do, in the words of the vendor's runtime and for the kind of program."""
         words = _words(vendor)
         texts = (one if isinstance(one, str) else one[0 if torch else 1] for one in self.advice)
@@ -83,7 +83,7 @@ class OfRanks:
 class Rules:
     """All of rules.toml."""
 
-    limits: Limits
+    limits: TimelineLimits
     calls: Sequence[CallClass]
     communication: str
     causes: Mapping[str, Cause]
@@ -113,7 +113,7 @@ def rules() -> Rules:
     """The rules; the file is ours, so that a mistake in it is a bug."""
     data = _data()
     return Rules(
-        limits=Limits(**data["limits"]),
+        limits=TimelineLimits(**data["limits"]),
         calls=[CallClass(c["class"], c["name"], c.get("category")) for c in data["call"]],
         communication=data["communication"]["kernels"],
         causes={name: Cause(c["title"], c.get("height")) for name, c in data["cause"].items()},

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..database import sql_literal, sql_name
+from ..base.database import sql_literal, sql_name
 from ..workload import Workload
 from .rules import rules
 
@@ -68,7 +68,7 @@ def slow_rank(workload: Workload, kernel: str | None = None, rank: int | None = 
     mean = sum(times.values()) / len(times)
     if slowest not in times or 100 * (times[slowest] / mean - 1) < rules().limits.uneven_pct:
         return None
-    return _explained(workload, launches, times, slowest, kernel)
+    return _explain_slow_rank(workload, launches, times, slowest, kernel)
 
 
 def _launches(workload: Workload, kernel: str | None) -> str:
@@ -81,7 +81,7 @@ def _launches(workload: Workload, kernel: str | None) -> str:
     return f"(FROM {workload.relation('dispatches')} WHERE {which})"
 
 
-def _explained(
+def _explain_slow_rank(
     workload: Workload, launches: str, times: dict[int, float], slowest: int, kernel: str | None
 ) -> SlowRank:
     others = (sum(times.values()) - times[slowest]) / (len(times) - 1)
@@ -104,7 +104,7 @@ def _explained(
         evidence.append(f"work-items launched: {100 * own_items / other_items:.4g} % of the others'")
     if slower > 0:
         evidence.append(f"launches of the same configurations take {slower / 1e6:.4g} ms more here")
-    counted = _counted(workload, launches, slowest)
+    counted = _counter_ratios(workload, launches, slowest)
     evidence += counted.words
     excess = max(times[slowest] - others, 1.0)
     if counted.work is not None and counted.work > 1 + rules().limits.uneven_pct / 100:
@@ -146,7 +146,7 @@ class _Counted:
     words: list[str]
 
 
-def _counted(workload: Workload, launches: str, slowest: int) -> _Counted:
+def _counter_ratios(workload: Workload, launches: str, slowest: int) -> _Counted:
     """Ratios of counters per launch at the same kernel and configuration, weighted by the launches of the rank."""
     if not workload.has("counters"):
         return _Counted(None, [])

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from ..database import sql_literal
+from ..base.database import sql_literal
 from .rules import rules
 from .trace import NONE, Trace, Window
 
@@ -100,8 +100,8 @@ def _by_range(trace: Trace, plainly: bool) -> Steps | None:
             f"{sql_literal(plain)} ORDER BY start_ns"
         )
         starts = _first_work(trace, [int(s) for (s,) in began], pid)
-        if _even(starts) and _covered(trace, starts) * len(starts) / (len(starts) - 1) >= _COVERED:
-            return _made("range", str(plain), starts)
+        if _even(starts) and _covered_share(trace, starts) * len(starts) / (len(starts) - 1) >= _COVERED:
+            return _make_steps("range", str(plain), starts)
     return None
 
 
@@ -109,7 +109,7 @@ def _same(column: str, value: int | None) -> str:
     return f"{column} IS NULL" if value is None else f"{column} = {value}"
 
 
-def _covered(trace: Trace, starts: Sequence[int]) -> float:
+def _covered_share(trace: Trace, starts: Sequence[int]) -> float:
     """The share of the device's span that lies between the first and the last start, or of its work where that is more:
     a program that sets itself up for long has short steps."""
     work = trace.work
@@ -141,8 +141,10 @@ def _by_kernels(trace: Trace) -> Steps | None:
     again = _again(sequence[sequence >= 0])
     if again is None:
         return None
-    found = np.flatnonzero(trace.work.kernel[own] == again)[:_MOST]
-    return _made("kernels", trace.kernel_names([again])[again], _grouped([int(s) for s in trace.work.s[own][found]]))
+    starts_found = np.flatnonzero(trace.work.kernel[own] == again)[:_MOST]
+    return _make_steps(
+        "kernels", trace.kernel_names([again])[again], _group_starts([int(s) for s in trace.work.s[own][starts_found]])
+    )
 
 
 def _again(kernels: NDArray[np.int32]) -> int | None:
@@ -169,7 +171,7 @@ def _again(kernels: NDArray[np.int32]) -> int | None:
     return int(of[best[0]]) if len(best) and good[best[0]] else None
 
 
-def _grouped(starts: list[int]) -> list[int]:
+def _group_starts(starts: list[int]) -> list[int]:
     """Every so many of the starts that steps last alike: a step may have the kernel several times."""
     for together in range(1, min(_TOGETHER, len(starts) // _LEAST) + 1):
         grouped = starts[::together]
@@ -189,7 +191,7 @@ def _even(starts: Sequence[int]) -> bool:
     return sum(abs(d - middle) <= 0.5 * middle for d in durations) >= _ALIKE * len(durations)
 
 
-def _made(by: Literal["range", "kernels"], name: str, starts: Sequence[int]) -> Steps:
+def _make_steps(by: Literal["range", "kernels"], name: str, starts: Sequence[int]) -> Steps:
     durations = [b - a for a, b in pairwise(starts)]
     slow = rules().limits.warm_up * median(durations)
     warm_up = 0

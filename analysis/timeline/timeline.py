@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..database import sql_literal
-from ..link import Link
-from ..patterns import matching
-from ..problems import BadArgument, BadInput, NotFound, near
-from ..text import counted
+from ..base.database import sql_literal
+from ..base.host_link import PcieLink
+from ..base.name_patterns import matching
+from ..base.problems import BadArgument, BadInput, NotFound, near
+from ..base.text import count_text
 from ..workload import Workload
-from . import hosts, idle, steps, verdict, work
-from .balance import Balance, balance
+from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, Within, busy
-from .doubts import Doubt, doubts
 from .idle import Gap, Idle
-from .reading import prepare
+from .rank_balance import Balance, balance
 from .rules import rules
 from .slow_rank import SlowRank, slow_rank
 from .trace import Trace, Window, has_timeline
-from .verdict import Finding, HeightName, Verdict
+from .trace_doubts import TraceDoubt, doubts
+from .trace_loading import prepare
+from .verdict import ApplicationFinding, ApplicationVerdict, HeightName
 
 _GAPS, _FEW_GAPS = 30, 3
 """Longest gaps of a cause that tell what the host did; fewer where there are many host calls."""
@@ -31,7 +31,7 @@ _LONG_NAME = 80
 
 
 @dataclass(frozen=True)
-class Asked:
+class TimelineRequest:
     """What is asked of a timeline: rows of each table, ranges by name, and whether warm-up is left out."""
 
     top_n: int = 5
@@ -44,7 +44,7 @@ class CauseRow:
     """A cause of idle time with what the host did in its longest gaps."""
 
     idle: Idle
-    doing: hosts.Doing
+    doing: host_activity.Doing
 
 
 @dataclass
@@ -61,21 +61,21 @@ class Timeline:
     selected: str
     """What the windows are: steady, whole or range."""
     causes: list[CauseRow]
-    gaps: list[tuple[Gap, hosts.Doing]]
+    gaps: list[tuple[Gap, host_activity.Doing]]
     all_gaps: idle.Gaps
-    kernels: list[work.KernelRow]
+    kernels: list[activity_tables.KernelRow]
     total_kernels: int
-    copies: list[work.CopyRow]
-    figures: list[work.Figure]
-    ranges: list[work.RangeRow]
-    imbalance: work.Imbalance | None
+    copies: list[activity_tables.CopyRow]
+    figures: list[activity_tables.TimelineFigure]
+    ranges: list[activity_tables.RangeRow]
+    imbalance: activity_tables.Imbalance | None
     balance: Balance | None
     """Of ranks; None where there are not several."""
     slow: SlowRank | None
     """The rank that computes longest, where one stands out, and why."""
-    verdict: Verdict
-    findings: list[Finding] = field(default_factory=list)
-    doubts: Sequence[Doubt] = ()
+    verdict: ApplicationVerdict
+    findings: list[ApplicationFinding] = field(default_factory=list)
+    doubts: Sequence[TraceDoubt] = ()
 
     @property
     def total(self) -> Busy:
@@ -93,14 +93,14 @@ class Timeline:
         return 100 * self.total.idle / max(self.total.wall, 1)
 
 
-def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
+def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> Timeline:
     """Everything about the timeline of a workload.
 
     Raises BadInput where it has none, NotFound for a range that is not there.
     """
     trace = prepare(workload)
-    found = steps.steps(trace)
-    windows, selected = _windows(trace, asked, found)
+    step_division = steps.steps(trace)
+    windows, selected = _windows(trace, asked, step_division)
     within = Within(windows)
     over_all = busy(trace, Within([trace.whole]))
     whole = sum(over_all.values(), Busy(0))
@@ -110,34 +110,34 @@ def timeline(workload: Workload, asked: Asked = Asked()) -> Timeline:
     per_cause = _GAPS if trace.calls <= _MANY else _FEW_GAPS
     groups = [[gap] for gap in longest]
     groups += [found_gaps.longest(per_cause, each.cause) if each.gaps else [] for each in by_cause]
-    done = hosts.doing(trace, groups)
+    done = host_activity.doing(trace, groups)
     gaps = list(zip(longest, done, strict=False))
     causes = [CauseRow(each, did) for each, did in zip(by_cause, done[len(longest) :], strict=True)]
-    kernels, total_kernels = work.kernels(trace, within, asked.top_n)
+    kernels, total_kernels = activity_tables.kernels(trace, within, asked.top_n)
     made = Timeline(
         trace=trace,
         windows=windows,
         whole=whole,
         lanes=lanes,
-        steps=found,
+        steps=step_division,
         selected=selected,
         causes=causes,
         gaps=gaps,
         all_gaps=found_gaps,
         kernels=kernels,
         total_kernels=total_kernels,
-        copies=work.copies(trace, windows),
-        figures=work.figures(trace, within, lanes),
-        ranges=work.ranges(trace, windows, asked.top_n),
-        imbalance=work.imbalance(trace, lanes),
+        copies=activity_tables.copies(trace, windows),
+        figures=activity_tables.figures(trace, within, lanes),
+        ranges=activity_tables.ranges(trace, windows, asked.top_n),
+        imbalance=activity_tables.imbalance(trace, lanes),
         balance=balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole]),
         slow=slow_rank(workload),
-        verdict=Verdict("unknown", 0.0, None, None),
+        verdict=ApplicationVerdict("unknown", 0.0, None, None),
     )
     made.doubts = doubts(trace)
     uneven = _uneven_pct(made.balance) if made.balance and made.slow else 0.0
     judged, made.findings = verdict.judge(trace, lanes, by_cause, _evidence(made), uneven)
-    made.verdict = verdict.doubted(judged, {doubt.of for doubt in made.doubts})
+    made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
     made.findings = _with_ranks(made)
     return made
 
@@ -164,27 +164,27 @@ def application(workload: Workload) -> Application | None:
     if not has_timeline(workload):
         return None
     try:
-        found = timeline(workload, Asked(top_n=1))
+        analysed = timeline(workload, TimelineRequest(top_n=1))
     except BadInput:  # a timeline of the host alone
         return None
-    if found.verdict.height == "unknown" or found.verdict.share_pct is None:
+    if analysed.verdict.height == "unknown" or analysed.verdict.share_pct is None:
         return None
-    told = found.verdict
+    told = analysed.verdict
     return Application(
         told.height,
         told.confidence,
-        found.verdict.share_pct,
-        found.idle_pct,
-        found.findings[0].claim,
+        analysed.verdict.share_pct,
+        analysed.idle_pct,
+        analysed.findings[0].claim,
         told.speedup_bound,
     )
 
 
-def _windows(trace: Trace, asked: Asked, found: steps.Steps | None) -> tuple[list[Window], str]:
+def _windows(trace: Trace, asked: TimelineRequest, step_division: steps.Steps | None) -> tuple[list[Window], str]:
     """What the figures are to be of."""
     if asked.range is not None:
         return _of_range(trace, asked.range), "range"
-    if asked.steady and found and (steady := found.steady):
+    if asked.steady and step_division and (steady := step_division.steady):
         return [steady], "steady"
     return [trace.whole], "whole"
 
@@ -214,7 +214,7 @@ def _of_range(trace: Trace, name: str) -> list[Window]:
 
 def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     """What speaks for each height, in words with figures."""
-    found: dict[HeightName, list[str]] = {name: [] for name in verdict.HEIGHTS}
+    evidence_by_height: dict[HeightName, list[str]] = {name: [] for name in verdict.HEIGHTS}
     wall = max(made.total.wall, 1)
     figure = {f.name: f.value for f in made.figures if f.status == "ok"}
     for row in made.causes:
@@ -223,44 +223,46 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
             height = "communication" if made.trace.communicates else "synchronisation"
         for name in verdict.HEIGHTS:
             if name == height and name != "gpu" and 100 * row.idle.ns / wall >= 1:
-                found[name].append(_said(row, wall))
+                evidence_by_height[name].append(_idle_cause_text(row, wall))
     if (index := figure.get("launch_bound_index")) is not None:
         text = (
             f"launch-bound index {index:.3g}: the host takes {figure['host_us_per_launch']:.3g} us from launch to "
             f"launch, a kernel {figure['mean_kernel_us']:.3g} us"
         )
-        found["launch"].append(text)
-        found["gpu"].append(text)
+        evidence_by_height["launch"].append(text)
+        evidence_by_height["gpu"].append(text)
     if (brief := figure.get("kernels_below_10us_pct")) is not None and brief >= 50:
         text = f"{brief:.0f} % of the kernels take less than 10 us: too short to fill the GPU"
-        found["launch"].append(text)
-        found["gpu"].append(text)
+        evidence_by_height["launch"].append(text)
+        evidence_by_height["gpu"].append(text)
     link = made.trace.workload.manifest.link
     told = [row for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
     # What copies of one direction could save at most is plain where none of them is beside a kernel.
     apart = len(told) > 1 and not made.total.overlapped_copies
-    found["copies"] += [_copied(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in told]
-    found["gpu"] += [
-        f"{_cut(k.name)}: {k.share_pct:.3g} % of the kernels' time, {counted(k.calls, 'launch')}"
+    evidence_by_height["copies"] += [
+        _copy_text(row, wall, link) + (_without(row.ns, wall) if apart else "") for row in told
+    ]
+    evidence_by_height["gpu"] += [
+        f"{_cut_name(k.name)}: {k.share_pct:.3g} % of the kernels' time, {count_text(k.calls, 'launch')}"
         for k in [k for k in made.kernels if not k.communication][:2]
     ]
     total = made.total
     if total.communication:
-        found["communication"].append(
+        evidence_by_height["communication"].append(
             f"communication kernels run {100 * total.communication / wall:.1f} % of the devices' time, "
             f"{100 * total.exposed_communication / wall:.1f} % with nothing computing beside them"
         )
     if made.balance:
-        found["communication"][:0] = _of_ranks(made.balance, made.slow)
+        evidence_by_height["communication"][:0] = _of_ranks(made.balance, made.slow)
     elif made.imbalance and made.imbalance.pct >= rules().limits.imbalance_pct:
         of = {lane.number: lane for lane in made.trace.lanes}
         least, most = (lane_name(of[n].rank, of[n].device) for n in (made.imbalance.least, made.imbalance.most))
         text = f"out of balance: {least} computes {made.imbalance.pct:.0f} % less than {most}"
-        found["communication"].append(text)
-    return found
+        evidence_by_height["communication"].append(text)
+    return evidence_by_height
 
 
-def _with_ranks(made: Timeline) -> list[Finding]:
+def _with_ranks(made: Timeline) -> list[ApplicationFinding]:
     """The findings, with what ranks that compute unevenly are to be advised; a finding of its own where communication
     is none already."""
     ranks = made.balance
@@ -276,7 +278,7 @@ def _with_ranks(made: Timeline) -> list[Finding]:
     advice = made.slow.advice if made.slow else ()
     evidence = [text for text in told if text != claim]
     bound = 100 / (100 - gone) if gone < 100 else None
-    return [*made.findings, Finding("communication", gone, claim, bound, evidence, advice)]
+    return [*made.findings, ApplicationFinding("communication", gone, claim, bound, evidence, advice)]
 
 
 def _uneven_pct(ranks: Balance) -> float:
@@ -292,12 +294,12 @@ def _of_ranks(ranks: Balance, slow: SlowRank | None) -> list[str]:
     if not ranks.even and ranks.load_balance_pct is not None:
         told.append(
             f"out of balance: {ranks.slowest.name} computes {ranks.excess_pct:.3g} % longer than the mean of "
-            f"{counted(len(ranks.rows), 'rank')} (load balance {ranks.load_balance_pct:.3g} %, mean over maximum)"
+            f"{count_text(len(ranks.rows), 'rank')} (load balance {ranks.load_balance_pct:.3g} %, mean over maximum)"
         )
     if ranks.waited_pct is not None and ranks.waited_pct >= 1:
         last = min((r for r in ranks.rows if r.waited is not None), key=lambda r: r.waited or 0)
         told.append(
-            f"in {counted(ranks.collectives, 'collective')} the mean rank waits {ranks.waited_pct:.3g} % of the "
+            f"in {count_text(ranks.collectives, 'collective')} the mean rank waits {ranks.waited_pct:.3g} % of the "
             "time for the "
             f"last one to come; {last.name} waits least: the others wait for it"
         )
@@ -312,15 +314,15 @@ def lane_name(rank: int | None, device: int | None) -> str:
     return own if rank is None else f"rank {rank}, {own}"
 
 
-def _said(row: CauseRow, wall: int) -> str:
+def _idle_cause_text(row: CauseRow, wall: int) -> str:
     """One cause of idle time in words."""
     text = f"{100 * row.idle.ns / wall:.1f} % idle: {rules().causes[row.idle.cause].title}"
     if row.idle.gaps:
-        text += f" ({counted(row.idle.gaps, 'gap')}, the longest {row.idle.longest_ns / 1e6:.3g} ms)"
+        text += f" ({count_text(row.idle.gaps, 'gap')}, the longest {row.idle.longest_ns / 1e6:.3g} ms)"
     if row.doing.range:
-        text += f", in {_cut(row.doing.range)}"
+        text += f", in {_cut_name(row.doing.range)}"
     if row.doing.operations:
-        text += f"; longest there: {', '.join(f'{_cut(n)} {ns / 1e6:.3g} ms' for n, ns in row.doing.operations)}"
+        text += f"; longest there: {', '.join(f'{_cut_name(n)} {ns / 1e6:.3g} ms' for n, ns in row.doing.operations)}"
     return text
 
 
@@ -328,7 +330,7 @@ def _without(ns: int, wall: int) -> str:
     return f"; without these at most x {wall / (wall - ns):.3g}" if ns < wall else ""
 
 
-def _copied(row: work.CopyRow, wall: int, link: Link | None) -> str:
+def _copy_text(row: activity_tables.CopyRow, wall: int, link: PcieLink | None) -> str:
     kind = {True: "pinned", False: "pageable", None: "host memory of unknown kind"}[row.pinned]
     side = f", {kind}" if row.direction in ("h2d", "d2h") else ""
     once = " (of one copy, start and end with it)" if row.copies == 1 else ""
@@ -339,8 +341,8 @@ def _copied(row: work.CopyRow, wall: int, link: Link | None) -> str:
     if link and row.gbs and side and large and row.gbs < rules().limits.slow_link * link.gbs:
         slow = f" (the link, {link}, carries up to {link.gbs:g}"
         slow += ")" if row.pinned else f"; from pinned memory expect some {rules().limits.pinned * link.gbs:.2g})"
-    return f"{100 * row.ns / wall:.1f} % in {counted(row.copies, 'copy')} {row.direction}{side}{size}{rate}{slow}"
+    return f"{100 * row.ns / wall:.1f} % in {count_text(row.copies, 'copy')} {row.direction}{side}{size}{rate}{slow}"
 
 
-def _cut(name: str) -> str:
+def _cut_name(name: str) -> str:
     return name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 3]}..."

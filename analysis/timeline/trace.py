@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..schema import schema
+from ..store.schema import schema
 from ..workload import Workload
-from .hosts_clocks import on_one_clock
+from .host_clocks import on_one_clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,8 +81,8 @@ class Work:
 
         wanted = np.zeros(_CLASSES, dtype=bool)
         wanted[list(classes)] = True
-        found: Flags = wanted[self.cls[own]]
-        return found
+        selected: Flags = wanted[self.cls[own]]
+        return selected
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class Blocks:
 
         last = np.maximum(k, 0)
         within = np.where(self.cls[last] == code, np.minimum(self.e[last], at) - self.s[last], 0)
-        found: Ints = np.where(k < 0, 0, self.classes[code][last] + within)
-        return found
+        ns: Ints = np.where(k < 0, 0, self.classes[code][last] + within)
+        return ns
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,8 @@ class Trace:
             for _, own in self.per_lane():
                 np.maximum.accumulate(ends[own][:-1], out=ahead[own][1:])
             self._islands[name] = ahead
-        found: Ints = self._islands[name]
-        return found
+        islands: Ints = self._islands[name]
+        return islands
 
 
 def pieces(first: int, last: int) -> Iterator[slice]:

@@ -23,7 +23,7 @@ _MOST = 0.95
 
 
 @dataclass(frozen=True)
-class Finding:
+class ApplicationFinding:
     """One height: its share of the wall time in %, what it says, evidence, actions, bound and what would refute it.
 
     ``speedup_bound`` is the wall time over what is left of it when this share is gone and nothing else changes.
@@ -39,7 +39,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ApplicationVerdict:
     """The height that takes most; ``confidence`` falls where another comes close, where host calls are missing,
     with the share of start and end, which say little of a longer run, and where times are in doubt."""
 
@@ -56,18 +56,20 @@ def shares(busy: Mapping[int, Busy], idle: Sequence[Idle], communicates: bool) -
     """
     total = sum(busy.values(), Busy(0))
     wall = max(total.wall, 1)
-    found: dict[HeightName, float] = dict.fromkeys(HEIGHTS, 0.0)
-    found["gpu"] += 100 * total.computing / wall
-    found["copies"] += 100 * total.exposed_copies / wall
-    found["communication"] += max((100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0)
+    shares_by_height: dict[HeightName, float] = dict.fromkeys(HEIGHTS, 0.0)
+    shares_by_height["gpu"] += 100 * total.computing / wall
+    shares_by_height["copies"] += 100 * total.exposed_copies / wall
+    shares_by_height["communication"] += max(
+        (100 * b.exposed_communication / max(b.wall, 1) for b in busy.values()), default=0.0
+    )
     for each in idle:
         height = rules().causes[each.cause].height
         if height == "waiting":
             height = "communication" if communicates else "synchronisation"
         for name in HEIGHTS:
             if name == height:
-                found[name] += 100 * each.ns / wall
-    return found
+                shares_by_height[name] += 100 * each.ns / wall
+    return shares_by_height
 
 
 def judge(
@@ -76,7 +78,7 @@ def judge(
     idle: Sequence[Idle],
     evidence: Mapping[HeightName, list[str]],
     uneven_pct: float = 0.0,
-) -> tuple[Verdict, list[Finding]]:
+) -> tuple[ApplicationVerdict, list[ApplicationFinding]]:
     """The verdict and the findings, the largest first.
 
     ``uneven_pct`` is the share of the wall time that even ranks would save, where it is known which rank is slow: it
@@ -99,18 +101,18 @@ def judge(
         if share[name] < limits.told_pct and name != first:
             continue
         saved = gone[name] + _spare(name, share, noise)
-        advice = rules().heights[name].advised(trace.workload.manifest.vendor, trace.of_torch)
+        advice = rules().heights[name].advice_lines(trace.workload.manifest.vendor, trace.of_torch)
         findings.append(_finding(name, share[name], saved, evidence.get(name, []), advice))
     if unknown > weight[first] or not weight[first]:
-        return Verdict("unknown", 0.0, None, None), findings
+        return ApplicationVerdict("unknown", 0.0, None, None), findings
     gap = weight[first] / weight[second] if weight[second] else _CLEAR
     confidence = min(_MOST, 0.5 + 0.5 * (gap - 1) / (_CLEAR - 1)) * (1 - unknown / 100) * (1 - ends / 100)
     if not has_timeline(trace.workload):
         confidence = min(confidence, limits.launches_alone)
-    return Verdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
+    return ApplicationVerdict(first, round(confidence, 2), share[first], findings[0].speedup_bound), findings
 
 
-def doubted(judged: Verdict, of: Set[str]) -> Verdict:
+def cap_confidence(judged: ApplicationVerdict, of: Set[str]) -> ApplicationVerdict:
     """The verdict with no more confidence than what speaks against its times leaves: of work itself, against any; of
     causes of idle time, against one that rests on them."""
     counts = "busy" in of or ("causes" in of and judged.height not in ("gpu", "copies"))
@@ -130,9 +132,9 @@ def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) ->
     return noise + lesser + (part * share[with_it] if share[with_it] >= limits.told_pct else 0.0)
 
 
-def _finding(name: HeightName, share: float, gone: float, evidence: list[str], advice: list[str]) -> Finding:
+def _finding(name: HeightName, share: float, gone: float, evidence: list[str], advice: list[str]) -> ApplicationFinding:
     """What to say of a height; ``gone`` is the share of the wall time in % that could be saved at most."""
     said = rules().heights[name]
     # How much faster kernels can become is not the timeline's to say.
     bound = None if name == "gpu" or gone >= 100 else 100 / (100 - gone)
-    return Finding(name, share, said.claim.format(share=share), bound, evidence, advice, said.falsify)
+    return ApplicationFinding(name, share, said.claim.format(share=share), bound, evidence, advice, said.falsify)

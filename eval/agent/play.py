@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.eval.agent.games import asking, kernels, scores, tasks
 from rooflens.eval.agent.games.server import Toolbox, serving
 from rooflens.eval.agent.games.workbench import Limits

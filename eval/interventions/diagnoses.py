@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp.client import Client
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tools.import_profile import import_profile
 

@@ -225,7 +225,7 @@ def unpacked(folder: Path, work: Path) -> Iterator[tuple[str, Path]]:
 
 def scored(folder: Path) -> list[Scored]:
     """Every kept trace imported and judged."""
-    from rooflens.analysis.store import Store
+    from rooflens.analysis.store.store import Store
     from rooflens.analysis.timeline.timeline import timeline
     from rooflens.analysis.workload import Workload
     from rooflens.tools.import_profile import import_profile

@@ -25,12 +25,12 @@ async def walk(options: argparse.Namespace, folder: Path) -> int:
         measure = sources.live(str(Path(options.live).resolve()), repeat=options.repeat)
         arguments.append("--allow-exec")
     else:
-        measure = sources.replayed(folder)
+        measure = sources.replay_recording(folder)
     ladder = loop.ladders()[options.ladder]
     async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))) as client:
         try:
-            print(loop.told(ladder, await loop.optimise(client, ladder, measure, rounds=options.rounds)))
-        except loop.Refused as refused:
+            print(loop.rounds_text(ladder, await loop.optimise(client, ladder, measure, rounds=options.rounds)))
+        except loop.CallRefused as refused:
             print(refused, file=sys.stderr)
             return 1
     return 0

@@ -10,8 +10,8 @@ from argparse import ArgumentParser, Namespace
 from importlib import import_module
 from typing import Protocol, cast
 
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 NAMES = (
     "serve",
@@ -36,7 +36,7 @@ NAMES = (
 """In the order of the help."""
 
 
-class Command(Protocol):
+class Subcommand(Protocol):
     """What a module of this package holds."""
 
     HELP: str
@@ -45,7 +45,7 @@ class Command(Protocol):
         """Declare what the command takes."""
         ...
 
-    def run(self, options: Namespace, store: Store) -> int | Outcome:
+    def execute(self, options: Namespace, store: Store) -> int | Outcome:
         """Do it: what was found, or the exit status where the command writes its output itself.
 
         Raises Problem for what the user can mend, Misuse for a command line that makes no sense.
@@ -53,6 +53,6 @@ class Command(Protocol):
         ...
 
 
-def command(name: str) -> Command:
+def command(name: str) -> Subcommand:
     """The subcommand of that name."""
-    return cast(Command, import_module(f".{name.replace('-', '_')}", __name__))
+    return cast(Subcommand, import_module(f".{name.replace('-', '_')}", __name__))

@@ -7,13 +7,13 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.problems import Problem
-from ...analysis.store import Store
-from ...tools.source_text import allowing, roots_of
-from .. import log
-from ..exits import OK, REFUSED
-from ..outcome import Misuse
-from .shared import finished, source_roots
+from ...analysis.base.problems import Problem
+from ...analysis.store.store import Store
+from ...tools.answers.source_text import allowing, roots_of
+from ..terminal import log
+from ..terminal.exits import OK, REFUSED
+from ..terminal.outcome import Misuse
+from .shared import finish_call, source_roots
 
 HELP = "call one tool and print its result as JSON; waits for a run that it starts; Ctrl-C and SIGTERM cancel it"
 _EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
@@ -29,9 +29,9 @@ def arguments(parser: ArgumentParser) -> None:
     source_roots(parser)
 
 
-def run(options: Namespace, store: Store) -> int:
+def execute(options: Namespace, store: Store) -> int:
     from ...tools.isolation.limits import keep_freed_memory
-    from .. import render
+    from ..rendering import render
 
     keep_freed_memory()
     text = sys.stdin.read() if options.arguments == "-" else options.arguments
@@ -43,15 +43,15 @@ def run(options: Namespace, store: Store) -> int:
         raise Misuse("The arguments must be a JSON object", _EXAMPLE)
     began = time.monotonic()
     with allowing(roots_of(options.source_root)):
-        found = finished(store, options.tool, arguments)
-    if isinstance(found, Problem):
-        log.called(options.tool, time.monotonic() - began, type(found).__name__, len(found.text))
-        raise found
-    result = found if options.full else render.capped(found, options.tool, arguments)
-    text = json.dumps(render.structured(result), ensure_ascii=False)
-    log.called(options.tool, time.monotonic() - began, "ok", len(text))
+        answer = finish_call(store, options.tool, arguments)
+    if isinstance(answer, Problem):
+        log.log_call(options.tool, time.monotonic() - began, type(answer).__name__, len(answer.text))
+        raise answer
+    result = answer if options.full else render.cap_size(answer, options.tool, arguments)
+    text = json.dumps(render.structured_content(result), ensure_ascii=False)
+    log.log_call(options.tool, time.monotonic() - began, "ok", len(text))
     print(text)
-    if problem := getattr(found, "problem", None):
+    if problem := getattr(answer, "problem", None):
         print(render.clean(problem), file=sys.stderr)
         return REFUSED
     return OK

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...analysis.problems import BadArgument, Problem
-from ...analysis.store import Store
-from ..exits import REFUSED
-from ..outcome import Outcome
-from .shared import finished
+from ...analysis.base.problems import BadArgument, Problem
+from ...analysis.store.store import Store
+from ..terminal.exits import REFUSED
+from ..terminal.outcome import Outcome
+from .shared import finish_call
 
 HELP = "check_counters on this machine: which metrics hold here; writes a report to send, without personal data"
 
@@ -24,27 +24,27 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--device", help="index or uuid; default: the first GPU")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """The tool, its whole report in a file, and in words what does not hold."""
     from ...tools.get_run import RunResult
-    from ..bundle import refuse_existing
+    from ..doctor.bundle import refuse_existing
 
     target = Path(options.output)
     refuse_existing(target)
     if target.suffix not in (".md", ".json"):
         raise BadArgument(f"{target.name} says no format", fix="Name a .md (for people) or a .json (for programs)")
-    found = finished(store, "check_counters", {"device": options.device} if options.device else {})
-    if isinstance(found, Problem):
-        raise found
-    assert isinstance(found, RunResult)
-    words = [*found.notes, *found.warnings]
-    facts: dict[str, Any] = {"file": None, "off": [], "notes": list(words), "problem": found.problem}
-    if found.problem or not found.result.get("report"):
-        said = [f"It printed: {found.output}"] if found.output else []
-        return Outcome(facts, [*words, *said], REFUSED, found.problem or found.progress)
-    written = Path(found.result["report"]).with_suffix(target.suffix)
+    answer = finish_call(store, "check_counters", {"device": options.device} if options.device else {})
+    if isinstance(answer, Problem):
+        raise answer
+    assert isinstance(answer, RunResult)
+    words = [*answer.notes, *answer.warnings]
+    facts: dict[str, Any] = {"file": None, "off": [], "notes": list(words), "problem": answer.problem}
+    if answer.problem or not answer.result.get("report"):
+        said = [f"It printed: {answer.output}"] if answer.output else []
+        return Outcome(facts, [*words, *said], REFUSED, answer.problem or answer.progress)
+    written = Path(answer.result["report"]).with_suffix(target.suffix)
     target.write_bytes(written.read_bytes())
-    table = found.brief({}).check
+    table = answer.brief({}).check
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows] if table else []
     off = [row for row in rows if row["verdict"] == "off"]
     words += map(_in_words, off)

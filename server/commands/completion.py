@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 HELP = "a script that completes subcommands, options, tools and workloads in your shell"
 _SHELLS = ("bash", "zsh", "fish")
@@ -21,7 +21,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Print the script."""
     from argcomplete.shell_integration import shellcode
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.problems import BadArgument, NotAllowed
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.base.problems import BadArgument, NotAllowed
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 from .shared import source_roots
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def arguments(parser: ArgumentParser) -> None:
     source_roots(parser)
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """List the clients, tell one what it needs, or write it."""
-    facts, words = _found(options, store)
+    facts, words = _client_report(options, store)
     return Outcome(facts, words, verbatim=True)  # ours and the caller's own; a link has to stay one
 
 
@@ -58,13 +58,13 @@ Told = tuple[dict[str, Any], list[str]]
 """The same facts as plain data and in words."""
 
 
-def _found(options: Namespace, store: Store) -> Told:
+def _client_report(options: Namespace, store: Store) -> Told:
     from ..connect import clients, merge
 
     if options.client is None:
         if options.write:
             raise BadArgument("--write needs the name of a client", fix=f"Known: {', '.join(clients.clients())}")
-        return _listed(clients.clients().values())
+        return _client_list(clients.clients().values())
     client = clients.client(options.client)
     launch = clients.Launch((*_program(options), "serve", *_options(options, store)))
     if not options.write:
@@ -80,7 +80,7 @@ def _found(options: Namespace, store: Store) -> Told:
     return facts, [*words, client.after]
 
 
-def _listed(known: Iterable[Client]) -> Told:
+def _client_list(known: Iterable[Client]) -> Told:
     facts, words = [], []
     for one in known:
         facts.append({"client": one.name, "title": one.title, "user": one.user or None, "project": one.project})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 HELP = "the whole loop on the shipped samples, without a GPU"
 
@@ -15,7 +15,7 @@ def arguments(parser: ArgumentParser) -> None:
     """Nothing of its own."""
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """All of it; told while it works."""
     from ..demo import demo
 

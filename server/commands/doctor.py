@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 HELP = "what works here, what is missing, and the fix"
 
@@ -22,20 +22,20 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Every check; with --bundle also a file."""
-    from ...tools.machine.model import Roots
-    from ..bundle import bundle, refuse_existing
-    from ..doctor import examined
+    from ...tools.device.machine.model import Roots
+    from ..doctor.bundle import bundle, refuse_existing
+    from ..doctor.examination import examine
 
     if options.bundle is not None:
         refuse_existing(Path(options.bundle))
-    found = examined(store, Roots())
+    examination = examine(store, Roots())
     words = []
-    for check in found[1]:
+    for check in examination[1]:
         fix = f"\n          fix: {check.fix}" if check.fix and check.state != "ok" else ""
         words.append(f"{check.state:8}  {check.name}: {check.found}{fix}")
-    facts: dict[str, Any] = {"checks": [check.model_dump() for check in found[1]], "bundle": options.bundle}
+    facts: dict[str, Any] = {"checks": [check.model_dump() for check in examination[1]], "bundle": options.bundle}
     if options.bundle is not None:
-        bundle(store, Path(options.bundle), words.append, found)
+        bundle(store, Path(options.bundle), words.append, examination)
     return Outcome(facts, words)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from ...analysis.problems import BadArgument
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.base.problems import BadArgument
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 HELP = "the store as one .duckdb file for any DuckDB client"
 
@@ -18,7 +18,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--workload", help="only this one: id, unique id prefix, name or latest")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Write it, and say how many rows each table has."""
     from ...tools.sql.export import export_db
 

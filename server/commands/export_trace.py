@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 HELP = "a timeline as Chrome trace for Perfetto, with what was found in it"
 
@@ -17,9 +17,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a new .json or .json.gz")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Write it, and say how much it holds."""
-    from ...tools.trace_export import export_trace
+    from ...tools.report.trace_export import export_trace
 
     written = export_trace(store, options.workload, Path(options.file))
     return Outcome(

@@ -11,12 +11,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TextIO
 
-from ...analysis.comparison.limits import DEFAULTS, Stated, limits
-from ...analysis.owners import draft_of
-from ...analysis.problems import NotFound, StoreProblem, near
-from ...analysis.store import Manifest, Store
-from ..exits import INCONCLUSIVE, OK, REGRESSED
-from ..outcome import Misuse, Outcome
+from ...analysis.base.problems import NotFound, StoreProblem, near
+from ...analysis.base.temporary_files import draft_of
+from ...analysis.comparison.gate_limits import DEFAULTS, StatedLimits, limits
+from ...analysis.store.store import Manifest, Store
+from ..terminal.exits import INCONCLUSIVE, OK, REGRESSED
+from ..terminal.outcome import Misuse, Outcome
 
 HELP = "whether a candidate is slower than its baseline by more than allowed, by exit status, with files for a CI"
 _TAG = "tag:"
@@ -68,49 +68,51 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--annotations", action="store_true", help="print commands that annotate a GitHub Actions job")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Judge, write the files, and tell."""
     if options.annotations and getattr(options, "json", False):
         raise Misuse("--annotations prints lines, where --json prints one object", "Leave one of them out")
     if not 1 <= options.runs <= _MOST_RUNS:
         raise Misuse(f"--runs {options.runs} is no number of runs", f"Give 1 to {_MOST_RUNS}")
-    stated = Stated(options.max_regression, options.total, options.min_share, tuple(options.metric))
+    stated = StatedLimits(options.max_regression, options.total, options.min_share, tuple(options.metric))
     allowed = limits(stated, Path(options.limits) if options.limits else None)
-    after = _chosen(store, options.candidate, options.runs, frozenset())
-    before = _chosen(store, options.baseline, options.runs, {m.id for m in after})
+    after = _select_workloads(store, options.candidate, options.runs, frozenset())
+    before = _select_workloads(store, options.baseline, options.runs, {m.id for m in after})
     from ...analysis.comparison.gate import gate
     from ...analysis.workload import Workload
-    from ..gate import telling
+    from ..gate import gate_text
     from ..gate.junit import junit
 
     with ExitStack() as opened:
         sides = [
             [opened.enter_context(Workload.open(store, m, by=options.by)) for m in side] for side in (before, after)
         ]
-        found = gate(sides[0], sides[1], allowed)
+        judgement = gate(sides[0], sides[1], allowed)
     title = f"rooflens gate: {before[0].name} -> {after[0].name}"
     if options.markdown:
-        _write(Path(options.markdown), telling.markdown(found, title))
+        _write(Path(options.markdown), gate_text.markdown(judgement, title))
     if options.junit:
-        _write(Path(options.junit), junit(found, title, inconclusive_fails=options.inconclusive == "fail"))
+        _write(Path(options.junit), junit(judgement, title, inconclusive_fails=options.inconclusive == "fail"))
     facts = {
         "baseline": [m.id for m in before],
         "candidate": [m.id for m in after],
-        **telling.facts(found),
+        **gate_text.facts(judgement),
         "markdown": options.markdown,
         "junit": options.junit,
     }
-    decided = options.inconclusive if found.verdict == "inconclusive" and options.inconclusive else found.verdict
+    decided = (
+        options.inconclusive if judgement.verdict == "inconclusive" and options.inconclusive else judgement.verdict
+    )
 
     def words() -> Iterator[str]:
-        yield from telling.lines(found)
+        yield from gate_text.lines(judgement)
         if options.annotations:
-            yield from telling.commands(found)
+            yield from gate_text.commands(judgement)
 
     return Outcome({**facts, "exit_status": _STATUS[decided]}, words(), _STATUS[decided])
 
 
-def _chosen(store: Store, word: str, runs: int, others: Collection[str]) -> list[Manifest]:
+def _select_workloads(store: Store, word: str, runs: int, others: Collection[str]) -> list[Manifest]:
     """The workloads meant, the newest first; those of a tag or name without ``others``, which are the candidates.
 
     A tag may be that of several programs or GPUs: those with the newest's name, target and device count.
@@ -123,15 +125,15 @@ def _chosen(store: Store, word: str, runs: int, others: Collection[str]) -> list
     else:
         fitting = [m for m in store.scan()[0] if word.removeprefix(_TAG) in m.tags]
     left = [m for m in reversed(fitting) if m.id not in others]
-    found = [m for m in left if (m.name, m.arch, m.device) == (left[0].name, left[0].arch, left[0].device)][:runs]
-    if not found:
+    newest = [m for m in left if (m.name, m.arch, m.device) == (left[0].name, left[0].arch, left[0].device)][:runs]
+    if not newest:
         tags = sorted({tag for m in store.scan()[0] for tag in m.tags})
         other = " other" if fitting else ""
         what = f"There is no{other} workload {word!r}"
         if word.startswith(_TAG):
             what = f"No{other} workload has the tag {word.removeprefix(_TAG)!r}"
         raise NotFound(what, near(word.removeprefix(_TAG), tags), "list_workloads shows names and tags")
-    return found
+    return newest
 
 
 def _write(target: Path, text: str) -> None:

@@ -6,12 +6,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.store import Store
-from ..outcome import Misuse, Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Misuse, Outcome
 
 if TYPE_CHECKING:
     from ...analysis.comparison.work import Quantity
-    from ...tools.team.history import Entry
+    from ...tools.team.history import HistoryEntry
 
 HELP = "a kernel's time and work over commits, and where they changed beyond the noise"
 _COLUMNS = ("created", "commit", "branch", "workload", "device", "n", "median us", "time ratio", "95 %",
@@ -30,27 +30,27 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--last", metavar="N", type=int, default=30, help="the newest N workloads of a kernel (30)")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Each kernel's times over the workloads, oldest first."""
-    from ...tools.team.choice import chosen
     from ...tools.team.history import history
+    from ...tools.team.workload_choice import choose_workloads
 
     if options.last < 1:
         raise Misuse(f"--last {options.last} is no number of workloads", "Give 1 or more")
     if not options.kernel.strip():
         raise Misuse("The name of the kernel is empty", "Name one; . is every kernel")
-    manifests = chosen(store, [], options.tag, every=not options.tag)
+    manifests = choose_workloads(store, [], options.tag, every=not options.tag)
     entries = history(store, options.kernel, manifests, options.last)
     return Outcome({"history": [_row(entry) for entry in entries]}, _words(entries))
 
 
-def _words(entries: Sequence[Entry]) -> Iterator[str]:
+def _words(entries: Sequence[HistoryEntry]) -> Iterator[str]:
     for kernel in dict.fromkeys(entry.kernel for entry in entries):
         of_kernel = [entry for entry in entries if entry.kernel == kernel]
         yield kernel
         yield from _grid([_COLUMNS, *map(_cells, of_kernel)])
         for entry in of_kernel:
-            if told := _changed(entry):
+            if told := _work_change_text(entry):
                 yield f"  {told}"
     yield "time ratio: to the level before (the first, then each that differs beyond the noise); above 1 is slower"
     yield "work: what a launch did, as a multiple of the level's, and whether it was the same work"
@@ -58,7 +58,7 @@ def _words(entries: Sequence[Entry]) -> Iterator[str]:
         yield "work unknown: times alone are compared; counters of work (metrics roofline, overview) would tell"
 
 
-def _changed(entry: Entry) -> str:
+def _work_change_text(entry: HistoryEntry) -> str:
     """Where a launch does, or may do, other work than at the level: in words, else nothing."""
     if entry.work is None or entry.level is None:
         return ""
@@ -78,13 +78,13 @@ def _alike(amount: Quantity) -> bool:
     return amount.ratio is not None and abs(amount.ratio - 1) <= _ALIKE
 
 
-def _amount(entry: Entry) -> str:
+def _amount(entry: HistoryEntry) -> str:
     amount = entry.amount
     return "" if amount is None or amount.ratio is None else f"{amount.title} x {amount.ratio:.3g}"
 
 
-def _row(entry: Entry) -> dict[str, Any]:
-    from ...analysis.schema import iso
+def _row(entry: HistoryEntry) -> dict[str, Any]:
+    from ...analysis.store.schema import iso
 
     one, change, work, amount = entry.manifest, entry.change, entry.work, entry.amount
     return {
@@ -100,7 +100,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def _cells(entry: HistoryEntry) -> tuple[str, ...]:
     row = _row(entry)
     between = f"{row['low']:.3f}-{row['high']:.3f}" if row["low"] and row["high"] else ""
     ratio = f"{row['time_ratio']:.3f}" if row["time_ratio"] else ""

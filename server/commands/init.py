@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.problems import BadArgument
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.base.problems import BadArgument
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 HELP = "set up a store that a team shares: a DuckLake catalogue, once"
 
@@ -21,9 +21,9 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Make it, unless it is there."""
-    from ...analysis.remote.lake import LakeStore
+    from ...analysis.store.remote.lake_store import LakeStore
 
     if not isinstance(store, LakeStore):
         raise BadArgument(
@@ -31,6 +31,6 @@ def run(options: Namespace, store: Store) -> Outcome:
             "a folder and a place in a bucket are made at the first import",
             "For a catalogue name --store 'ducklake:postgres:dbname=NAME host=HOST'",
         )
-    made = store.catalogue.found(options.data)
+    made = store.catalogue.create(options.data)
     told = "a new catalogue" if made else "the catalogue is there already"
     return Outcome({"store": store.address, "new": made}, [f"{store.address}: {told}"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 
 def selection(parser: ArgumentParser) -> None:
@@ -19,10 +19,10 @@ def selection(parser: ArgumentParser) -> None:
 
 def moving(options: Namespace, source: Store, target: Store) -> Outcome:
     """Copy the workloads that are meant, and say of each whether it was there."""
-    from ...tools.team.choice import chosen
     from ...tools.team.transfer import transfer
+    from ...tools.team.workload_choice import choose_workloads
 
-    manifests = chosen(source, options.workloads, options.tag, options.all)
+    manifests = choose_workloads(source, options.workloads, options.tag, options.all)
     moved = transfer(source, target, manifests)
     return Outcome(
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 HELP = "delete the workloads that no rule keeps; only lists them without --yes"
 _A_BATCH = 64
@@ -25,14 +25,14 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="delete them; without it nothing is changed")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Say what goes, and delete it where that was asked for."""
-    from ...analysis.schema import iso
-    from ...tools.team.retention import Rules, gone
+    from ...analysis.store.schema import iso
+    from ...tools.team.retention import RetentionRules, expired_workloads
 
-    rules = Rules.stated(options.keep, options.keep_last, options.keep_tag)
+    rules = RetentionRules.parse(options.keep, options.keep_last, options.keep_tag)
     known, unreadable = store.scan()
-    going = gone(known, rules)
+    going = expired_workloads(known, rules)
     if options.yes:
         for first in range(0, len(going), _A_BATCH):
             store.remove(going[first : first + _A_BATCH])

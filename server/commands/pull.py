@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 from .moving import moving, selection
 
 HELP = "copy workloads from another store, such as s3://... or ducklake:...; can be repeated and interrupted"
@@ -17,6 +17,6 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="FROM", help="the other store: s3://BUCKET/PREFIX, ducklake:..., or a folder")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Copy, and say of each workload whether it was there."""
     return moving(options, Store.locate(options.source), store)

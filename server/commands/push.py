@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.problems import BadArgument
-from ...analysis.store import Store, is_store
-from ..outcome import Outcome
+from ...analysis.base.problems import BadArgument
+from ...analysis.store.store import Store, is_store
+from ..terminal.outcome import Outcome
 from .moving import moving, selection
 
 HELP = "copy workloads to another store, such as s3://... or ducklake:...; can be repeated and interrupted"
@@ -18,14 +18,14 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("to", metavar="TO", help="the other store: s3://BUCKET/PREFIX, ducklake:..., or a folder")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Copy, and say of each workload whether it was there."""
     target = Store.locate(options.to)
-    _meant(options.to, store, target)
+    _check_target(options.to, store, target)
     return moving(options, store, target)
 
 
-def _meant(word: str, source: Store, target: Store) -> None:
+def _check_target(word: str, source: Store, target: Store) -> None:
     """BadArgument where TO is probably another workload to copy, or a folder of something else."""
     if target.address != str(target.root):
         return

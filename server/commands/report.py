@@ -8,10 +8,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...analysis.problems import BadArgument, StoreProblem
-from ...analysis.store import Store, write_atomically
-from ..exits import OK
-from ..outcome import Misuse, Outcome
+from ...analysis.base.problems import BadArgument, StoreProblem
+from ...analysis.store.store import Store, write_atomically
+from ..terminal.exits import OK
+from ..terminal.outcome import Misuse, Outcome
 
 HELP = "one HTML page for people: opens from disk, asks nothing of any network"
 _UNSAFE = re.compile(r"[^\w.+-]+")
@@ -31,7 +31,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, store: Store) -> int | Outcome:
+def execute(options: Namespace, store: Store) -> int | Outcome:
     """Write it, and say where."""
     if options.output == "-" and getattr(options, "json", False):
         raise Misuse("-o - writes the page to the output, where --json writes facts", "Leave one of them out")
@@ -48,8 +48,8 @@ def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | 
     StoreProblem where the file cannot be written.
     """
     from ...tools.report.collect import collect
+    from ..mcp.toolbox import FUNCTIONS
     from ..page.build import page
-    from ..toolbox import FUNCTIONS
 
     target = None if output in (None, "-") else Path(str(output))
     if target is not None:

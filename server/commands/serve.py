@@ -7,7 +7,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.store import Store
+from ...analysis.store.store import Store
 from .shared import source_roots
 
 HELP = "run the MCP server (stdio by default)"
@@ -44,10 +44,10 @@ def arguments(parser: ArgumentParser) -> None:
     source_roots(parser)
 
 
-def run(options: Namespace, store: Store) -> int:
+def execute(options: Namespace, store: Store) -> int:
     # What is imported here lives as long as the server: collecting garbage meanwhile only costs start-up time.
     gc.disable()
-    from ..serve import serve
+    from ..mcp.serve import serve
 
     status = serve(
         store,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ...analysis.store import Store
-from ..outcome import Misuse, Outcome
+from ...analysis.store.store import Store
+from ..terminal.outcome import Misuse, Outcome
 
 HELP = "give stored workloads tags, or take some away: for gate tag:NAME, push --tag, prune --keep-tag"
 
@@ -17,14 +17,14 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--remove", metavar="TAG", action="append", default=[], help="one to take away (repeatable)")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Change the tags, and say which each workload has now."""
-    from ...tools.team.choice import chosen
-    from ...tools.team.tagging import tagged
+    from ...tools.team.tagging import change_tags
+    from ...tools.team.workload_choice import choose_workloads
 
     if not (options.add or options.remove):
         raise Misuse("Nothing is to be changed", "Give --add TAG or --remove TAG")
-    done = [tagged(store, m, options.add, options.remove) for m in chosen(store, options.workloads)]
+    done = [change_tags(store, m, options.add, options.remove) for m in choose_workloads(store, options.workloads)]
     return Outcome(
         {"workloads": [{"workload": m.id, "name": m.name, "tags": m.tags} for m in done]},
         [f"{m.id}  {m.name}: {', '.join(m.tags) or 'no tags'}" for m in done],

@@ -8,12 +8,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.problems import NotFound, near
-from ...analysis.store import Store
-from ..outcome import Outcome
+from ...analysis.base.problems import NotFound, near
+from ...analysis.store.store import Store
+from ..terminal.outcome import Outcome
 
 if TYPE_CHECKING:
-    from ..toolbox import Tool
+    from ..mcp.toolbox import Tool
 
 HELP = "names of the tools, one line each; of one tool its arguments with their meaning and defaults"
 
@@ -23,9 +23,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("tool", nargs="?", help="one tool, to see its arguments")
 
 
-def run(options: Namespace, store: Store) -> Outcome:
+def execute(options: Namespace, store: Store) -> Outcome:
     """Names and first sentences, or one tool."""
-    from ..toolbox import TOOLS
+    from ..mcp.toolbox import TOOLS
 
     if options.tool is not None:
         known = {tool.name: tool for tool in TOOLS}
@@ -41,7 +41,7 @@ def run(options: Namespace, store: Store) -> Outcome:
 
 
 def _one(tool: Tool) -> Outcome:
-    from ..schemas import parameters
+    from ..mcp.schemas import parameters
 
     properties = parameters(tool.arguments).get("properties", {})
     taken = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from ...analysis.problems import NotAllowed, NotFound, near
+from ...analysis.base.problems import NotAllowed, NotFound, near
 
 FILE = Path(__file__).with_name("clients.toml")
 NAME = "rooflens"
@@ -75,7 +75,7 @@ class Client:
             return None
         words: list[str] = []
         for word in self.own:
-            words += launch.words if word == "{command}" else [word.replace("{json}", self._named(launch))]
+            words += launch.words if word == "{command}" else [word.replace("{json}", self._named_entry(launch))]
         return shlex.join(words)
 
     def install_link(self, launch: Launch) -> str | None:
@@ -83,7 +83,7 @@ class Client:
         if not self.link:
             return None
         encoded = base64.b64encode(_compact(self.entry(launch)).encode()).decode()
-        return self.link.format(base64=quote(encoded, safe=""), percent=quote(self._named(launch), safe=""))
+        return self.link.format(base64=quote(encoded, safe=""), percent=quote(self._named_entry(launch), safe=""))
 
     def file(self, scope: Scope, home: Path, project: Path, environment: Mapping[str, str] = os.environ) -> Path:
         """The configuration file. Raises NotAllowed where the client keeps it to itself."""
@@ -95,7 +95,7 @@ class Client:
         elsewhere = environment.get(self.user_variable, "") if self.user_variable else ""
         return Path(elsewhere) / Path(self.user).name if elsewhere else home / self.user
 
-    def _named(self, launch: Launch) -> str:
+    def _named_entry(self, launch: Launch) -> str:
         return _compact({"name": NAME, **self.entry(launch)})
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...analysis.owners import draft_of
-from ...analysis.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
+from ...analysis.base.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
+from ...analysis.base.temporary_files import draft_of
 from .clients import NAME, Client, Launch, table
 
 BACKUP = ".before-rooflens"
@@ -25,7 +25,7 @@ _HEADER = re.compile(r"^[ \t]*\[")
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenConfiguration:
     """What became of a file; ``backup`` is what it held before, where it was changed for the first time."""
 
     file: Path
@@ -33,7 +33,7 @@ class Written:
     backup: Path | None = None
 
 
-def write(client: Client, launch: Launch, file: Path, within: Path | None = None) -> Written:
+def write(client: Client, launch: Launch, file: Path, within: Path | None = None) -> WrittenConfiguration:
     """Add or renew the entry in ``file``, in one step; other keys that the entry has there stay.
 
     What is in ``within``, a project, may be anybody's: links in it lead to no file outside. A backup that is there
@@ -46,9 +46,9 @@ def write(client: Client, launch: Launch, file: Path, within: Path | None = None
     if within is not None and not file.is_relative_to(within.resolve()):
         raise NotAllowed(f"{file} is not in the project {within}", "A link in the project leads there", by_hand)
     before = _read(file)
-    renewed = _renewed(client, launch, before, file, by_hand)
+    renewed = _insert_entry(client, launch, before, file, by_hand)
     if renewed == before:
-        return Written(file, changed=False)
+        return WrittenConfiguration(file, changed=False)
     backup = file.with_name(file.name + BACKUP)
     if backup.is_symlink():
         raise NotAllowed(f"{backup} is a link", "What the file held before would be kept there", "Remove the link")
@@ -65,7 +65,7 @@ def write(client: Client, launch: Launch, file: Path, within: Path | None = None
                 shutil.copymode(file, draft)
     except OSError as error:
         raise _unusable(file, "written", error, by_hand) from error
-    return Written(file, changed=True, backup=backup if fresh else None)
+    return WrittenConfiguration(file, changed=True, backup=backup if fresh else None)
 
 
 def _read(file: Path) -> str:
@@ -83,7 +83,7 @@ def _unusable(file: Path, verb: str, error: OSError, fix: str) -> Problem:
     return StoreProblem(f"{file} cannot be {verb}", error.strerror or str(error), fix)
 
 
-def _renewed(client: Client, launch: Launch, before: str, file: Path, by_hand: str) -> str:
+def _insert_entry(client: Client, launch: Launch, before: str, file: Path, by_hand: str) -> str:
     """The file's text with the entry. Raises BadInput where that would lose something."""
     loads: Callable[[str], Any] = tomllib.loads if client.format == "toml" else _json
     try:
@@ -99,7 +99,7 @@ def _renewed(client: Client, launch: Launch, before: str, file: Path, by_hand: s
     if entry == old:
         return before
     wanted = {**stated, client.servers: {**servers, NAME: entry}}
-    text = _toml(before, client, launch, old) if client.format == "toml" else _dumped(wanted, before, file, by_hand)
+    text = _toml(before, client, launch, old) if client.format == "toml" else _dump_json(wanted, before, file, by_hand)
     if _same(loads, text, wanted):
         return text
     raise BadInput(f"{file} cannot be changed without touching something else", "Its layout is unusual", by_hand)
@@ -117,9 +117,9 @@ def _json(text: str) -> Any:
     """Strict JSON: comments, a key twice and numbers that are none are refused, since writing would lose them."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(found := dict(pairs)) != len(pairs):
+        if len(members := dict(pairs)) != len(pairs):
             raise ValueError("a key stands twice in one object")
-        return found
+        return members
 
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no JSON")
@@ -127,8 +127,8 @@ def _json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
 
 
-def _dumped(wanted: object, before: str, file: Path, by_hand: str) -> str:
-    indent = found[1] if (found := _INDENT.search(before)) else "  "
+def _dump_json(wanted: object, before: str, file: Path, by_hand: str) -> str:
+    indent = match[1] if (match := _INDENT.search(before)) else "  "
     try:
         return json.dumps(wanted, indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
     except ValueError as error:  # a number beyond what a float holds

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...analysis.problems import Problem
-from ...analysis.store import Store
+from ...analysis.base.problems import Problem
+from ...analysis.store.store import Store
+from ...tools.base.results import Table
 from ...tools.compute_metrics import MetricsResult, compute_metrics
 from ...tools.compute_occupancy import compute_occupancy
 from ...tools.compute_roofline import compute_roofline
@@ -19,10 +20,9 @@ from ...tools.import_profile import import_profile
 from ...tools.list_workloads import list_workloads
 from ...tools.plot import plot
 from ...tools.query_counters import query_counters
-from ...tools.results import Table
 from ...tools.run_peak_benchmarks import run_peak_benchmarks
-from ...tools.runner import start as launch
-from .. import render
+from ...tools.running import start as launch
+from ..rendering import render
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 _MATMUL = "matmul_fp64"
@@ -94,20 +94,22 @@ _LESSON = """\
 def _roofline(store: Store) -> Iterator[str]:
     yield "5. Roofline: FP64 matrix multiplication, naive and rocBLAS (a GCD of an MI250X, rebuilt from a lecture)\n"
     done = import_profile(store, str(SAMPLES / _MATMUL), name=_MATMUL, tags=["sample"])
-    found = compute_roofline(
+    roofline = compute_roofline(
         store, done.workload, levels=["hbm"], datatype="f64", ceiling_source="theoretical", limit=6
     )
     columns = ("kernel", "intensity", "performance", "attainable", "pct_of_attainable", "bound", "limiter")
-    yield from _show(found.points, columns, "intensity in FLOP/B of HBM traffic, performance and attainable in GFLOP/s")
+    yield from _show(
+        roofline.points, columns, "intensity in FLOP/B of HBM traffic, performance and attainable in GFLOP/s"
+    )
 
 
 def _occupancy(store: Store) -> Iterator[str]:
     yield "6. Occupancy: a lattice QCD kernel with 44 VGPRs and 24 KiB of LDS per work-group of 256 (from a report)\n"
     done = import_profile(store, str(SAMPLES / _CLOVER), name=_CLOVER, tags=["sample"])
-    found = compute_occupancy(store, workload=done.workload)
-    waves = f"{found.waves_per_cu} of {found.max_waves_per_cu} waves per CU ({found.occupancy_pct:.0f} %)"
-    yield f"   {waves}, limited by {', '.join(found.limiters)}; the smallest changes that give more:"
-    yield from _show(found.what_if, ("argument", "now", "to", "waves_per_cu", "occupancy_pct"), "")
+    occupancy = compute_occupancy(store, workload=done.workload)
+    waves = f"{occupancy.waves_per_cu} of {occupancy.max_waves_per_cu} waves per CU ({occupancy.occupancy_pct:.0f} %)"
+    yield f"   {waves}, limited by {', '.join(occupancy.limiters)}; the smallest changes that give more:"
+    yield from _show(occupancy.what_if, ("argument", "now", "to", "waves_per_cu", "occupancy_pct"), "")
 
 
 def _pictures(store: Store, folder: Path) -> Iterator[Path]:
@@ -129,36 +131,38 @@ def _loop(store: Store) -> Iterator[str]:
     import anyio
     from mcp.client import Client
 
-    from ..app import build
+    from ..mcp.app import build
     from . import loop, sources
 
-    async def walked(ladder: loop.Ladder) -> str:
+    async def walk(ladder: loop.Ladder) -> str:
         with tempfile.TemporaryDirectory(prefix="rooflens-loop-") as folder:
             async with Client(build(store)) as client:
-                return loop.told(ladder, await loop.optimise(client, ladder, sources.replayed(Path(folder))))
+                return loop.rounds_text(
+                    ladder, await loop.optimise(client, ladder, sources.replay_recording(Path(folder)))
+                )
 
     yield "8. The optimisation loop: profile, diagnose, change, profile, compare (recorded on an H200; no model)\n"
     for ladder in loop.ladders().values():
-        yield "   " + anyio.run(walked, ladder).replace("\n", "\n   ") + "\n"
+        yield "   " + anyio.run(walk, ladder).replace("\n", "\n   ") + "\n"
 
 
 def _ceilings(store: Store) -> Iterator[str]:
     """The one part that measures: what the GPU here, or else the processor, can reach."""
     yield "9. What this machine can reach, measured now (run_peak_benchmarks with mode quick)\n"
     try:
-        found = run_peak_benchmarks(store, mode="quick", wait_s=LONGEST_WAIT_S)
+        measured = run_peak_benchmarks(store, mode="quick", wait_s=LONGEST_WAIT_S)
     except Problem as problem:
         yield f"   Not measured: {problem.text}\n"
         return
     finally:
         launch.stop_all()
-    if found.ceilings is None or found.state != "done":
-        yield f"   Not measured: {found.problem or found.progress}\n"
+    if measured.ceilings is None or measured.state != "done":
+        yield f"   Not measured: {measured.problem or measured.progress}\n"
         return
     yield from _show(
-        found.ceilings, ("ceiling", "value", "unit", "p05", "p95", "pct_of_theoretical", "kernel", "status"), ""
+        measured.ceilings, ("ceiling", "value", "unit", "p05", "p95", "pct_of_theoretical", "kernel", "status"), ""
     )
-    for note in found.notes:
+    for note in measured.notes:
         yield f"   {note}"
     yield ""
 

@@ -25,7 +25,7 @@ _WORK = {
 
 
 @dataclass(frozen=True)
-class Version:
+class PreparedVersion:
     """A prepared version of the kernel, and which diagnoses it answers."""
 
     kernel: str
@@ -40,11 +40,11 @@ class Ladder:
 
     name: str
     title: str
-    versions: tuple[Version, ...]
+    versions: tuple[PreparedVersion, ...]
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class LoopDiagnosis:
     """What holds the best version so far back, how sure that is, and how much faster it could be at most."""
 
     subsystem: str
@@ -53,7 +53,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class VersionOutcome:
     """What the comparison with the best version so far says of a new one; ``speedup`` is old time / new time."""
 
     verdict: str
@@ -76,29 +76,29 @@ class Outcome:
 class Round:
     """One round: the diagnosis of the version that was best so far, what was tried, and what came of it."""
 
-    best: Version
-    found: Diagnosis
-    tried: Version | None = None
-    outcome: Outcome | None = None
+    best: PreparedVersion
+    found: LoopDiagnosis
+    tried: PreparedVersion | None = None
+    outcome: VersionOutcome | None = None
     stop: str = ""
     """Why the loop ends here; such a round tries nothing."""
 
 
-Measure = Callable[["Client", Version], Awaitable[str]]
+Measure = Callable[["Client", PreparedVersion], Awaitable[str]]
 """Puts the profile of a version into the store and gives the id of its workload."""
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """A tool refused a call, or a run failed; the text says why and what to do."""
 
 
 def ladders(path: Path = LADDERS) -> dict[str, Ladder]:
     """The prepared ladders by name."""
-    found = {}
+    by_name = {}
     for stated in tomllib.loads(path.read_text(encoding="utf-8"))["ladder"]:
-        versions = tuple(Version(**{**v, "helps": tuple(v.get("helps", ()))}) for v in stated["version"])
-        found[stated["name"]] = Ladder(stated["name"], stated["title"], versions)
-    return found
+        versions = tuple(PreparedVersion(**{**v, "helps": tuple(v.get("helps", ()))}) for v in stated["version"])
+        by_name[stated["name"]] = Ladder(stated["name"], stated["title"], versions)
+    return by_name
 
 
 async def optimise(client: Client, ladder: Ladder, measure: Measure, *, rounds: int = ROUNDS) -> list[Round]:
@@ -107,39 +107,41 @@ async def optimise(client: Client, ladder: Ladder, measure: Measure, *, rounds: 
     baseline = await measure(client, best)
     history: list[Round] = []
     while True:
-        found = await diagnosis(client, baseline)
-        tried = next((version for version in untried if found.subsystem in version.helps), None)
-        stop = _stop(history, found, tried, rounds)
+        current = await diagnosis(client, baseline)
+        tried = next((version for version in untried if current.subsystem in version.helps), None)
+        stop = _stop(history, current, tried, rounds)
         if stop or tried is None:
-            return [*history, Round(best, found, stop=stop)]
+            return [*history, Round(best, current, stop=stop)]
         untried.remove(tried)
         candidate = await measure(client, tried)
         outcome = await comparison(client, ladder.name, (best, baseline), (tried, candidate))
-        history.append(Round(best, found, tried, outcome))
+        history.append(Round(best, current, tried, outcome))
         if outcome.better:
             best, baseline = tried, candidate
 
 
-def _stop(history: Sequence[Round], found: Diagnosis, tried: Version | None, rounds: int) -> str:
+def _stop(history: Sequence[Round], current: LoopDiagnosis, tried: PreparedVersion | None, rounds: int) -> str:
     """Why the loop ends, or nothing."""
-    bound = found.speedup_bound
+    bound = current.speedup_bound
     if bound is not None and bound < AT_CEILING:
-        return f"it is at the ceiling of {found.subsystem}: at most {bound:.2f} times faster without doing less"
+        return f"it is at the ceiling of {current.subsystem}: at most {bound:.2f} times faster without doing less"
     if len(history) >= rounds:
         return f"the budget of {rounds} rounds is used up"
     if len(history) >= PATIENCE and not any(r.outcome and r.outcome.gains for r in history[-PATIENCE:]):
         return f"{PATIENCE} rounds in a row gained less than {LEAST_GAIN - 1:.0%}"
-    return f"no prepared version that is left answers {found.subsystem}" if tried is None else ""
+    return f"no prepared version that is left answers {current.subsystem}" if tried is None else ""
 
 
-async def diagnosis(client: Client, workload: str) -> Diagnosis:
+async def diagnosis(client: Client, workload: str) -> LoopDiagnosis:
     """The verdict on the longest kernel of a workload."""
     answer = await call(client, "diagnose_bottleneck", workload=workload, kernel="#1")
     verdict = answer["kernels"][0]["verdict"]
-    return Diagnosis(verdict["subsystem"], verdict["confidence"], verdict["speedup_bound"])
+    return LoopDiagnosis(verdict["subsystem"], verdict["confidence"], verdict["speedup_bound"])
 
 
-async def comparison(client: Client, label: str, old: tuple[Version, str], new: tuple[Version, str]) -> Outcome:
+async def comparison(
+    client: Client, label: str, old: tuple[PreparedVersion, str], new: tuple[PreparedVersion, str]
+) -> VersionOutcome:
     """Two versions with their workloads; they bear different names, so they are compared as a group."""
     answer = await call(
         client, "compare_workloads", baseline=old[1], candidate=new[1], group={label: [old[0].kernel, new[0].kernel]},
@@ -148,18 +150,18 @@ async def comparison(client: Client, label: str, old: tuple[Version, str], new: 
     kernels = answer["kernels"]
     row = dict(zip(kernels["columns"], kernels["rows"][0], strict=True))
     before, after = (None if row[side] is None else 1e6 * row[side] for side in ("baseline_ms", "candidate_ms"))
-    return Outcome(row["verdict"], row["same_work"], row["speedup"], (before, after))
+    return VersionOutcome(row["verdict"], row["same_work"], row["speedup"], (before, after))
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """The structured answer of a tool. Raises Refused with the tool's advice."""
     result = await client.call_tool(tool, arguments)
     if result.is_error:
-        raise Refused("".join(getattr(block, "text", "") for block in result.content))
+        raise CallRefused("".join(getattr(block, "text", "") for block in result.content))
     return result.structured_content or {}
 
 
-def told(ladder: Ladder, history: Sequence[Round]) -> str:
+def rounds_text(ladder: Ladder, history: Sequence[Round]) -> str:
     """The rounds in words."""
     lines = [f"{ladder.title}, starting with {ladder.versions[0].kernel}"]
     for number, done in enumerate(history, 1):
@@ -181,7 +183,7 @@ def told(ladder: Ladder, history: Sequence[Round]) -> str:
     return "\n".join([*lines, f"{history[-1].best.kernel} is {total:.1f} times as fast as {ladder.versions[0].kernel}"])
 
 
-def _result(outcome: Outcome) -> str:
+def _result(outcome: VersionOutcome) -> str:
     before, after = (f"{t / 1e3:,.0f} us" if t else "-" for t in outcome.times_ns)
     times = f"{before} -> {after}" + (f", {outcome.speedup:.2f} times as fast" if outcome.speedup else "")
     if outcome.better:

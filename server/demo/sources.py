@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .loop import Measure, Refused, Version, call
+from .loop import CallRefused, Measure, PreparedVersion, call
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -23,10 +23,10 @@ _UNFINISHED = ("queued", "running")
 
 def live(program: str, *, repeat: int = 9) -> Measure:
     """Measures by profile_command; ``program`` is that of examples/kernels: 1 + ``repeat`` launches of a kernel."""
-    return partial(_profiled, program, repeat)
+    return partial(_profile_version, program, repeat)
 
 
-async def _profiled(program: str, repeat: int, client: Client, version: Version) -> str:
+async def _profile_version(program: str, repeat: int, client: Client, version: PreparedVersion) -> str:
     command = [program, version.kernel, "--repeat", str(repeat), "--check"]
     answer = await call(
         client, "profile_command", command=command, metrics=[*METRICS], kernel=version.kernel, name=version.kernel,
@@ -36,16 +36,16 @@ async def _profiled(program: str, repeat: int, client: Client, version: Version)
         answer = await call(client, "get_run", run_id=answer["run_id"], wait_s=_WAIT_S)
     if answer["state"] != "done":
         said = [answer.get("problem"), answer.get("output")]
-        raise Refused(f"{version.kernel} {answer['state']}: {' '.join(part for part in said if part)}")
+        raise CallRefused(f"{version.kernel} {answer['state']}: {' '.join(part for part in said if part)}")
     return str(answer["workload"])
 
 
-def replayed(folder: Path, recording: Path = RECORDING) -> Measure:
+def replay_recording(folder: Path, recording: Path = RECORDING) -> Measure:
     """Imports what was recorded of each version; the files that a profiler would have written go to ``folder``."""
-    return partial(_imported, folder, recording)
+    return partial(_import_version, folder, recording)
 
 
-async def _imported(folder: Path, recording: Path, client: Client, version: Version) -> str:
+async def _import_version(folder: Path, recording: Path, client: Client, version: PreparedVersion) -> str:
     path = folder / f"{version.kernel}.csv"
     path.write_text(rows_of(recording, version.kernel), encoding="utf-8")
     answer = await call(client, "import_profile", path=str(path), name=version.kernel, tags=["sample"])
@@ -62,7 +62,7 @@ def rows_of(recording: Path, kernel: str) -> str:
     at = names.index("Kernel Name")
     launches = [row for row in rows if row[at].partition("(")[0] == kernel]
     if not launches:
-        raise Refused(f"{recording.name} has no launch of {kernel}")
+        raise CallRefused(f"{recording.name} has no launch of {kernel}")
     kept = io.StringIO()
     csv.writer(kept, quoting=csv.QUOTE_ALL).writerows([names, units, *launches])
     return kept.getvalue()

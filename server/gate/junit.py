@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
+from ...analysis.base.text import shorten, visible
 from ...analysis.comparison.gate import Gate, Item
-from ...analysis.text import cut, visible
 
 _LONGEST = 2000
 _NANO = 1e-9
@@ -51,7 +51,7 @@ def junit(gate: Gate, title: str, *, inconclusive_fails: bool = False) -> str:
 
 def _token(text: str) -> str:
     """Text that XML can hold: without controls, surrogates and noncharacters, and never empty."""
-    return cut(" ".join(visible(text).split()), _LONGEST) or "(no name)"
+    return shorten(" ".join(visible(text).split()), _LONGEST) or "(no name)"
 
 
 def _seconds(items: list[Item]) -> str:

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...analysis.text import shown
-from ...tools.results import rounded
-from .. import render
+from ...analysis.base.text import visible_lines
+from ...tools.base.results import round_number
+from ..rendering import render
 
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("dom.js", "roofline.js", "timeline.js", "sections.js", "host.js", "main.js")
@@ -33,10 +33,10 @@ def page(document: dict[str, Any] | None, title: str = "rooflens") -> str:
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    held = "null" if document is None else packed(document).translate(_IN_A_SCRIPT)
+    held = "null" if document is None else pack_document(document).translate(_IN_A_SCRIPT)
     parts = {
         "policy": policy,
-        "title": html.escape(shown(title)),
+        "title": html.escape(visible_lines(title)),
         "style": style,
         "document": held,
         "script": script,
@@ -47,32 +47,32 @@ def page(document: dict[str, Any] | None, title: str = "rooflens") -> str:
     return pieces[0] + "".join(f"{parts[name]}{rest}" for name, rest in (p.split("}}", 1) for p in pieces[1:]))
 
 
-def packed(document: dict[str, Any]) -> str:
+def pack_document(document: dict[str, Any]) -> str:
     """A document as JSON: nothing hidden in its texts, no NaN, and texts of tables that repeat are kept once."""
-    found: dict[str, Any] = render.clean(document, shown)
+    cleaned: dict[str, Any] = render.clean(document, visible_lines)
     texts: dict[str, int] = {}
-    found["workloads"] = _interned(found["workloads"], texts)
-    found["comparisons"] = _interned(found["comparisons"], texts)
-    found["short_names"] = list(found["short_names"].items())
-    found["texts"] = list(texts)
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    cleaned["workloads"] = _intern_texts(cleaned["workloads"], texts)
+    cleaned["comparisons"] = _intern_texts(cleaned["comparisons"], texts)
+    cleaned["short_names"] = list(cleaned["short_names"].items())
+    cleaned["texts"] = list(texts)
+    return json.dumps(cleaned, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 _IN_A_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """Characters that could end the element that holds the document."""
 
 
-def _interned(value: Any, texts: dict[str, int]) -> Any:
+def _intern_texts(value: Any, texts: dict[str, int]) -> Any:
     if isinstance(value, dict):
         if "columns" in value and "rows" in value:
             return {**value, "rows": [[_cell(cell, texts) for cell in row] for row in value["rows"]]}
-        return {key: _interned(part, texts) for key, part in value.items()}
-    return [_interned(part, texts) for part in value] if isinstance(value, list) else value
+        return {key: _intern_texts(part, texts) for key, part in value.items()}
+    return [_intern_texts(part, texts) for part in value] if isinstance(value, list) else value
 
 
 def _cell(cell: Any, texts: dict[str, int]) -> Any:
     if isinstance(cell, float):
-        return rounded(cell, _DIGITS)
+        return round_number(cell, _DIGITS)
     if not isinstance(cell, str) or len(cell) < _LONG:
         return cell
     return f"{_INTERNED}{texts.setdefault(cell, len(texts))}"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from rooflens.analysis.problems import BadArgument
-from rooflens.analysis.remote.address import Bucket, Lake, masked, parsed
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadArgument
+from rooflens.analysis.store.remote.address import Bucket, Lake, mask_secrets, parse_address
+from rooflens.analysis.store.store import Store
 
 
 def test_an_address_means_one_place_however_it_is_written() -> None:
-    assert parsed("s3://lens") == Bucket("lens", "")
-    assert parsed("s3://lens/a/b/") == parsed("s3://lens/a/b") == Bucket("lens", "a/b/")
-    assert str(parsed("s3://lens/a/b/")) == "s3://lens/a/b"
-    assert parsed("ducklake:postgres:dbname=x host=y") == Lake("dbname=x host=y", postgres=True)
-    assert parsed("ducklake:/tmp/x.ducklake") == Lake("/tmp/x.ducklake", postgres=False)
+    assert parse_address("s3://lens") == Bucket("lens", "")
+    assert parse_address("s3://lens/a/b/") == parse_address("s3://lens/a/b") == Bucket("lens", "a/b/")
+    assert str(parse_address("s3://lens/a/b/")) == "s3://lens/a/b"
+    assert parse_address("ducklake:postgres:dbname=x host=y") == Lake("dbname=x host=y", postgres=True)
+    assert parse_address("ducklake:/tmp/x.ducklake") == Lake("/tmp/x.ducklake", postgres=False)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_is_no_address_is_refused_with_the_form_of_one(address: str) -> Non
 def test_a_password_in_an_address_is_refused_and_not_repeated(address: str) -> None:
     with pytest.raises(BadArgument, match="PGPASSWORD") as told:
         Store.locate(address)
-    assert "hunter2" not in told.value.text and "hunter2" not in masked(f"error in {address}, retry")
+    assert "hunter2" not in told.value.text and "hunter2" not in mask_secrets(f"error in {address}, retry")
 
 
 def test_opening_a_shared_store_reaches_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
@@ -50,4 +50,4 @@ def test_opening_a_shared_store_reaches_nothing(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("rest", ["postgres:postgresql://u@h/db", "postgres://u@h/db"])
 def test_a_uri_of_postgres_is_refused_with_how_to_write_it(rest: str) -> None:
     with pytest.raises(BadArgument, match="postgres:dbname=NAME"):
-        parsed(f"ducklake:{rest}")
+        parse_address(f"ducklake:{rest}")

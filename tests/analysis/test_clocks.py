@@ -8,20 +8,27 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import clocks
-from rooflens.analysis.clocks import Clock
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.launches import device_clocks
+from rooflens.analysis.launches.device_clocks import ClockState
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 
 
 def row(mhz: float | None = 1700.0, held: str | None = "", **more: Any) -> dict[str, Any]:
-    return {**dict.fromkeys(clocks.COLUMNS), "t_ns": 0, "step": "timing", "clock_mhz": mhz, "held_back": held, **more}
+    return {
+        **dict.fromkeys(device_clocks.COLUMNS),
+        "t_ns": 0,
+        "step": "timing",
+        "clock_mhz": mhz,
+        "held_back": held,
+        **more,
+    }
 
 
 def stored(store: Store, rows: list[dict[str, Any]], name: str = "a") -> Workload:
     with store.draft() as folder:
         with duckdb.connect() as con:
-            clocks.save(con, folder, rows)
+            device_clocks.save(con, folder, rows)
         return Workload(store, store.publish(folder, Manifest(name=name, format="csv")))
 
 
@@ -30,56 +37,62 @@ def test_idle_samples_do_not_count_and_shares_are_of_those_that_tell() -> None:
         row(300.0, "limit", busy_pct=0.0), row(1700.0, "power", busy_pct=99.0, power_w=500.0, temperature_c=60.0),
         row(1500.0, "", busy_pct=99.0, power_w=400.0, temperature_c=71.0), row(1600.0, None, busy_pct=None),
     ]  # fmt: skip
-    assert clocks.summary(rows) == Clock(3, 1600.0, 450.0, 71.0, {"power": 0.5})
-    assert clocks.summary(rows[:1]) is clocks.summary([]) is None
+    assert device_clocks.summary(rows) == ClockState(3, 1600.0, 450.0, 71.0, {"power": 0.5})
+    assert device_clocks.summary(rows[:1]) is device_clocks.summary([]) is None
 
 
 def test_causes_below_a_tenth_of_the_samples_are_not_told() -> None:
-    state = clocks.summary([row(held="power,temperature")] * 6 + [row(held="power")] * 2 + [row(held="hardware")] * 1)
-    assert state is not None and state.told == ["power", "temperature", "hardware"]
-    rare = clocks.summary([row(held="temperature")] + [row()] * 19)
-    assert rare is not None and rare.told == [] and rare.why == ""
+    state = device_clocks.summary(
+        [row(held="power,temperature")] * 6 + [row(held="power")] * 2 + [row(held="hardware")] * 1
+    )
+    assert state is not None and state.notable_causes == ["power", "temperature", "hardware"]
+    rare = device_clocks.summary([row(held="temperature")] + [row()] * 19)
+    assert rare is not None and rare.notable_causes == [] and rare.causes_text == ""
 
 
 def test_the_split_multiplies_to_the_ratio_and_gives_the_clock_its_share() -> None:
-    fast, slow = Clock(9, 1980.0, None, None, {}), Clock(9, 1320.0, None, None, {})
-    parts = clocks.split(fast, slow, 1.5)
+    fast, slow = ClockState(9, 1980.0, None, None, {}), ClockState(9, 1320.0, None, None, {})
+    parts = device_clocks.split(fast, slow, 1.5)
     assert parts is not None and parts.clock == pytest.approx(1.5) and parts.rest == pytest.approx(1.0)
-    parts = clocks.split(fast, slow, 1.2)
+    parts = device_clocks.split(fast, slow, 1.2)
     assert parts is not None and parts.clock * parts.rest == pytest.approx(1.2) and parts.rest < 1
-    assert clocks.split(fast, Clock(9, None, None, None, {}), 1.2) is None
+    assert device_clocks.split(fast, ClockState(9, None, None, None, {}), 1.2) is None
 
 
 def test_workloads_of_different_clocks_say_so_with_cause_and_share(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with stored(store, [row(1980.0)] * 4) as cool, stored(store, [row(1320.0, "temperature")] * 4, "b") as hot:
-        (note,) = clocks.differing(cool, hot, 1.5)
+        (note,) = device_clocks.clock_difference_notes(cool, hot, 1.5)
         assert "1980 MHz, then 1320 MHz" in note.text
         assert "candidate held back by heat in 100 % of the samples" in note.text
         assert "1.500 the clock explains 1.500" in note.text and "1.000 is left" in note.text
-        assert clocks.differing(cool, cool, 1.5) == []
-        (without,) = clocks.differing(cool, hot, None)
+        assert device_clocks.clock_difference_notes(cool, cool, 1.5) == []
+        (without,) = device_clocks.clock_difference_notes(cool, hot, None)
         assert "explains" not in without.text
 
 
 def test_the_run_for_times_counts_and_the_device_that_worked(tmp_path: Path) -> None:
     rows = [row(1700.0, device_uuid="GPU-1")] * 3 + [row(900.0, device_uuid="GPU-2", busy_pct=0.0)] * 5
     with stored(Store(tmp_path), [*rows, *[row(500.0, step="pass_1", device_uuid="GPU-1")] * 9]) as workload:
-        state = clocks.of(workload)
+        state = device_clocks.clock_state_of(workload)
         assert state is not None and (state.n, state.mhz) == (3, 1700.0)
 
 
 def test_without_samples_there_is_no_table_and_nothing_to_say(tmp_path: Path) -> None:
     with stored(Store(tmp_path), []) as one:
-        assert not one.has("clocks") and clocks.of(one) is None and clocks.differing(one, one, 1.5) == []
+        assert (
+            not one.has("clocks")
+            and device_clocks.clock_state_of(one) is None
+            and device_clocks.clock_difference_notes(one, one, 1.5) == []
+        )
 
 
 def test_a_run_that_was_held_back_keeps_a_remark() -> None:
-    (note,) = clocks.remarks([row(1320.0, "temperature")] * 3 + [row(100.0, "", step="pass_1")] * 9)
+    (note,) = device_clocks.held_back_notes([row(1320.0, "temperature")] * 3 + [row(100.0, "", step="pass_1")] * 9)
     assert "held back by heat in 100 % of the samples, at 1320 MHz" in note.text
-    assert clocks.remarks([row()] * 3) == clocks.remarks([]) == []
+    assert device_clocks.held_back_notes([row()] * 3) == device_clocks.held_back_notes([]) == []
 
 
 def test_a_file_that_was_cut_off_is_read_as_far_as_it_goes() -> None:
     whole = json.dumps(row())
-    assert clocks.parsed(f"{whole}\n[]\n{{}}\n{whole[:40]}") == [row()]
+    assert device_clocks.parse_samples(f"{whole}\n[]\n{{}}\n{whole[:40]}") == [row()]

@@ -7,8 +7,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import coverage, differing, engine
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis import engine
+from rooflens.analysis.launches import configuration_spread, coverage
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
 
 LAUNCHES = [  # kernel, grid, ns, waves
@@ -57,26 +58,29 @@ def test_counted_launches_stand_for_those_of_their_configuration(tmp_path: Path)
 def test_the_reason_of_a_figure_is_that_nothing_of_its_kernel_was_counted(tmp_path: Path, sampled: bool) -> None:
     """Also where only some kernels were asked for."""
     with workload(tmp_path, 1, sampled=sampled) as opened:
-        found = engine.figures(opened, ["salu.instructions"], engine.View(by_kernel=True))
+        found = engine.figures(opened, ["salu.instructions"], engine.FigureRequest(by_kernel=True))
         assert {f.kernel: f.reason and f.reason.code for f in found} == {"a": None, "b": "not_counted"}
-        one = engine.figures(opened, ["salu.instructions"], engine.View(kernel="b"))
+        one = engine.figures(opened, ["salu.instructions"], engine.FigureRequest(kernel="b"))
         assert (one[0].value, one[0].status, one[0].reason) == (None, "not_collected", coverage.NOT_COUNTED)
 
 
 def test_where_every_pass_holds_every_launch_nothing_is_uncounted(tmp_path: Path) -> None:
     """A NULL is then a counter without a value, and no table of counters is read to find that out."""
     with workload(tmp_path, 5) as opened:
-        assert coverage.uncounted(opened, ["a", "b"]) == set()
+        assert coverage.uncounted_kernels(opened, ["a", "b"]) == set()
         assert coverage.coverage(opened, opened.select()) is None and coverage.notes(opened, opened.select()) == []
-        found = engine.figures(opened, ["salu.instructions"], engine.View(kernel="b"))
+        found = engine.figures(opened, ["salu.instructions"], engine.FigureRequest(kernel="b"))
         assert found[0].reason is not None and found[0].reason.code == "no_value"
 
 
 def test_kernels_whose_configurations_take_different_times_are_told_with_both(tmp_path: Path) -> None:
     with workload(tmp_path, 5) as opened:
-        found = differing.differing(opened, opened.select().kernels)
-        assert found == [differing.Differing("1", 2, 100.0, 900.0)], "#2 has one configuration"
-        assert "from 100 ns to 900 ns a launch; by='launch' or kernel='#1.1'" in differing.note(found)[0].text
+        found = configuration_spread.configuration_spreads(opened, opened.select().kernels)
+        assert found == [configuration_spread.ConfigurationSpread("1", 2, 100.0, 900.0)], "#2 has one configuration"
+        assert (
+            "from 100 ns to 900 ns a launch; by='launch' or kernel='#1.1'"
+            in configuration_spread.spread_notes(found)[0].text
+        )
         apart = Workload.open(opened.store, opened.manifest, by="launch")
     with apart:
-        assert differing.differing(apart, apart.select().kernels) == []
+        assert configuration_spread.configuration_spreads(apart, apart.select().kernels) == []

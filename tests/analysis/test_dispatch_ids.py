@@ -7,9 +7,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis.dispatch_ids import MOST_RANGES, condition, ranges
-from rooflens.analysis.problems import BadArgument, LimitExceeded
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.base.problems import BadArgument, LimitExceeded
+from rooflens.analysis.store.dispatch_ids import MOST_RANGES, condition, ranges
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
 from rooflens.tests.waiting import at_most
 

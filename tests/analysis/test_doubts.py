@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.doubts import EVERY, TIME, Doubt, Doubts
-from rooflens.analysis.engine import Figure, View, figures
-from rooflens.analysis.notes import Note
-from rooflens.analysis.older_doubts import stated
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.base.notes import Note
+from rooflens.analysis.engine import Figure, FigureRequest, figures
+from rooflens.analysis.store.doubts import DURATION, EVERY_COUNTER, Doubt, Doubts
+from rooflens.analysis.store.doubts_of_older_imports import manifest_doubts
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import launches, workload
 from rooflens.tests.rooflines import points, publish, scene
@@ -28,7 +28,7 @@ def evaluated(store: Store, doubts: list[Doubt], kernel: str | None = None) -> d
     rows = [*launches("short", [1000.0], **BUSY), *launches("long", [9000.0], **BUSY)]
     made = workload(store, rows, doubts=doubts)
     wanted = ["valu.utilization_pct", "salu.instructions", "dispatch.duration_ns"]
-    return {f.name: f for f in figures(Workload(store, made), wanted, View(kernel))}
+    return {f.name: f for f in figures(Workload(store, made), wanted, FigureRequest(kernel))}
 
 
 def test_only_what_reads_a_doubted_counter_is_suspect_and_says_why(store: Store) -> None:
@@ -47,7 +47,7 @@ def test_a_doubted_time_leaves_counts_alone(store: Store) -> None:
 
 
 def test_every_counter_can_be_doubted_and_the_time_not(store: Store) -> None:
-    found = evaluated(store, [Doubt("all_zero", "nothing was counted", (EVERY,))])
+    found = evaluated(store, [Doubt("all_zero", "nothing was counted", (EVERY_COUNTER,))])
     assert found["salu.instructions"].status == "suspect" and found["dispatch.duration_ns"].status == "ok"
 
 
@@ -63,7 +63,7 @@ def test_replays_of_other_times_doubt_what_joins_them() -> None:
     passes = {"first": frozenset({"A", "B"}), "second": frozenset({"C", "D"})}
     known = Doubts([Doubt("replay_spread", "joins replays", across=True)], passes)
     for reads, joined in (
-        ({"A", "B"}, False), ({"A", "C"}, True), ({"C", "D"}, False), ({"A", TIME}, False), ({"C", TIME}, True),
+        ({"A", "B"}, False), ({"A", "C"}, True), ({"C", "D"}, False), ({"A", DURATION}, False), ({"C", DURATION}, True),
         ({"vgpr"}, False),
     ):  # fmt: skip
         assert bool(known.about(frozenset(reads), ["k"])) == joined, reads
@@ -76,14 +76,14 @@ def test_an_old_manifest_doubts_by_the_codes_of_its_warnings(store: Store) -> No
     del data["doubts"]
     old = Manifest.model_validate(data)
     assert old.doubts is None
-    (doubt,) = stated(old)
+    (doubt,) = manifest_doubts(old)
     assert doubt.counters == ("GRBM_GUI_ACTIVE",) and not doubt.times
     (figure,) = figures(Workload(store, old), ["valu.utilization_pct"])
     assert figure.status == "suspect" and "Import the profile again" in str(figure.reason)
 
 
 def test_a_new_manifest_without_doubts_has_none_whatever_its_warnings_say(store: Store) -> None:
-    assert stated(workload(store, launches("k", [1.0]), warnings=[Note("clock", "x")], doubts=[])) == []
+    assert manifest_doubts(workload(store, launches("k", [1.0]), warnings=[Note("clock", "x")], doubts=[])) == []
 
 
 def test_points_and_pipes_of_a_roofline_are_suspect_by_what_they_are_made_of(tmp_path: Path) -> None:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from rooflens.analysis.experiments import Entry, Outcome, entries, record, tried
-from rooflens.analysis.store import Store
+from rooflens.analysis.comparison.experiment_log import (
+    ExperimentEntry,
+    ExperimentOutcome,
+    earlier_experiments,
+    entries,
+    record,
+)
+from rooflens.analysis.store.store import Store
 from rooflens.tests.comparisons import launches, workload
 
 KERNEL = "transpose_lds(float const*, float*, int)"
@@ -17,11 +23,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return made
 
 
-def noted(store: Store, change: str, *, hypothesis: str = "", kernel: str = KERNEL, verdict: str = "improved") -> Entry:
-    outcome = Outcome(kernel=kernel, kernels=[kernel], verdict=verdict, speedup=1.4)
+def noted(
+    store: Store, change: str, *, hypothesis: str = "", kernel: str = KERNEL, verdict: str = "improved"
+) -> ExperimentEntry:
+    outcome = ExperimentOutcome(kernel=kernel, kernels=[kernel], verdict=verdict, speedup=1.4)
     return record(
         store,
-        Entry(kind="comparison", workload="b", baseline="a", hypothesis=hypothesis, change=change, outcomes=[outcome]),
+        ExperimentEntry(
+            kind="comparison", workload="b", baseline="a", hypothesis=hypothesis, change=change, outcomes=[outcome]
+        ),
     )
 
 
@@ -32,7 +42,7 @@ def test_entries_come_back_in_the_order_in_which_they_were_made(store: Store) ->
 
 
 def test_a_store_without_a_log_has_no_entries(store: Store) -> None:
-    assert entries(store) == [] and tried([], KERNEL) == []
+    assert entries(store) == [] and earlier_experiments([], KERNEL) == []
 
 
 def test_files_that_are_no_entries_are_passed_over_and_the_store_stays_whole(store: Store) -> None:
@@ -48,18 +58,20 @@ def test_files_that_are_no_entries_are_passed_over_and_the_store_stays_whole(sto
 def test_the_kernel_may_have_other_parameters_but_no_other_name(store: Store) -> None:
     noted(store, "pad the tile by one column")
     log = entries(store)
-    assert [t.outcome.verdict for t in tried(log, "void transpose_lds<64>(double*, int)")] == ["improved"]
-    assert not tried(log, "transpose_naive(float*)") and not tried(log, "transpose_lds_padded(float*)")
+    assert [t.outcome.verdict for t in earlier_experiments(log, "void transpose_lds<64>(double*, int)")] == ["improved"]
+    assert not earlier_experiments(log, "transpose_naive(float*)") and not earlier_experiments(
+        log, "transpose_lds_padded(float*)"
+    )
 
 
 def test_a_kernel_renamed_by_a_change_is_found_by_both_names(store: Store) -> None:
-    outcome = Outcome(kernel="a -> b", kernels=["a_naive(int)", "b_tiled(int)"], verdict="improved")
-    record(store, Entry(kind="comparison", workload="b", baseline="a", change="tiles", outcomes=[outcome]))
+    outcome = ExperimentOutcome(kernel="a -> b", kernels=["a_naive(int)", "b_tiled(int)"], verdict="improved")
+    record(store, ExperimentEntry(kind="comparison", workload="b", baseline="a", change="tiles", outcomes=[outcome]))
     for name in ("a_naive(float)", "b_tiled<4>(int)"):
-        assert [t.entry.change for t in tried(entries(store), name)] == ["tiles"]
+        assert [t.entry.change for t in earlier_experiments(entries(store), name)] == ["tiles"]
 
 
 def test_the_newest_comes_first_whatever_its_words_are(store: Store) -> None:
     noted(store, "v2", hypothesis="bank conflicts vanish when the tile is padded", verdict="inconclusive")
     noted(store, "unroll the loop", verdict="improved")
-    assert [t.outcome.verdict for t in tried(entries(store), KERNEL)] == ["improved", "inconclusive"]
+    assert [t.outcome.verdict for t in earlier_experiments(entries(store), KERNEL)] == ["improved", "inconclusive"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.kernel_names import SHORT, distinct, meant, short
+from rooflens.analysis.base.kernel_names import SHORT, distinct, names_shortened_to, short
 from rooflens.tests.waiting import at_most
-from rooflens.tools.profilers.tables.demangled import demangled
+from rooflens.tools.profiles.merging.demangled_names import demangle_name
 
 MANGLED = (Path(__file__).parent / "data" / "h200_training_step_kernels.txt").read_text().splitlines()
 """The names as ncu gives them with --print-kernel-base mangled."""
-RECORDED = [demangled(name) for name in MANGLED]
+RECORDED = [demangle_name(name) for name in MANGLED]
 """As every reader puts them into the store."""
 GELU = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase {amp}, "
@@ -131,18 +131,18 @@ def test_what_tells_launches_apart_stays_behind_the_name() -> None:
     name = "void ns::gemm<4>(float*) [65536 x 256, 40 VGPRs]"
     assert short(name) == "gemm<4> [65536 x 256, 40 VGPRs]"
     other = name.replace("40", "48")
-    assert set(distinct([name, other]).values()) == {short(name), short(other)} and meant(
+    assert set(distinct([name, other]).values()) == {short(name), short(other)} and names_shortened_to(
         short(name), [name, other]
     ) == [name]
 
 
 def test_a_kernel_is_found_by_the_form_that_was_shown() -> None:
     for name, shown in distinct(RECORDED).items():
-        assert meant(shown, RECORDED) == [name]
+        assert names_shortened_to(shown, RECORDED) == [name]
 
 
 def test_a_name_that_is_nobodys_short_form_means_none() -> None:
-    assert meant("elementwise", RECORDED) == [] and meant("", RECORDED) == []
+    assert names_shortened_to("elementwise", RECORDED) == [] and names_shortened_to("", RECORDED) == []
 
 
 @pytest.mark.parametrize(

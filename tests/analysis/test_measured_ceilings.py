@@ -8,9 +8,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import measured_ceilings as peaks
-from rooflens.analysis.schema import relation
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.store import measured_ceilings as peaks
+from rooflens.analysis.store.schema import relation
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.tests.rooflines import MI250X, publish, scene
 
 MINE, OTHER = "GPU-1111222233334444", "GPU-5555666677778888"

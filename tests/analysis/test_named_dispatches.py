@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.named_dispatches import notes
-from rooflens.analysis.store import Store
+from rooflens.analysis.launches.named_dispatches import notes
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.conftest import add_workload
 

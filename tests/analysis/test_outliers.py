@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.outliers import notes
-from rooflens.analysis.store import Store
+from rooflens.analysis.launches.outliers import notes
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import launches, workload
 

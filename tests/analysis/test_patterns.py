@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import patterns
-from rooflens.analysis.patterns import PATTERN_LENGTH, matching
-from rooflens.analysis.problems import BadArgument, LimitExceeded, NotFound, near
-from rooflens.analysis.store import Store
+from rooflens.analysis.base import name_patterns
+from rooflens.analysis.base.name_patterns import PATTERN_LENGTH, matching
+from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, near
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.waiting import at_most
 from rooflens.tools.compute_metrics import compute_metrics
@@ -49,7 +49,7 @@ def test_patterns_that_backtrack_for_ever_answer_at_once(samples: Store, pattern
 
 
 def test_a_pattern_that_is_slow_on_much_text_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "_MOST_S", 0.001)
+    monkeypatch.setattr(name_patterns, "_MOST_S", 0.001)
     names = ["ab" * 2000 + str(i) for i in range(1000)]
     with pytest.raises(LimitExceeded, match="takes too long.*of 1000 names"):
         matching("(((a|b)?){30}){30}c", names)
@@ -78,7 +78,7 @@ def test_what_cannot_be_used_is_named(pattern: str, told: str) -> None:
 def test_an_exact_name_may_be_longer_than_a_pattern() -> None:
     long = "k(" + "int, " * 700 + "int)"
     workload = Workload(Store("nowhere"), None)  # type: ignore[arg-type]
-    assert workload._named(long, ["other", long]) == [long]
+    assert workload._kernels_named(long, ["other", long]) == [long]
 
 
 def test_near_names_of_huge_texts_and_many_names_cost_no_time() -> None:

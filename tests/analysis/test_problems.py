@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import problems
-from rooflens.analysis.problems import BadInput, Problem
+from rooflens.analysis.base import problems
+from rooflens.analysis.base.problems import BadInput, Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {name for name, kind in vars(problems).items() if isinstance(kind, type) and issubclass(kind, Problem)}

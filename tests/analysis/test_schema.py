@@ -6,9 +6,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis.database import sql_name
-from rooflens.analysis.schema import columns, manifest_rows, pass_times, relation, render, schema
-from rooflens.analysis.store import TABLES, Manifest, Store, write_table
+from rooflens.analysis.base.database import sql_name
+from rooflens.analysis.store.schema import columns, manifest_rows, pass_times, relation, render, schema
+from rooflens.analysis.store.store import TABLES, Manifest, Store, write_table
 
 PROMISED = ["workloads", "passes", "dispatches", "counters", "ranks", "counter_instances"]
 PROMISED += [

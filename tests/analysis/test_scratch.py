@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import owners
-from rooflens.analysis.problems import MissingTool
-from rooflens.analysis.scratch import scratch
+from rooflens.analysis.base import temporary_files
+from rooflens.analysis.base.problems import MissingTool
+from rooflens.analysis.base.scratch import scratch
 
 HOLD = """
-from rooflens.analysis.scratch import scratch
+from rooflens.analysis.base.scratch import scratch
 with scratch() as folder:
     (folder / "content").write_text("x")
     print(folder, flush=True)
@@ -70,7 +70,7 @@ def test_what_a_killed_process_left_goes_at_once_and_that_of_the_living_stays(te
 def test_a_reused_process_number_does_not_keep_what_the_dead_left(temporary):
     with scratch():
         pass
-    place, pid, start, _ = owners.mark().split("-")
+    place, pid, start, _ = temporary_files.mark().split("-")
     earlier = home(temporary) / f"{place}-{pid}-{int(start) - 1}-{'0' * 12}"
     earlier.mkdir()
     with scratch() as mine:
@@ -132,7 +132,7 @@ def test_links_inside_an_abandoned_folder_are_not_followed(temporary):
     precious = temporary / "precious"
     precious.mkdir()
     (precious / "file").write_text("x")
-    place, *_ = owners.mark().split("-")
+    place, *_ = temporary_files.mark().split("-")
     dead = home(temporary) / f"{place}-4194304-1-{'0' * 12}"
     dead.mkdir()
     (dead / "link").symlink_to(precious)

@@ -16,17 +16,19 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis import experiments, measured_ceilings, owners
-from rooflens.analysis.database import sql_path
-from rooflens.analysis.problems import BadArgument, NotAllowed, NotFound, StoreProblem
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.base import temporary_files
+from rooflens.analysis.base.database import sql_path
+from rooflens.analysis.base.problems import BadArgument, NotAllowed, NotFound, StoreProblem
+from rooflens.analysis.comparison import experiment_log
+from rooflens.analysis.store import measured_ceilings
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.waiting import at_most
 from rooflens.tools.list_workloads import list_workloads
 
 INGEST = """
 import sys
 import duckdb
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.store.store import Manifest, Store, write_table
 
 def ingest(store, name, rows):
     con = duckdb.connect()
@@ -134,7 +136,7 @@ while True:
 
 def test_drafts_of_the_living_stay_and_those_of_other_hosts_for_a_day(store):
     ingest(store, "first")
-    alive = store.root / "tmp" / owners.mark()
+    alive = store.root / "tmp" / temporary_files.mark()
     young, old = (store.root / "tmp" / f"{'0' * 12}-1-1-{digit * 12}" for digit in "ab")
     fresh, unmarked = store.root / "tmp" / "fresh", store.root / "tmp" / "unmarked"
     for folder in (alive, young, old, fresh, unmarked):
@@ -146,9 +148,9 @@ def test_drafts_of_the_living_stay_and_those_of_other_hosts_for_a_day(store):
 
 
 def test_half_written_small_files_of_the_dead_are_swept_and_never_called_foreign(store):
-    place, *_ = owners.mark().split("-")
+    place, *_ = temporary_files.mark().split("-")
     dead = store.root / f".format.json.{place}-4194304-1-{'0' * 12}"
-    mine = store.root / f".format.json.{owners.mark()}"
+    mine = store.root / f".format.json.{temporary_files.mark()}"
     of_old = store.root / f".format.json.{'0' * 32}"
     ingest(store, "first")
     for file in (dead, mine, of_old):
@@ -226,8 +228,10 @@ def test_a_store_of_a_newer_or_unknown_layout_is_neither_read_nor_written(store,
         "runs": lambda: store.runs,
         "new run": lambda: store.new_run("run-0"),
         "ceilings": lambda: measured_ceilings.files(store),
-        "log": lambda: experiments.entries(store),
-        "record": lambda: experiments.record(store, experiments.Entry(kind="profile", workload=kept.id)),
+        "log": lambda: experiment_log.entries(store),
+        "record": lambda: experiment_log.record(
+            store, experiment_log.ExperimentEntry(kind="profile", workload=kept.id)
+        ),
     }
     for name, use in uses.items():
         with pytest.raises(StoreProblem) as caught:
@@ -311,13 +315,13 @@ def test_a_workload_that_is_a_link_out_of_the_store_is_not_followed(store, tmp_p
 
 def test_pipes_and_huge_files_among_notes_and_ceilings_block_nobody(store):
     kept = ingest(store, "first")
-    experiments.record(store, experiments.Entry(kind="profile", workload=kept.id))
+    experiment_log.record(store, experiment_log.ExperimentEntry(kind="profile", workload=kept.id))
     os.mkfifo(store.root / "note" / "0123456789abcdef.json")
     (store.root / "note" / "0123456789abcdeg.json").touch()
     os.truncate(store.root / "note" / "0123456789abcdeg.json", 10 << 30)
     (store.root / "peak" / "gpu").mkdir(parents=True)
     os.mkfifo(store.root / "peak" / "gpu" / "a.parquet")
-    assert len(experiments.entries(store)) == 1 and measured_ceilings.files(store) == []
+    assert len(experiment_log.entries(store)) == 1 and measured_ceilings.files(store) == []
 
 
 def test_a_damaged_file_of_measured_ceilings_is_named(store):
@@ -383,7 +387,7 @@ def test_a_file_size_limit_is_a_problem_too(store):
     code = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-from rooflens.analysis.problems import StoreProblem
+from rooflens.analysis.base.problems import StoreProblem
 try:
     ingest(store, "big", 2_000_000)
 except StoreProblem as problem:

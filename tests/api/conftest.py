@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import rooflens
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import rooflens
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.api import runs
 
 
@@ -23,5 +23,5 @@ def test_whatever_progress_raises_cancels_the_run(
         raise raised
 
     with pytest.raises(raised):
-        runs.finished(Store(tmp_path), rooflens.open, {}, progress)  # type: ignore[arg-type]
+        runs.wait_for_result(Store(tmp_path), rooflens.open, {}, progress)  # type: ignore[arg-type]
     assert cancelled == ["r1"]

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import rooflens
-from rooflens.analysis.store import Store
-from rooflens.server.toolbox import call
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp.toolbox import call
 
 Profile = Callable[..., Path]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
-from rooflens.analysis.problems import Problem
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.store.store import Store
 from rooflens.server import demo
 from rooflens.server.cli import main
 from rooflens.tools.query_counters import query_counters

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from rooflens.server import calls
+from rooflens.server.mcp import calls
 from rooflens.tools.isolation.channel import Channel
 
 EVAL = Path(__file__).resolve().parents[2] / "eval"

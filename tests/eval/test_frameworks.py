@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.engine.evaluation import View, figures
-from rooflens.analysis.store import Store
+from rooflens.analysis.engine.evaluation import FigureRequest, figures
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
 
@@ -99,7 +99,7 @@ def test_a_few_atomics_beside_bulk_copies_are_not_the_limit_of_attention(found: 
 
 def test_shared_memory_that_was_counted_twice_is_unknown_and_says_why(store: Store) -> None:
     """By operation it is 112 % of the cycles; the counter of all operations, which says 94 %, was not recorded."""
-    view = View(by_kernel=True, quartiles=False)
+    view = FigureRequest(by_kernel=True, quartiles=False)
     told = {f.kernel: f for f in figures(Workload.open(store, truths.HALF), ["lds.utilization_pct"], view)}
     twice, once = told["product_bf16"], told["triton_large_tiles"]
     assert (twice.value, twice.status) == (None, "not_supported")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.planning.plan import plan
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 
 from .conftest import EVAL
 

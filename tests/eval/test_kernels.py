@@ -10,8 +10,8 @@ import evaluate
 import kernels
 import pytest
 from mcp.client import Client
-from rooflens.analysis.store import Store
-from rooflens.server import app
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import app
 
 CASE = kernels.Labelled("w", "k", ("valu", "hbm"))
 

@@ -11,8 +11,8 @@ import evaluate
 import pytest
 import questions
 from mcp.client import Client
-from rooflens.analysis.store import Store
-from rooflens.server import app, toolbox
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import app, toolbox
 
 ALL = questions.questions()
 

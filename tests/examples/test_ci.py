@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.server import exits
+from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
-from rooflens.server.toolbox import TOOLS
+from rooflens.server.mcp.toolbox import TOOLS
+from rooflens.server.terminal import exits
 from rooflens.tests.comparisons import launches, workload
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")
@@ -48,7 +48,7 @@ def test_its_profiles_are_calls_that_the_tool_takes() -> None:
     call = next(words for words in commands() if "call" in words)
     tool = next(tool for tool in TOOLS if tool.name == call[call.index("call") + 1])
     assert tool.name == "profile_command"
-    asked = tool.validated(json.loads(call[-1]))
+    asked = tool.validate(json.loads(call[-1]))
     assert (asked["command"], asked["metrics"], asked["tags"]) == (["./app"], [], ["candidate"])
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
-from rooflens.analysis.database import sql_name, sql_path
-from rooflens.analysis.problems import Problem
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.base.database import sql_name, sql_path
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.tests.fuzz.profiles import Spoilt
 from rooflens.tests.nursery import used_by_children
 from rooflens.tests.waiting import slowness
-from rooflens.tools.codeobject import kernels
+from rooflens.tools.code_objects import kernels
 from rooflens.tools.import_profile import import_profile
 
 MOST_S, MOST_BYTES = 10.0, 1 << 30
@@ -71,7 +71,7 @@ def judge(given: Spoilt, reader: str, tally: Tally) -> None:
 def _check(store: Store, given: Spoilt, dispatches: int | None) -> None:
     """What is in the store is whole and can be what the files say."""
     (manifest,), broken = store.scan()
-    assert not broken and manifest.dispatches_told == dispatches
+    assert not broken and manifest.dispatch_count == dispatches
     assert given.most is None or (dispatches or 0) <= given.most
     assert sum(len(w.text) for w in manifest.warnings) < _TEXT
     if manifest.events:

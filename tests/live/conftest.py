@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.live.measuring import python_with
-from rooflens.tools.list_devices import survey
-from rooflens.tools.machine.model import Roots
-from rooflens.tools.runner import start as launch
+from rooflens.tools.device.machine.model import Roots
+from rooflens.tools.device.machine.survey import survey
+from rooflens.tools.running import start as launch
 
 PROGRAMS = Path(__file__).with_name("programs")
 

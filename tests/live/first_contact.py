@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rooflens.analysis.problems import BadArgument, Problem
-from rooflens.analysis.text import shown
-from rooflens.server.bundle import here, refuse_existing
-from rooflens.tools.list_devices import survey
-from rooflens.tools.machine.model import Roots
+from rooflens.analysis.base.problems import BadArgument, Problem
+from rooflens.analysis.base.text import visible_lines
+from rooflens.server.doctor.bundle import here, refuse_existing
+from rooflens.tools.device.machine.model import Roots
+from rooflens.tools.device.machine.survey import survey
 
 _ROOT = Path(__file__).resolve().parents[2]
 _MOST = 60_000
@@ -97,7 +97,7 @@ def report(chosen: Sequence[Part], secret: Sequence[str] = ()) -> str:
     for part in chosen:
         print(f"{part.title} ...", flush=True)
         lines.append(told(part))
-    text = shown(scrubber.text("\n".join(lines)))
+    text = visible_lines(scrubber.text("\n".join(lines)))
     for word in secret:
         text = text.replace(word, "[device]")
     return text

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
+from rooflens.tools.base.results import Table
 from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.profile_command import profile_command
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.results import Table
-from rooflens.tools.runner.state import FINAL, read_state
+from rooflens.tools.running.run_state import FINAL, read_state
 
 _POLL_S = 0.3
 LAUNCH_OF = re.compile(r"launch (\d+) of (\d+)")

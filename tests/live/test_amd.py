@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.tools.benchmarks.hip import clangs
+from rooflens.analysis.store.store import Store
 from rooflens.tools.check_counters import check_counters
+from rooflens.tools.device.benchmarks.hip import clangs
+from rooflens.tools.device.machine.model import Device, Roots
+from rooflens.tools.device.machine.survey import survey
 from rooflens.tools.get_run import get_run
-from rooflens.tools.list_devices import survey
-from rooflens.tools.machine.model import Device, Roots
 from rooflens.tools.run_peak_benchmarks import run_peak_benchmarks
-from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.state import FINAL
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.run_state import FINAL
 
 pytestmark = pytest.mark.amd
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.planning.plan import plan
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.live.measuring import Ended, asked, deviations, profiled, records, told, wall_s
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline
-from rooflens.tools.profilers import drivers
-from rooflens.tools.profilers.request import Request
+from rooflens.tools.running.drivers import registry
+from rooflens.tools.running.request import ProfileRequest
 
 pytestmark = pytest.mark.nvidia
 LAUNCHES = 240
@@ -99,9 +99,9 @@ def test_a_sample_gives_the_figures_of_the_whole(node: Store, whole: Ended, samp
 
 
 def test_counting_takes_little_longer_than_ncu_alone(launching: str, whole: Ended, tmp_path: Path) -> None:
-    ncu = drivers.profiler("ncu")
+    ncu = registry.profiler("ncu")
     planned = plan("sm_90", METRICS)
-    request = Request(
+    request = ProfileRequest(
         (launching, "many", str(LAUNCHES)), planned.passes, launches=(1, 1000), replay="kernel", target="sm_90"
     )
     program = shutil.which("ncu") or "ncu"
@@ -179,9 +179,9 @@ def test_kernels_of_a_graph_are_counted(node: Store, launching: str) -> None:
 def test_a_request_is_plain_to_another_version(launching: str) -> None:
     """What is asked of the installed ncu is in its own help."""
     known = subprocess.run(["ncu", "--help"], capture_output=True, text=True, timeout=60).stdout
-    ncu = drivers.profiler("ncu")
+    ncu = registry.profiler("ncu")
     request = replace(
-        Request((launching,), (("dram__bytes_read.sum",),), replay="kernel", target="sm_90"), range="step"
+        ProfileRequest((launching,), (("dram__bytes_read.sum",),), replay="kernel", target="sm_90"), range="step"
     )
     (step,) = ncu.steps(request, ncu.features(known, ""), program="ncu", out="out")
     options = {word for word in step.argv[: step.argv.index("--")] if word.startswith("--")}

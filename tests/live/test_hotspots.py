@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.live.measuring import profiled, told
-from rooflens.tools.list_devices import survey
-from rooflens.tools.machine.model import Roots
+from rooflens.tools.device.machine.model import Roots
+from rooflens.tools.device.machine.survey import survey
 
 from .conftest import PROGRAMS
 

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.live.measuring import Ended, asked, deviations, printed_by, profiled, python_with, records, stated
 from rooflens.tests.live.measuring import told as tell
 from rooflens.tests.live.test_counting import counted, figures, rounds
 from rooflens.tests.live.test_recording import PATHS, launches
 from rooflens.tests.perf_stand_in import install
+from rooflens.tools.base.results import table
 from rooflens.tools.get_run import RunResult
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.results import table
-from rooflens.tools.runner import start as launch
+from rooflens.tools.running import start as launch
 
 METRICS = ["task-clock", "page-faults"]
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from rooflens import __version__
 from rooflens.server.cli import parser
-from rooflens.server.prompts import prompts
-from rooflens.server.toolbox import tools
+from rooflens.server.mcp.prompts import prompts
+from rooflens.server.mcp.toolbox import tools
 from rooflens.tests.waiting import END_S
 
 ROOT = Path(__file__).resolve().parents[2]

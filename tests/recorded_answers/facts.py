@@ -1,6 +1,6 @@
 """What counts in an answer: its figures, statuses, verdicts, names, units, order and calls; of sentences their codes.
 
-An answer is taken as a client gets it (``render.structured``). Reasons and notes stand in it as their codes while
+An answer is taken as a client gets it (``render.structured_content``). Reasons and notes stand in it as their codes while
 ``codes_for_words`` is open; of any other sentence the figures count, so that other words are no difference.
 """
 
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rooflens.analysis.notes import Note, Reason
-from rooflens.analysis.problems import Problem
-from rooflens.server import render
-from rooflens.tools.results import Result
+from rooflens.analysis.base.notes import Note, Reason
+from rooflens.analysis.base.problems import Problem
+from rooflens.server.rendering import render
+from rooflens.tools.base.results import Result
 
 _SENTENCES = """
     about advice answer because caveat claim description detail doubt evidence falsify loads meaning note notes
@@ -60,7 +60,7 @@ def codes_for_words() -> Iterator[None]:
 
 def plain(answer: Result | Problem) -> dict[str, Any]:
     """An answer as JSON-ready data; a refusal is its kind."""
-    return {"refused": answer.code} if isinstance(answer, Problem) else render.structured(answer)
+    return {"refused": answer.code} if isinstance(answer, Problem) else render.structured_content(answer)
 
 
 def facts(answer: dict[str, Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rooflens.tests.tools.profilers.cupti.made import END, START, Recording
-from rooflens.tests.tools.profilers.nsys.made import further
-from rooflens.tests.tools.profilers.perf.test_read import PUBLISHED
-from rooflens.tests.tools.profilers.perfetto.made import trace
-from rooflens.tests.tools.profilers.rocprof.test_v2 import HEAD
+from rooflens.tests.tools.profiles.cupti.made import END, START, Recording
+from rooflens.tests.tools.profiles.nsys.made import further
+from rooflens.tests.tools.profiles.perf.test_read import PUBLISHED
+from rooflens.tests.tools.profiles.perfetto.made import trace
+from rooflens.tests.tools.profiles.rocprof.test_v2 import HEAD
 
 
 def perf(folder: Path) -> Path:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rooflens.analysis.store import Store
-from rooflens.server import toolbox
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import toolbox
 from rooflens.tests.recorded_answers.cases import ROOT, SHARED, Case
 from rooflens.tests.recorded_answers.facts import WHOLE_ROWS, codes_for_words, facts, plain
 

@@ -6,9 +6,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.problems import BadArgument, MissingTool, NotAllowed
-from rooflens.server import access
-from rooflens.server.serve import serve
+from rooflens.analysis.base.problems import BadArgument, MissingTool, NotAllowed
+from rooflens.server.mcp import access
+from rooflens.server.mcp.serve import serve
 
 GOOD = "sixteen-characters-or-more"
 

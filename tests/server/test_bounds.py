@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rooflens.analysis.notes import Note
-from rooflens.analysis.problems import BadArgument, LimitExceeded, NotFound, Problem
-from rooflens.analysis.store import Store
-from rooflens.server import render, schemas, toolbox
+from rooflens.analysis.base.notes import Note
+from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, Problem
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import schemas, toolbox
+from rooflens.server.rendering import render
 from rooflens.tests.waiting import at_most
-from rooflens.tools.results import NextCall, Result, Table, table
+from rooflens.tools.base.results import NextCall, Result, Table, table
 
 TOOLS = {tool.name: tool for tool in toolbox.TOOLS}
 SECONDS = 2.0
@@ -223,8 +224,8 @@ class Wide(Result):
     ],
 )
 def test_no_part_of_an_answer_can_break_the_cap(result: Wide) -> None:
-    answer = render.capped(result, "list_workloads", {})
-    assert len(json.dumps(render.structured(answer))) <= render.CHARACTERS
+    answer = render.cap_size(result, "list_workloads", {})
+    assert len(json.dumps(render.structured_content(answer))) <= render.CHARACTERS
     assert len(render.text(answer)) <= render.CHARACTERS and len(render.text(result)) <= render.CHARACTERS
     assert all(len(note) < 1_100 for note in answer.notes)
     assert any("cut" in note.lower() or "more characters" in note for note in answer.notes)

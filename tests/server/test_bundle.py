@@ -6,15 +6,16 @@ import stat
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.server import bundle as module
-from rooflens.server import cli, doctor
-from rooflens.tools.list_devices import Machine
-from rooflens.tools.machine.model import Check, Device, Profiler
-from rooflens.tools.machine.permissions import Verdict
-from rooflens.tools.runner import start as launch
-from rooflens.tools.runner import state as runs
-from rooflens.tools.runner.scrubbing import Scrubber
+from rooflens.analysis.store.store import Store
+from rooflens.server import cli
+from rooflens.server.doctor import bundle as module
+from rooflens.server.doctor import examination
+from rooflens.tools.device.machine.model import Check, Device, InstalledProfiler
+from rooflens.tools.device.machine.permissions import CounterPermission
+from rooflens.tools.device.machine.survey import Machine
+from rooflens.tools.running import run_state as runs
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.scrubbing import Scrubber
 
 PLANTED = ("planted-token-1", "hunter2", "alice", "node17", "GPU-11111111", "0000:c1:00.0", "VALUE-OF-A-VARIABLE")
 """Must not be found in a bundle."""
@@ -54,8 +55,8 @@ def found(tmp_path: Path) -> tuple[Machine, list[Check]]:
     gpu = Device(
         vendor="amd", index=0, name="AMD Instinct MI300X", arch="gfx942", uuid="GPU-11111111", pci="0000:c1:00.0"
     )
-    profiler = Profiler(name="rocprofv3", vendor="amd", path=str(program), version="1.0.0")
-    machine = Machine([gpu], [profiler], {"amd": Verdict(False, "no /dev/kfd", "--device")}, [])
+    profiler = InstalledProfiler(name="rocprofv3", vendor="amd", path=str(program), version="1.0.0")
+    machine = Machine([gpu], [profiler], {"amd": CounterPermission(False, "no /dev/kfd", "--device")}, [])
     return machine, [Check(name="store", state="ok", found="/home/alice/.local/share/rooflens, writable")]
 
 
@@ -95,7 +96,7 @@ def test_a_file_or_link_of_that_name_is_never_overwritten(
     tmp_path: Path, store: Store, found: tuple[Machine, list[Check]], capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(doctor, "examined", lambda store, roots: found)
+    monkeypatch.setattr(examination, "examine", lambda store, roots: found)
     (tmp_path / "there").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("there", "link"):

@@ -17,16 +17,16 @@ import anyio.to_thread
 import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
-from rooflens.analysis.problems import LimitExceeded, Problem
-from rooflens.analysis.store import Store
-from rooflens.server import calls
-from rooflens.server.calls import CLIENT, Call, Calls, Kind, Reply
+from rooflens.analysis.base.problems import LimitExceeded, Problem
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import calls
+from rooflens.server.mcp.calls import CLIENT, Call, Calls, Kind, Reply
 from rooflens.tests.tools.isolation import works
 from rooflens.tests.tools.isolation.test_child import gone
-from rooflens.tests.tools.profilers.rocprofv3.made import Launch, Writer, repeated
-from rooflens.tests.tools.profilers.rocprofv3.made import run as made_run
+from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, repeated
+from rooflens.tests.tools.profiles.rocprofv3.made import run as made_run
 from rooflens.tests.waiting import END_S, LONG_S, until
-from rooflens.tools.isolation.forks import ForkServer
+from rooflens.tools.isolation.fork_server import ForkServer
 from rooflens.tools.isolation.limits import Limits
 
 pytestmark = [

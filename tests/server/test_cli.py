@@ -9,10 +9,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.server import demo
 from rooflens.server.cli import main
-from rooflens.server.toolbox import TOOLS
+from rooflens.server.mcp.toolbox import TOOLS
 from rooflens.tests.waiting import END_S
 
 

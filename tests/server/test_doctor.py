@@ -8,13 +8,13 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.server import doctor as module
-from rooflens.tools.list_devices import Machine
-from rooflens.tools.machine import software
-from rooflens.tools.machine.model import Check, Device, Profiler, Roots
-from rooflens.tools.machine.permissions import Verdict
-from rooflens.tools.machine.programs import Answer
+from rooflens.analysis.store.store import Store
+from rooflens.server.doctor import examination as module
+from rooflens.tools.device.machine import software
+from rooflens.tools.device.machine.model import Check, Device, InstalledProfiler, Roots
+from rooflens.tools.device.machine.permissions import CounterPermission
+from rooflens.tools.device.machine.programs import ProgramAnswer
+from rooflens.tools.device.machine.survey import Machine
 
 
 def named(checks: list[Check]) -> dict[str, Check]:
@@ -78,16 +78,16 @@ def test_packages_against_the_bounds_of_the_project(
 @pytest.mark.parametrize(
     ("answer", "needed", "state", "found"),
     [
-        (Answer(0, "imported\n50221153\n"), True, "ok", "HIP runtime 5.2.21153"),
-        (Answer(1, "imported\n", "RuntimeError: could not dlopen"), True, "missing", "libamdhip64"),
-        (Answer(1, "imported\n", "RuntimeError: could not dlopen"), False, "ok", "libamdhip64"),
-        (Answer(1, "", "ModuleNotFoundError: No module named 'hip'"), True, "missing", "No module named"),
-        (Answer(None, "", "", "did not answer within 20 s"), True, "missing", "did not answer"),
-        (Answer(-11, "imported\n"), True, "missing", "libamdhip64"),
+        (ProgramAnswer(0, "imported\n50221153\n"), True, "ok", "HIP runtime 5.2.21153"),
+        (ProgramAnswer(1, "imported\n", "RuntimeError: could not dlopen"), True, "missing", "libamdhip64"),
+        (ProgramAnswer(1, "imported\n", "RuntimeError: could not dlopen"), False, "ok", "libamdhip64"),
+        (ProgramAnswer(1, "", "ModuleNotFoundError: No module named 'hip'"), True, "missing", "No module named"),
+        (ProgramAnswer(None, "", "", "did not answer within 20 s"), True, "missing", "did not answer"),
+        (ProgramAnswer(-11, "imported\n"), True, "missing", "libamdhip64"),
     ],
 )
 def test_hip_python_is_tried_in_a_child(
-    monkeypatch: pytest.MonkeyPatch, answer: Answer, needed: bool, state: str, found: str
+    monkeypatch: pytest.MonkeyPatch, answer: ProgramAnswer, needed: bool, state: str, found: str
 ) -> None:
     monkeypatch.setattr(software, "ask", lambda argv, timeout_s: answer)
     check = software.hip(needed)
@@ -110,14 +110,14 @@ def test_doctor_tells_what_compiling_and_launching_gave(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, object], state: str, found: str
 ) -> None:
     told = json.dumps({"why": "", "fix": "mend", **answer})
-    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: Answer(0, f"a library's banner\n{told}\n"))
+    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: ProgramAnswer(0, f"a library's banner\n{told}\n"))
     check = software.kernels(GPU)
     assert (check.name, check.state, check.fix) == ("kernels for gfx942", state, "" if state == "ok" else "mend")
     assert found in check.found
 
 
 def test_a_runtime_that_crashes_at_the_trial_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: Answer(-11))
+    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: ProgramAnswer(-11))
     check = software.kernels(GPU)
     assert check.state == "warning" and "ended with status -11" in check.found
 
@@ -161,8 +161,8 @@ def test_gpus_counters_and_profilers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     gpu = Device(
         vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", memory_bytes=150_754_820_096, compute_units=132
     )
-    refused = Verdict(False, "administrators only", "run as root")
-    ncu = Profiler(
+    refused = CounterPermission(False, "administrators only", "run as root")
+    ncu = InstalledProfiler(
         name="ncu", vendor="nvidia", path="/x/ncu", version="2025.3", usable=False, why=refused.why, fix=refused.fix
     )
     machine = Machine([gpu], [ncu], {"nvidia": refused}, ["a note"])
@@ -177,8 +177,8 @@ def test_gpus_counters_and_profilers(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_broken_profiler_is_told_although_counters_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = Verdict(False, "users may not count events", "sysctl")
-    perf = Profiler(name="perf", vendor="cpu", path="/x/perf", usable=False, why="perf ended", fix="mend it")
+    refused = CounterPermission(False, "users may not count events", "sysctl")
+    perf = InstalledProfiler(name="perf", vendor="cpu", path="/x/perf", usable=False, why="perf ended", fix="mend it")
     for broken, ending, fix in ((frozenset({"perf"}), "perf ended", "mend it"), (frozenset(), "counters (CPU)", "")):
         machine = Machine([], [perf], {"cpu": refused}, [], broken)
         monkeypatch.setattr(module, "survey", lambda roots, machine=machine: machine)

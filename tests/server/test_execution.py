@@ -19,8 +19,8 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
-from rooflens.analysis.store import Store
-from rooflens.server import app
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import app
 from rooflens.tests.perf_stand_in import install
 from rooflens.tests.waiting import END_S, LONG_S, free_port, until
 

@@ -21,17 +21,19 @@ import duckdb
 import pytest
 from markdown_it import MarkdownIt
 from mcp.client import Client
-from rooflens.analysis import text as texts
-from rooflens.analysis.kernel_names import meant
-from rooflens.analysis.problems import Problem
-from rooflens.analysis.store import Store
-from rooflens.server import app, log, prompts, render, toolbox
-from rooflens.server.doctor import doctor
+from rooflens.analysis.base import text as texts
+from rooflens.analysis.base.kernel_names import names_shortened_to
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.store.store import Store
+from rooflens.server.doctor.examination import doctor
+from rooflens.server.mcp import app, prompts, toolbox
+from rooflens.server.rendering import render
+from rooflens.server.terminal import log
 from rooflens.tests.waiting import at_most
-from rooflens.tools import progress
+from rooflens.tools.base import progress
+from rooflens.tools.base.results import Result, table
+from rooflens.tools.base.untrusted_text import plain_text, visible_name
 from rooflens.tools.plot import PlotResult
-from rooflens.tools.profilers.tables.names import plain_text, visible_name
-from rooflens.tools.results import Result, table
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "server" / "samples" / "yax_before"
@@ -127,8 +129,8 @@ def said(found: Result | Problem, tool: str) -> tuple[str, dict[str, Any]]:
     """An answer as a client gets it: its text and its structured content."""
     if isinstance(found, Problem):
         return render.refusal(found), {}
-    found = render.capped(found, tool, {})
-    return render.text(found), render.structured(found)
+    found = render.cap_size(found, tool, {})
+    return render.text(found), render.structured_content(found)
 
 
 def profile(folder: Path) -> Path:
@@ -308,7 +310,9 @@ def test_a_name_copied_from_a_table_in_words_is_found_with_its_bars() -> None:
     names = ["operator|(int)", "a<img src=x> || b", "plain"]
     words = render.text(Rows(table=table({"kernel": None, "n": None}, [[n, i] for i, n in enumerate(names)])))
     copied = [line.rpartition(" | ")[0] for line in words.splitlines()[3:]]
-    assert [texts.called(each, names) or meant(each, names) for each in copied] == [[n] for n in names]
+    assert [texts.names_displayed_as(each, names) or names_shortened_to(each, names) for each in copied] == [
+        [n] for n in names
+    ]
 
 
 class Rows(Result):
@@ -319,7 +323,7 @@ class Rows(Result):
 
 @pytest.mark.parametrize("name", NAMES_OF_CPP)
 def test_names_of_kernels_stay_as_they_are(name: str) -> None:
-    assert texts.inert(name) == name and not texts.speaks(name)
+    assert texts.inert(name) == name and not texts.reads_like_a_sentence(name)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -359,7 +363,7 @@ def test_nothing_takes_longer_than_its_length_deserves() -> None:
         for text in (piece * (200_000 // len(piece)), "<x " + piece * (200_000 // len(piece))):
             with at_most(2):
                 texts.inert(text)
-                texts.speaks(text)
+                texts.reads_like_a_sentence(text)
 
 
 def test_python_and_sql_hide_the_same_of_all_of_unicode() -> None:
@@ -424,14 +428,14 @@ def test_no_kernel_of_the_recorded_profiles_is_changed_or_taken_for_a_sentence(s
                 source.seek(0)
                 names |= {row[place] for row in rows if len(row) > place}
     assert len(names) > 200
-    assert [n for n in names if texts.inert(n) != n or texts.speaks(n)] == []
+    assert [n for n in names if texts.inert(n) != n or texts.reads_like_a_sentence(n)] == []
 
 
 def test_what_the_project_says_itself_is_never_changed() -> None:
-    from rooflens.analysis import schema
-    from rooflens.server import resources
+    from rooflens.analysis.store import schema
+    from rooflens.server.mcp import resources
 
-    guide = (ROOT / "server" / "guide.md").read_text()
+    guide = (ROOT / "server" / "mcp" / "guide.md").read_text()
     written = [schema.render(), resources.metric_index(), guide, *(p.text for p in prompts.prompts())]
     assert [text[:80] for text in written if texts.inert(text) != text] == []
 
@@ -521,7 +525,7 @@ def test_log_lines_cannot_be_forged_or_steer_a_terminal() -> None:
     try:
         log.start(1)
         log.logger.handlers[0].setStream(stream)  # type: ignore[attr-defined]
-        log.called("x\n2026-01-01 rooflens ERROR forged\x1b[2J" + "y" * 10_000, 0.1, "ok", 1)
+        log.log_call("x\n2026-01-01 rooflens ERROR forged\x1b[2J" + "y" * 10_000, 0.1, "ok", 1)
         try:
             raise RuntimeError("\x1b[2J\u202e" + "z" * 100_000)
         except RuntimeError:

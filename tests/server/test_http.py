@@ -20,9 +20,9 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
-from rooflens.analysis.store import Store
-from rooflens.server import access, app, http
-from rooflens.server.admission import Limits
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import access, app, http
+from rooflens.server.mcp.admission import ServerLimits
 from rooflens.tests.server.malformed import MALFORMED, NOT_FOR_US
 from rooflens.tests.server.test_calls import below
 from rooflens.tests.waiting import END_S, free_port, until
@@ -116,7 +116,7 @@ def _process(
 
 
 @contextmanager
-def _inside(store: Store, limits: Limits | None = None) -> Iterator[Place]:
+def _inside(store: Store, limits: ServerLimits | None = None) -> Iterator[Place]:
     """A server in a thread of this process."""
     with free_port() as port:
         address = access.parse(f"127.0.0.1:{port}")
@@ -388,7 +388,7 @@ def test_a_connection_that_does_not_finish_its_head_is_closed(
 
 
 def test_a_body_that_stops_or_trickles_is_given_up(samples: Store) -> None:
-    with _inside(samples, Limits(body_pause_s=0.3, body_s=0.8)) as place:
+    with _inside(samples, ServerLimits(body_pause_s=0.3, body_s=0.8)) as place:
         for trickle in (b"", b" "):
             with socket.create_connection(("127.0.0.1", place.port)) as peer:
                 peer.sendall(place.head("POST /mcp", ["Content-Length: 1000"]))
@@ -415,7 +415,7 @@ def _slow(ident: int) -> bytes:
 
 
 def test_calls_of_one_client_are_limited_and_an_id_in_use_is_refused(samples: Store) -> None:
-    with _inside(samples, Limits(calls=2)) as place:
+    with _inside(samples, ServerLimits(calls=2)) as place:
         session = place.session()
         with socket.create_connection(("127.0.0.1", place.port)) as peer:
             body = _slow(1)
@@ -435,7 +435,7 @@ def test_calls_of_one_client_are_limited_and_an_id_in_use_is_refused(samples: St
 
 
 def test_the_longest_idle_session_makes_room_for_a_new_one(samples: Store) -> None:
-    with _inside(samples, Limits(sessions=3)) as place:
+    with _inside(samples, ServerLimits(sessions=3)) as place:
         first, *others = [place.session() for _ in range(3)]
         assert place.post(PING, Mcp_Session_Id=others[0]).status == 200
         for _ in range(2):

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.server import log, toolbox
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import toolbox
+from rooflens.server.terminal import log
 
 LINE = re.compile(r"rooflens INFO (\w+) (\w+) in \d+\.\d{3} s, \d+ characters")
 

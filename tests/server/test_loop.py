@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
-from rooflens.analysis.store import Store
-from rooflens.server import app
+from rooflens.analysis.store.store import Store
 from rooflens.server.demo import loop, sources
+from rooflens.server.mcp import app
 from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,8 +41,8 @@ class Scripted:
         return SimpleNamespace(is_error="error" in answer, content=text, structured_content=answer)
 
 
-def version(number: int, *helps: str) -> loop.Version:
-    return loop.Version(f"kernel_{number}", helps, "idea", "change")
+def version(number: int, *helps: str) -> loop.PreparedVersion:
+    return loop.PreparedVersion(f"kernel_{number}", helps, "idea", "change")
 
 
 def ladder(*helps: str) -> loop.Ladder:
@@ -50,30 +50,30 @@ def ladder(*helps: str) -> loop.Ladder:
     return loop.Ladder("made", "a made ladder", (version(0), *(version(i, s) for i, s in enumerate(helps, 1))))
 
 
-def found(subsystem: str, bound: float | None = 5.0) -> loop.Diagnosis:
-    return loop.Diagnosis(subsystem, 0.8, bound)
+def found(subsystem: str, bound: float | None = 5.0) -> loop.LoopDiagnosis:
+    return loop.LoopDiagnosis(subsystem, 0.8, bound)
 
 
-def outcome(verdict: str = "improved", same: str = "yes", speedup: float = 2.0) -> loop.Outcome:
-    return loop.Outcome(verdict, same, speedup, (2000.0, 2000.0 / speedup))
+def outcome(verdict: str = "improved", same: str = "yes", speedup: float = 2.0) -> loop.VersionOutcome:
+    return loop.VersionOutcome(verdict, same, speedup, (2000.0, 2000.0 / speedup))
 
 
 async def walked(
     monkeypatch: pytest.MonkeyPatch,
     steps: loop.Ladder,
-    diagnoses: list[loop.Diagnosis],
-    outcomes: list[loop.Outcome],
+    diagnoses: list[loop.LoopDiagnosis],
+    outcomes: list[loop.VersionOutcome],
     rounds: int = loop.ROUNDS,
 ) -> list[loop.Round]:
     """The loop with its diagnoses and comparisons given, in order."""
 
-    async def diagnosis(client: Any, workload: str) -> loop.Diagnosis:
+    async def diagnosis(client: Any, workload: str) -> loop.LoopDiagnosis:
         return diagnoses.pop(0)
 
-    async def comparison(*given: Any) -> loop.Outcome:
+    async def comparison(*given: Any) -> loop.VersionOutcome:
         return outcomes.pop(0)
 
-    async def measure(client: Any, tried: loop.Version) -> str:
+    async def measure(client: Any, tried: loop.PreparedVersion) -> str:
         return tried.kernel
 
     monkeypatch.setattr(loop, "diagnosis", diagnosis)
@@ -96,14 +96,14 @@ async def test_a_faster_version_that_does_other_or_unknown_work_is_refused(
     wrong, right = outcome(same=same, speedup=60.0), outcome(speedup=1.6)
     done = await walked(monkeypatch, ladder("hbm", "hbm"), [found("hbm")] * 3, [wrong, right])
     assert [r.best.kernel for r in done] == ["kernel_0", "kernel_0", "kernel_2"]
-    assert told in loop.told(ladder("hbm", "hbm"), done)
-    assert "1.6 times as fast as kernel_0" in loop.told(ladder("hbm", "hbm"), done)
+    assert told in loop.rounds_text(ladder("hbm", "hbm"), done)
+    assert "1.6 times as fast as kernel_0" in loop.rounds_text(ladder("hbm", "hbm"), done)
 
 
 @pytest.mark.parametrize(
     "slow", [outcome(speedup=1.02), outcome("inconclusive", speedup=1.5), outcome("regressed", speedup=0.5)]
 )
-async def test_two_rounds_without_a_gain_end_it(monkeypatch: pytest.MonkeyPatch, slow: loop.Outcome) -> None:
+async def test_two_rounds_without_a_gain_end_it(monkeypatch: pytest.MonkeyPatch, slow: loop.VersionOutcome) -> None:
     done = await walked(monkeypatch, ladder("hbm", "hbm", "hbm"), [found("hbm")] * 3, [slow, slow])
     assert len(done) == 3 and "less than 3%" in done[-1].stop
     mixed = await walked(monkeypatch, ladder("hbm", "hbm"), [found("hbm")] * 3, [slow, outcome()])
@@ -139,12 +139,12 @@ async def test_live_it_waits_for_the_run_and_gives_its_workload() -> None:
 )
 async def test_live_a_refusal_or_a_failed_run_is_told(answer: dict[str, Any]) -> None:
     client = Scripted(profile_command=[answer])
-    with pytest.raises(loop.Refused, match="profile_command|counters not permitted"):
+    with pytest.raises(loop.CallRefused, match="profile_command|counters not permitted"):
         await sources.live("/bin/kernels")(client, version(1))  # type: ignore[arg-type]
 
 
 def test_a_recording_without_the_kernel_is_told() -> None:
-    with pytest.raises(loop.Refused, match="no launch of transpose$"):
+    with pytest.raises(loop.CallRefused, match="no launch of transpose$"):
         sources.rows_of(sources.RECORDING, "transpose")
     rows = list(csv.reader(sources.rows_of(sources.RECORDING, "transpose_lds").splitlines()))
     assert len(rows) == 3 and len({len(row) for row in rows}) == 1
@@ -162,7 +162,7 @@ def test_ladders_name_kernels_of_the_example_program_and_known_subsystems() -> N
 
 async def replay(name: str, store: Store, folder: Path) -> list[loop.Round]:
     async with Client(app.build(store)) as client:
-        return await loop.optimise(client, loop.ladders()[name], sources.replayed(folder))
+        return await loop.optimise(client, loop.ladders()[name], sources.replay_recording(folder))
 
 
 async def test_the_transpose_is_walked_to_its_fast_version(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mcp.types import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
-from rooflens.server import messages
+from rooflens.server.mcp import messages
 from rooflens.tests.server.malformed import MALFORMED
 
 
@@ -26,7 +26,7 @@ def test_a_malformed_message_gets_the_error_it_is_owed(name: str) -> None:
     assert isinstance(found, messages.Refused)
     assert (found.answer and (found.answer.error.code, found.answer.id)) == expected
     if found.answer:
-        assert json.loads(messages.encoded(found.answer))["id"] == (expected or (0, 0))[1]
+        assert json.loads(messages.encode_message(found.answer))["id"] == (expected or (0, 0))[1]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def _answered(found: object) -> None:
     if not isinstance(found, messages.Refused):
         assert isinstance(found, JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError)
     elif found.answer:
-        said = json.loads(messages.encoded(found.answer))
+        said = json.loads(messages.encode_message(found.answer))
         assert said["error"]["code"] in (PARSE_ERROR, INVALID_REQUEST) and said["error"]["message"]
 
 

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.problems import BadArgument, MissingTool, NotFound, Problem
-from rooflens.analysis.store import Store
-from rooflens.server import cli, exits
+from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound, Problem
+from rooflens.analysis.store.store import Store
+from rooflens.server import cli
 from rooflens.server.cli import main
 from rooflens.server.commands import NAMES
-from rooflens.server.outcome import Outcome, tell
-from rooflens.server.toolbox import TOOLS
+from rooflens.server.mcp.toolbox import TOOLS
+from rooflens.server.terminal import exits
+from rooflens.server.terminal.outcome import Outcome, tell
 
 
 def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, object], str]:

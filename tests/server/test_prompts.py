@@ -12,12 +12,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pydantic
 import pytest
 from mcp.client import Client
-from rooflens.analysis import schema
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.planning.plan import plan, resolve
-from rooflens.analysis.store import Store
-from rooflens.server import app, prompts, toolbox
-from rooflens.server.offered import offered_only
+from rooflens.analysis.store import schema
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import app, prompts, toolbox
+from rooflens.server.mcp.offered import offered_only
 from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +85,7 @@ async def test_a_client_gets_every_prompt_with_what_the_user_gave(samples: Store
 def test_no_prompt_names_a_tool_that_is_not_offered(read_only: bool, allow_exec: bool) -> None:
     names = {t.name for t in toolbox.tools(read_only=read_only, allow_exec=allow_exec)}
     for written in prompts.prompts():
-        text = written.filled({}, names)
+        text = written.fill({}, names)
         assert set(re.findall(r"\w+", text)) & TOOLS.keys() <= names, written.name
         assert "{{" not in text and "}}" not in text and not re.search(r"[ \t]+$", text, re.MULTILINE), written.name
 
@@ -97,7 +97,7 @@ def test_words_for_servers_without_a_tool_stand_in_for_those_with_it() -> None:
 
 
 @pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
-def test_every_call_in_a_prompt_is_one_the_server_takes(written: prompts.Written) -> None:
+def test_every_call_in_a_prompt_is_one_the_server_takes(written: prompts.PromptTemplate) -> None:
     found = list(calls(written.text))
     assert found
     for tool, arguments in found:
@@ -116,7 +116,7 @@ def test_every_call_in_a_prompt_is_one_the_server_takes(written: prompts.Written
 
 
 @pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
-def test_every_name_in_a_prompt_exists(written: prompts.Written, samples: Store) -> None:
+def test_every_name_in_a_prompt_exists(written: prompts.PromptTemplate, samples: Store) -> None:
     known = {*TOOLS, *_NO_NAMES, *schema.schema()}
     for tool in TOOLS.values():
         known |= {*tool.arguments.model_fields, *fields(tool.result)}
@@ -135,7 +135,7 @@ def test_every_name_in_a_prompt_exists(written: prompts.Written, samples: Store)
 
 
 @pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
-def test_metrics_named_in_calls_can_be_planned(written: prompts.Written) -> None:
+def test_metrics_named_in_calls_can_be_planned(written: prompts.PromptTemplate) -> None:
     wanted = set(
         re.findall(r'"((?:[a-z0-9]+\.)+[a-z0-9_.]+|overview|diagnosis|everything|roofline|l2|lds|hbm)"', written.text)
     )
@@ -151,7 +151,7 @@ def test_a_sure_diagnosis_takes_as_many_runs_as_the_prompts_say() -> None:
 
 
 @pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
-def test_a_prompt_is_short(written: prompts.Written) -> None:
+def test_a_prompt_is_short(written: prompts.PromptTemplate) -> None:
     assert len(written.text) < 4 * TOKENS
     assert all(len(line) <= 160 for line in written.text.splitlines())
 
@@ -164,7 +164,7 @@ def test_the_skill_is_the_prompt_of_the_loop_and_keeps_the_limits_of_skills() ->
     assert stated["name"] == path.parent.name and re.fullmatch(r"[a-z0-9-]{1,64}", stated["name"])
     assert len(stated["description"]) <= 1024 and ": " not in stated["description"]
     loop = next(p for p in prompts.prompts() if p.name == "optimize_kernel")
-    assert text == loop.filled({}, [*TOOLS, prompts.ANY_SERVER])
+    assert text == loop.fill({}, [*TOOLS, prompts.ANY_SERVER])
     assert len(text.splitlines()) < 500
 
 

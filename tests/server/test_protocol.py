@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 import pytest
 from mcp.client import Client
-from rooflens.analysis.problems import Problem
-from rooflens.analysis.store import Store
-from rooflens.server import app, toolbox
-from rooflens.tools.results import Result
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import app, toolbox
+from rooflens.tools.base.results import Result
 
 ERAS = ("auto", "legacy")
 pytestmark = pytest.mark.anyio

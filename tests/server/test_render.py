@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from rooflens.server import render
-from rooflens.tools.results import NextCall, Result, Table, table
+from rooflens.server.rendering import render
+from rooflens.tools.base.results import NextCall, Result, Table, table
 
 
 class Answer(Result):
@@ -48,22 +48,24 @@ def test_a_column_of_large_numbers_has_one_format() -> None:
 
 def test_nothing_a_profile_says_can_steer_a_terminal_or_hide_text() -> None:
     hostile = "k\x1b[31m\u202eevil\u200b\U000e0041 | a\nb"
-    found = render.structured(_answer(1, hostile))
+    found = render.structured_content(_answer(1, hostile))
     assert found["table"]["rows"][0][0] == "kevil | a\nb"
     assert "\x1b" not in render.text(_answer(1, hostile)) and "\\|" in render.text(_answer(1, hostile))
 
 
 def test_non_finite_numbers_become_null() -> None:
-    found = render.structured(Answer(name="w", table=table({"v": None}, [[float("nan")], [float("inf")], [1.0]])))
+    found = render.structured_content(
+        Answer(name="w", table=table({"v": None}, [[float("nan")], [float("inf")], [1.0]]))
+    )
     assert found["table"]["rows"] == [[None], [None], [1.0]]
     assert json.dumps(found, allow_nan=False)
 
 
 def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
-    big = render.capped(_answer(5_000, "y" * 30), "compute_metrics", {"workload": "w", "offset": 10})
+    big = render.cap_size(_answer(5_000, "y" * 30), "compute_metrics", {"workload": "w", "offset": 10})
     assert isinstance(big, Answer)
     kept = len(big.table.rows)
-    assert len(json.dumps(render.structured(big))) <= render.CHARACTERS
+    assert len(json.dumps(render.structured_content(big))) <= render.CHARACTERS
     assert big.table.truncated and big.table.total_rows == 5_000
     assert big.next[0].arguments == {"workload": "w", "offset": 10 + kept}
     assert f"Cut to {kept} of 5000 rows" in big.notes[-1]
@@ -71,7 +73,7 @@ def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
 
 def test_an_answer_under_the_cap_is_left_alone() -> None:
     small = _answer(3)
-    assert render.capped(small, "compute_metrics", {}) is small
+    assert render.cap_size(small, "compute_metrics", {}) is small
 
 
 MONSTER = "void at::native::vectorized_elementwise_kernel<4, at::native::{}<float>, std::array<char*, 1ul>>(int, float)"
@@ -91,7 +93,7 @@ def test_a_text_calls_kernels_by_short_names_that_differ_and_the_data_by_their_o
     words = render.text(result)
     assert "0 | vectorized_elementwise_kernel<4, FillFunctor<float>>\n" in words and "std::" not in words
     assert "2 | a::scale(float*)\n3 | b::scale(float*)" in words
-    assert [row[1] for row in render.structured(result)["table"]["rows"]] == names
+    assert [row[1] for row in render.structured_content(result)["table"]["rows"]] == names
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def test_kernels_in_findings_and_in_tables_have_the_same_short_names() -> None:
     assert words.count("kernel: vectorized_elementwise_kernel<4, FillFunctor<float>>; claim: void") == 1
     assert "kernel: vectorized_elementwise_kernel<4, AbsFunctor<float>>" in words
     assert "kernel=vectorized_elementwise_kernel<4, FillFunctor<float>>, x=void at::native" in words
-    assert render.structured(result)["kernels"][1]["kernel"] == names[1]
+    assert render.structured_content(result)["kernels"][1]["kernel"] == names[1]
 
 
 def test_rows_of_a_callers_own_query_keep_the_names_that_it_can_compare_with() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
-from rooflens.analysis.store import Store
-from rooflens.server import stdio
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import stdio
 from rooflens.tests.server.malformed import MALFORMED, NOT_FOR_US
 from rooflens.tests.waiting import END_S
 
@@ -58,7 +58,7 @@ def test_stdout_carries_nothing_but_json_rpc_and_the_server_ends_with_its_input(
 
 def test_nothing_heavy_is_imported_before_a_tool_needs_it() -> None:
     code = (
-        "import sys; from rooflens.server.app import build; from rooflens.analysis.store import Store;"
+        "import sys; from rooflens.server.mcp.app import build; from rooflens.analysis.store.store import Store;"
         "build(Store('x'));"
         f"print([m for m in {HEAVY!r} if m in sys.modules])"
     )

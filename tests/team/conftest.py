@@ -19,7 +19,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.waiting import END_S, until
 from rooflens.tools.import_profile import import_profile
 
@@ -125,7 +125,7 @@ def postgres() -> Iterator[str]:
 def database(postgres: str) -> str:
     """A new, empty database: the connection string of it."""
     import duckdb
-    from rooflens.analysis.remote.extensions import load
+    from rooflens.analysis.store.remote.extensions import load
 
     name = f"d{uuid4().hex[:12]}"
     with duckdb.connect() as con:

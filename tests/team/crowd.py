@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rooflens.analysis.manifest import MANIFEST, PREFIX
-from rooflens.analysis.store import Manifest, Store, new_id
+from rooflens.analysis.store.manifest import MANIFEST, PREFIX
+from rooflens.analysis.store.store import Manifest, Store, new_id
 
 
 def crowd(source: Store, reference: str, target: Store, number: int, label: str = "w") -> list[Manifest]:

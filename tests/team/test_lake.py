@@ -10,17 +10,17 @@ import time
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.manifest import PREFIX
-from rooflens.analysis.problems import BadArgument, MissingTool, Problem, StoreProblem
-from rooflens.analysis.remote import catalogue, extensions
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadArgument, MissingTool, Problem, StoreProblem
+from rooflens.analysis.store.manifest import PREFIX
+from rooflens.analysis.store.remote import catalogue, extensions
+from rooflens.analysis.store.store import Store
 from rooflens.server import cli
 from rooflens.tests.team.crowd import crowd
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.team.tagging import tagged
+from rooflens.tools.team.tagging import change_tags
 from rooflens.tools.team.transfer import transfer
 
 MANY = 8
@@ -101,7 +101,7 @@ def counted(lake: Store, table: str) -> int:
 
 _WRITER = """
 import sys
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tools.team.tagging import tagged
 from rooflens.tools.team.transfer import transfer
 source, target = Store(sys.argv[1]), Store.locate(sys.argv[2])
@@ -174,15 +174,15 @@ def test_tags_given_on_one_machine_are_seen_on_all_and_a_cut_off_change_is_mende
     one = four.resolve("clover")
     transfer(four, lake, [one])
     lake.resolve("clover")
-    tagged(lake, lake.resolve("clover"), ["release"], [])
+    change_tags(lake, lake.resolve("clover"), ["release"], [])
     elsewhere(monkeypatch, tmp_path)
     there = Store.locate(lake.address)
     assert there.resolve(one.id).tags == there.resolve("clover").tags == ["clo", "release"]
     sql = "SELECT tags FROM workloads"
     assert query_counters(there, sql).table.rows == [["clo,release"]] and there.scan()[1] == []
     with monkeypatch.context() as cut_off:
-        cut_off.setattr(catalogue, "_restated", lambda *_: None)  # the catalogue does not hear of it
-        tagged(there, there.resolve("clover"), ["half"], [])
+        cut_off.setattr(catalogue, "_update_manifest", lambda *_: None)  # the catalogue does not hear of it
+        change_tags(there, there.resolve("clover"), ["half"], [])
     elsewhere(monkeypatch, tmp_path, "third")
     third = Store.locate(lake.address)
     assert "not the one that was stored" in third.scan()[1][0]
@@ -288,7 +288,7 @@ def test_what_is_missing_or_wrong_is_told(database: str, s3: str, capsys: pytest
 
 def test_a_missing_extension_is_told_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb = pytest.importorskip("duckdb")
-    monkeypatch.setattr(extensions, "_packaged", lambda name: None)
+    monkeypatch.setattr(extensions, "_packaged_file", lambda name: None)
     monkeypatch.delenv(extensions.INSTALL, raising=False)
     with (
         duckdb.connect(config={"autoinstall_known_extensions": "false", "extension_directory": "/nonexistent"}) as con,

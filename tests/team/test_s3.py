@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.manifest import PREFIX
-from rooflens.analysis.problems import NotAllowed, NotFound, Problem, StoreProblem
-from rooflens.analysis.remote import s3 as s3_module
-from rooflens.analysis.remote.address import bucket
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import NotAllowed, NotFound, Problem, StoreProblem
+from rooflens.analysis.store.manifest import PREFIX
+from rooflens.analysis.store.remote import s3 as s3_module
+from rooflens.analysis.store.remote.address import bucket
+from rooflens.analysis.store.store import Store
 from rooflens.server import cli
 from rooflens.tests.team.conftest import SAMPLES
 from rooflens.tests.team.crowd import files
@@ -21,7 +21,7 @@ from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.team.tagging import tagged
+from rooflens.tools.team.tagging import change_tags
 from rooflens.tools.team.transfer import transfer
 
 
@@ -92,7 +92,7 @@ def test_a_push_that_was_cut_off_is_invisible_and_goes_on_where_it_stopped(
 ) -> None:
     there, one = Store.locate(s3), four.resolve("yax_before")
     sent: list[str] = []
-    plain = s3_module.S3Objects.put
+    plain = s3_module.S3Objects.upload
 
     def cut_off(self: s3_module.S3Objects, source: Path, key: str, sha256: str) -> None:
         if len(sent) == 2:
@@ -101,7 +101,7 @@ def test_a_push_that_was_cut_off_is_invisible_and_goes_on_where_it_stopped(
         plain(self, source, key, sha256)
 
     with monkeypatch.context() as patched:
-        patched.setattr(s3_module.S3Objects, "put", cut_off)
+        patched.setattr(s3_module.S3Objects, "upload", cut_off)
         with pytest.raises(KeyboardInterrupt):
             transfer(four, there, [one])
     assert len(keys(s3)) == 2 and there.scan() == ([], [])
@@ -186,13 +186,13 @@ def test_tags_given_on_one_machine_are_seen_on_another(
     store = Store.locate(s3)
     transfer(four, store, [four.resolve("clover")])
     store.resolve("clover")
-    tagged(store, store.resolve("clover"), ["release"], ["clo"])
+    change_tags(store, store.resolve("clover"), ["release"], ["clo"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
     for seen in (store, Store.locate(s3)):
         assert seen.resolve("clover").tags == ["release"] and seen.scan()[1] == []
         assert (seen.folder(seen.resolve("clover")) / "dispatches.parquet").exists()
     with pytest.raises(NotAllowed):
-        tagged(Store.locate(s3, read_only=True), store.resolve("clover"), ["x"], [])
+        change_tags(Store.locate(s3, read_only=True), store.resolve("clover"), ["x"], [])
 
 
 def test_a_deleted_workload_is_gone_for_everyone_and_its_copy_with_it(
@@ -251,7 +251,7 @@ def test_errors_say_what_is_wrong_and_what_to_do(s3: str, monkeypatch: pytest.Mo
         ("AuthorizationHeaderMalformed", "region"), ("PermanentRedirect", "region"), ("ExpiredToken", "expired"),
         ("SignatureDoesNotMatch", "secret key"), ("SomethingNew", "SomethingNew"),
     ):  # fmt: skip
-        problem = s3_module.S3Objects(bucket(s3))._refused(code)
+        problem = s3_module.S3Objects(bucket(s3))._refusal(code)
         assert words in problem.text and name in problem.text
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(variable)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis.database import sql_name
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.base.database import sql_name
+from rooflens.analysis.store.store import Manifest, Store, write_table
 
 MakeWorkload = Callable[..., Manifest]
 

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.clocks import COLUMNS
-from rooflens.analysis.experiments import entries, tried
-from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.analysis.store import Store
-from rooflens.server import render, toolbox
+from rooflens.analysis.base.problems import BadArgument, NotFound
+from rooflens.analysis.comparison.experiment_log import earlier_experiments, entries
+from rooflens.analysis.launches.device_clocks import COLUMNS
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import toolbox
+from rooflens.server.rendering import render
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI300X
+from rooflens.tools.base.results import Table
 from rooflens.tools.compare_workloads import CompareResult, compare_workloads
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.results import Table
 
 SAMPLES = Path(__file__).resolve().parents[2] / "server" / "samples"
 
@@ -177,7 +178,7 @@ def test_a_change_is_noted_in_the_log_and_found_by_sql_and_by_the_kernel(own: St
     assert (row["hypothesis"], row["change"]) == ("reads are strided", idea)
     assert (row["verdict"], row["same_work"]) == ("inconclusive", "no") and row["note"].startswith("not like for like")
     assert row["speedup"] == pytest.approx(33.58, rel=1e-3) and row["low"] is None
-    assert [t.outcome.same_work for t in tried(entries(own), "yax(double*, int)")] == ["no"]
+    assert [t.outcome.same_work for t in earlier_experiments(entries(own), "yax(double*, int)")] == ["no"]
 
 
 def test_nothing_is_noted_unless_asked_and_never_where_nothing_may_be_written(own: Store) -> None:
@@ -204,7 +205,7 @@ def test_default_answers_stay_short_also_with_long_names_and_many_kernels(tmp_pa
     workload(store, rows, name="a")
     workload(store, [r | {"duration_ns": r["duration_ns"] / 2} for r in rows], name="b")
     found = compare_workloads(store, "a", "b")
-    assert len(json.dumps(render.structured(found))) < 8000
+    assert len(json.dumps(render.structured_content(found))) < 8000
     assert len(render.text(found)) < 8000
     assert len(found.kernels.rows) == 5 and found.kernels.total_rows == 40
 

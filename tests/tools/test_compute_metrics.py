@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.recordings import stored
+from rooflens.tools.base.results import Table
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.results import Table
 from rooflens.tools.search_metrics import search_metrics
 
 # Printed in the LUMI training's exercise 5, per wave: id -> before, after. Digits as printed.
@@ -120,7 +120,7 @@ def test_search_knows_what_a_vector_instruction_and_a_normalization_are_called(s
 
 def test_the_instruction_mix_has_vector_instructions_on_every_target(samples: Store) -> None:
     mix = catalog.presets()["instruction_mix"]
-    for target in {*catalog.with_metrics()} - {"cpu"}:
+    for target in {*catalog.targets_with_metrics()} - {"cpu"}:
         known = {name for name in catalog.by_name(target) if name in mix}
         assert any(name.startswith("valu.") for name in known), target
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis.problems import BadArgument, BadInput, NotFound, Problem
-from rooflens.analysis.store import Manifest, Store, write_table
-from rooflens.server import render
-from rooflens.server.toolbox import Tool
+from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound, Problem
+from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.server.mcp.toolbox import Tool
+from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tools.compute_occupancy import OccupancyResult, compute_occupancy
 
-DATA = Path(__file__).parent / "codeobject" / "data"
+DATA = Path(__file__).parent / "code_objects" / "data"
 HSACO, BUNDLE = str(DATA / "kernels_gfx90a.hsaco"), str(DATA / "kernels_three_targets.ccob")
 LAUNCH = {"vgpr": 68, "agpr": 0, "sgpr": 32, "lds_bytes": 0, "workgroup_size": 1024, "grid": 1 << 20}
 
@@ -313,14 +313,14 @@ def test_a_what_if_on_a_workload_is_answered_with_the_call_in_numbers(tmp_path: 
 
 def test_answers_are_small_and_speak_json(store: Store) -> None:
     result = compute_occupancy(store, code_object=BUNDLE)
-    assert len(json.dumps(render.structured(result))) < 8000
+    assert len(json.dumps(render.structured_content(result))) < 8000
     text = render.text(result)
     assert "what_if" in text and "vgpr_spills" in text
 
 
 def test_arguments_are_checked_by_the_tool(store: Store) -> None:
     tool = Tool(compute_occupancy, "Compute occupancy")
-    arguments = tool.validated({"gpu": "gfx90a", "vgprs": 64, "workgroup_size": 256})
+    arguments = tool.validate({"gpu": "gfx90a", "vgprs": 64, "workgroup_size": 256})
     assert compute_occupancy(store, **arguments).occupancy_pct == 100
     with pytest.raises(BadArgument, match="hardware"):
-        tool.validated({"gpu": "gfx90a", "vgprs": 64, "workgroup_size": 256, "mode": "best"})
+        tool.validate({"gpu": "gfx90a", "vgprs": 64, "workgroup_size": 256, "mode": "best"})

@@ -8,15 +8,15 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis.problems import NotFound
-from rooflens.analysis.store import Manifest, Store, write_table
-from rooflens.server import render
+from rooflens.analysis.base.problems import NotFound
+from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI250X, publish
-from rooflens.tools import brief_roofline
+from rooflens.tools.answers import roofline_summary
+from rooflens.tools.base.results import Table
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.plan_profile import plan_profile
-from rooflens.tools.results import Table
 
 CONTRACT = ("kernel", "level", "intensity", "performance", "unit", "bytes", "operations", "time_ns", "attainable",
             "pct_of_attainable", "bound", "limiter", "status")  # fmt: skip
@@ -76,11 +76,11 @@ def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> 
             [3, "c", "lds", None, 8.0, "not_supported", "bulk copies"]]  # fmt: skip
     made = Table(columns=list(columns), units=[None] * len(columns), rows=rows, total_rows=len(rows))
     numbers = {"a": "#1", "b": "#2", "c": "#3"}
-    assert [r[:3] for r in brief_roofline.points(made, numbers, unused_levels=False).rows] == [
+    assert [r[:3] for r in roofline_summary.points(made, numbers, unused_levels=False).rows] == [
         [1, "a", "hbm"], [2, "b", "hbm"], [3, "c", "hbm"], [3, "c", "lds"],
     ]  # fmt: skip
-    assert len(brief_roofline.points(made, numbers, unused_levels=True).rows) == len(rows)
-    moved, unknown = brief_roofline.unused(made, numbers)
+    assert len(roofline_summary.points(made, numbers, unused_levels=True).rows) == len(rows)
+    moved, unknown = roofline_summary.notes_on_unused_levels(made, numbers)
     assert moved == "No bytes moved, no point: #2 l2."
     assert unknown == 'Bytes or time not known: #1 hbm, l2; #2 lds. detail="full" says why.'
 
@@ -152,7 +152,7 @@ def test_a_default_answer_stays_small(store: Store) -> None:
     publish(store, [{**FMA, "kernel": f"{name} {i}"} for i in range(9)])
     for kind in ("flop", "instruction"):
         found = compute_roofline(store, "latest", kind=kind)  # type: ignore[arg-type]
-        assert len(render.text(found)) < 8_500 and len(json.dumps(render.structured(found))) < 12_000
+        assert len(render.text(found)) < 8_500 and len(json.dumps(render.structured_content(found))) < 12_000
 
 
 def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, store: Store) -> None:
@@ -160,7 +160,7 @@ def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, st
     stored(store, shared / "workloads" / "vcopy" / "MI300X_A1", "vcopy")
     found = compute_roofline(store, "vcopy", kind="instruction")
     assert any("a linear copy" in row["walls"] for row in records(found.walls))
-    assert render.marked(found).notes == found.notes
+    assert render.mark_untrusted(found).notes == found.notes
 
 
 def test_an_empty_profile_says_what_lacks_of_operations_and_bytes_and_claims_no_totals(store: Store) -> None:

@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.analysis.timeline.change import change, notes
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.timeline import application
+from rooflens.analysis.timeline.timeline_changes import change, notes
 from rooflens.analysis.workload import Workload
-from rooflens.server import cli, render, toolbox
+from rooflens.server import cli
+from rooflens.server.mcp import toolbox
+from rooflens.server.rendering import render
 from rooflens.tests import recordings
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.timelines import Made, chrome, publish
+from rooflens.tools.base.results import Table
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
 from rooflens.tools.plot import over_time, plot
-from rooflens.tools.results import Table
 
 ROOT = Path(__file__).parents[2]
 US, MS = 1_000, 1_000_000
@@ -123,11 +125,11 @@ def test_hostile_names_neither_hide_nor_act(tmp_path: Path) -> None:
     publish(store, made, PAYLOADS[0])
     found = toolbox.answer(store, "compute_timeline", {"top_n": 50})
     assert isinstance(found, TimelineResult)
-    words, data = render.text(found), render.structured(found)
+    words, data = render.text(found), render.structured_content(found)
     assert {s: what for s in {words, *strings(data)} if (what := active(s))} == {}
     assert not any("evil" in word for call in found.next for word in strings(call.model_dump()))
     drawn = toolbox.answer(store, "plot", {"kind": "timeline", "workload": "latest"})
-    assert {s: what for s in strings(render.structured(drawn)) if (what := active(s))} == {}  # type: ignore[arg-type]
+    assert {s: what for s in strings(render.structured_content(drawn)) if (what := active(s))} == {}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["gpu_bound", "launch_bound", "dataloader", "pageable"])
@@ -193,7 +195,7 @@ def test_sql_reads_the_timeline(store: Store) -> None:
     sql = "SELECT kind, count(*) AS n, sum(end_ns - start_ns) AS ns FROM events GROUP BY kind ORDER BY kind"
     found = toolbox.answer(store, "query_counters", {"sql": sql, "workload": "small"})
     assert found.table.rows == [["api", 20, 250_000], ["copy", 10, 10_000_000], ["kernel", 10, 5_000_000]]  # type: ignore[union-attr]
-    assert json.dumps(render.structured(found))  # type: ignore[arg-type]
+    assert json.dumps(render.structured_content(found))  # type: ignore[arg-type]
 
 
 def test_an_exported_trace_holds_the_events_and_what_was_found(store: Store, tmp_path: Path) -> None:

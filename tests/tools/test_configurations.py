@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadArgument, NotFound
+from rooflens.analysis.store.store import Store
 from rooflens.tests.comparisons import flop, traffic, workload
+from rooflens.tools.base.results import NextCall, Table
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_occupancy import compute_occupancy
@@ -16,7 +17,6 @@ from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.plot import plot
-from rooflens.tools.results import NextCall, Table
 
 TOOLS: dict[str, Any] = {
     "list_workloads": list_workloads,

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis.database import sql_path
-from rooflens.analysis.integrity import damage, sound
-from rooflens.analysis.problems import BadInput, Problem, StoreProblem
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.base.database import sql_path
+from rooflens.analysis.base.problems import BadInput, Problem, StoreProblem
+from rooflens.analysis.store.integrity import damage, readable_workloads
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
-from rooflens.server.toolbox import answer
+from rooflens.server.mcp.toolbox import answer
 from rooflens.tools import query_counters as query
+from rooflens.tools.base.results import Result
 from rooflens.tools.compute_occupancy import compute_occupancy
-from rooflens.tools.results import Result
 from rooflens.tools.sql.export import export_db
 
 READING = {
@@ -134,7 +134,7 @@ def test_damaged_files_of_computed_rows_are_computed_anew(twins: Store) -> None:
     garbled(kept[1], 0)
     assert query.query_counters(twins, sql).table.rows == rows
     garbled(kept[0], 4)
-    sound(twins, twins.scan()[0])
+    readable_workloads(twins, twins.scan()[0])
     assert not kept[0].exists() and kept[1].exists()
     assert query.query_counters(twins, sql).table.rows == rows
 
@@ -161,9 +161,9 @@ def test_a_profile_without_registers_or_sizes_is_read_as_not_stating_them(twins:
 BUSY = """
 import sys, time
 from pathlib import Path
-from rooflens.analysis.problems import Problem
-from rooflens.analysis.store import Store
-from rooflens.server.toolbox import answer
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp.toolbox import answer
 
 print("ready", flush=True)
 sys.stdin.readline()
@@ -179,7 +179,7 @@ print(calls)
 """
 DELETE = """
 import shutil, sys, time
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 print("ready", flush=True)
 sys.stdin.readline()
 store, until = Store(sys.argv[1]), time.monotonic() + float(sys.argv[3]) + 2

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import experiments
+from rooflens.analysis.base.problems import BadInput, NotFound
 from rooflens.analysis.catalogue.metrics import SUBSYSTEMS
-from rooflens.analysis.problems import BadInput, NotFound
-from rooflens.analysis.store import Store
-from rooflens.server import render
-from rooflens.server.toolbox import Tool, call
+from rooflens.analysis.comparison import experiment_log
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp.toolbox import Tool, call
+from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
 from rooflens.tools.query_counters import query_counters
@@ -108,11 +108,11 @@ def test_findings_are_a_table(profiles: Store) -> None:
 
 
 def noted(store: Store, kernel: str, change: str, verdict: str, *, hypothesis: str = "") -> None:
-    outcome = experiments.Outcome(kernel=kernel, verdict=verdict, speedup=2.0)
-    entry = experiments.Entry(
+    outcome = experiment_log.ExperimentOutcome(kernel=kernel, verdict=verdict, speedup=2.0)
+    entry = experiment_log.ExperimentEntry(
         kind="comparison", workload=store.resolve("h200").id, change=change, hypothesis=hypothesis, outcomes=[outcome]
     )
-    experiments.record(store, entry)
+    experiment_log.record(store, entry)
 
 
 def test_what_was_last_tried_on_a_kernel_is_said_whatever_its_words_are(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_what_was_last_tried_on_a_kernel_is_said_whatever_its_words_are(tmp_path
 
 
 def test_the_answer_has_texts_where_the_analysis_has_objects(profiles: Store) -> None:
-    answer = render.structured(diagnose_bottleneck(profiles, "yax_before", detail="full"))
+    answer = render.structured_content(diagnose_bottleneck(profiles, "yax_before", detail="full"))
     findings = [f for kernel in answer["kernels"] for f in kernel["findings"]]
     evidence = [e for f in findings for e in (*f["evidence"], *f["contradicting"])]
     assert list(evidence[0]) == ["metric", "value", "unit", "threshold", "status", "reason", "sql"]

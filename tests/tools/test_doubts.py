@@ -8,11 +8,12 @@ from typing import Any
 import duckdb
 import pytest
 from rooflens.analysis.diagnosis.findings import diagnose
-from rooflens.analysis.doubts import Doubt
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.doubts import Doubt
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.server import render
+from rooflens.server.rendering import render
 from rooflens.tests.recordings import stored
+from rooflens.tools.base.results import Result, Table
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_occupancy import compute_occupancy
@@ -21,8 +22,7 @@ from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.plot import plot
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.results import Result, Table
-from rooflens.tools.sql.tables import metric_rows
+from rooflens.tools.sql.computed_tables import metric_rows
 
 COLLECTING = "cycles of collecting"
 PROFILES = {

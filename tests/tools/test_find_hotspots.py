@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.hotspots.kernels import sampled
-from rooflens.analysis.hotspots.quotes import quotes
-from rooflens.analysis.problems import BadInput, NotFound, Problem
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadInput, NotFound, Problem
+from rooflens.analysis.hotspots.hot_lines import quotes
+from rooflens.analysis.hotspots.kernels import sampled_kernels
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.server import render, toolbox
+from rooflens.server.mcp import toolbox
+from rooflens.server.rendering import render
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
-from rooflens.tests.tools.profilers.ncu.test_code import block, imported, page
+from rooflens.tests.tools.profiles.ncu.test_code import block, imported, page
+from rooflens.tools.base.results import Table
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.find_hotspots import HotspotsResult, find_hotspots
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.results import Table
 
 EXPECTED = {  # of labelled.cu: kernel -> line that holds its bottleneck by construction, main reason, main instruction
     "strided_read": (13, "memory", "LDG"),
@@ -108,7 +109,7 @@ def test_text_of_a_hostile_page_cannot_act(tmp_path: Path) -> None:
     for by in ("line", "instruction"):
         answer = toolbox.answer(store, "find_hotspots", {"by": by, "detail": "full", "context": 3})
         assert isinstance(answer, HotspotsResult), answer
-        words = {render.text(answer), *strings(render.structured(answer))}
+        words = {render.text(answer), *strings(render.structured_content(answer))}
         assert {string: what for string in words if (what := active(string))} == {}
         assert any("data" in note for note in answer.notes)
         assert not any("evil" in word for call in answer.next for word in strings(call.model_dump()))
@@ -126,7 +127,7 @@ def test_lines_behind_a_verdict_are_those_that_wait_for_its_subsystem(
     labelled: Store, subsystem: str, line: int
 ) -> None:
     with Workload.open(labelled, "labelled") as opened:
-        one = next(k for k in sampled(opened) if "spill" in k.kernel)
+        one = next(k for k in sampled_kernels(opened) if "spill" in k.kernel)
         assert quotes(opened, one, subsystem)[0].startswith(f"labelled.cu:{line} ")
         assert quotes(opened, one, "barrier") == []
 
@@ -134,7 +135,7 @@ def test_lines_behind_a_verdict_are_those_that_wait_for_its_subsystem(
 def test_few_samples_are_not_quoted(tmp_path: Path) -> None:
     store, _ = imported(tmp_path, page(("k", block(12))))
     with Workload.open(store, "latest") as opened:
-        assert quotes(opened, sampled(opened)[0], "hbm") == []
+        assert quotes(opened, sampled_kernels(opened)[0], "hbm") == []
 
 
 @pytest.mark.parametrize("tool", ["compute_metrics", "compute_roofline", "diagnose_bottleneck", "list_workloads"])

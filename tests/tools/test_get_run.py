@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tools.get_run import RunResult, get_run
-from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.processes import this_process
-from rooflens.tools.runner.state import BenchmarkRun, ProblemText, ProfileRun, RunState, read_record, write
-from rooflens.tools.runner.telling import why
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.failure_report import explain_run_failure
+from rooflens.tools.running.processes import this_process
+from rooflens.tools.running.run_state import BenchmarkRun, ProblemText, ProfileRun, RunState, read_record, write
 
 FAILED = ProblemText(kind="BadInput", what="The profiled program ended with status 1 in pass_1", fix="Run it by hand")
 
@@ -37,7 +37,7 @@ def show(store: Store):
         run = read_record(folder)
         held = RunState.model_validate({"state": "running", "supervisor": this_process(), **state})
         if held.problem and isinstance(run, ProfileRun):
-            held.problem = why(run, held, folder, held.problem)
+            held.problem = explain_run_failure(run, held, folder, held.problem)
         write(folder, held)
         return get_run(store, run_id)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.problems import MissingTool
+from rooflens.analysis.base.problems import MissingTool
 from rooflens.tests.standins.write_json import SAMPLES
 from rooflens.tests.tools.test_profile_amd import FEW, Node
 from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.runner import start as launch
+from rooflens.tools.running import start as launch
 
 LAUNCHES = 6
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from rooflens.analysis.notes import Note
-from rooflens.analysis.problems import BadArgument, BadInput, LimitExceeded, NotFound, StoreProblem
+from rooflens.analysis.base.notes import Note
+from rooflens.analysis.base.problems import BadArgument, BadInput, LimitExceeded, NotFound, StoreProblem
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 
@@ -158,7 +158,7 @@ def test_two_imports_are_two_workloads(store, profile):
 
 
 def test_a_store_that_cannot_be_written_is_a_problem(tmp_path, profile):
-    from rooflens.analysis.store import Store
+    from rooflens.analysis.store.store import Store
 
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreProblem, match="cannot be written"):
@@ -171,7 +171,7 @@ def test_too_little_memory_is_a_problem_and_no_traceback(store, tmp_path, monkey
     header = ",".join(f"SQ_C_{i}" for i in range(4000))
     lines = "\n".join(f"{n},k," + "1," * 3999 + "1" for n in range(200))
     (folder / "pmc_perf.csv").write_text(f"Dispatch_ID,Kernel_Name,{header}\n{lines}\n")
-    monkeypatch.setattr("rooflens.tools.profilers.tables.files._MEMORY", "8MB")
+    monkeypatch.setattr("rooflens.tools.base.profile_files._MEMORY", "8MB")
     with pytest.raises(LimitExceeded, match="needs more than 8MB"):
         import_profile(store, str(folder))
     assert not store.scan()[0] and not list((store.root / "tmp").iterdir())

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.store import Manifest, Store
-from rooflens.tools.list_devices import Machine, answer, list_devices, survey
-from rooflens.tools.machine.model import Device, Profiler, Roots
+from rooflens.analysis.store.store import Manifest, Store
+from rooflens.tools.device.machine.model import Device, InstalledProfiler, Roots
+from rooflens.tools.device.machine.survey import Machine, survey
+from rooflens.tools.list_devices import answer, list_devices
 
 HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "amdsmi", "torch", "pynvml")
 
 
 def machine(*devices: Device, usable: bool | None = True) -> Machine:
-    found = [Profiler(name="rocprofv3", vendor="amd", path="/opt/rocm/bin/rocprofv3", usable=usable)]
+    found = [InstalledProfiler(name="rocprofv3", vendor="amd", path="/opt/rocm/bin/rocprofv3", usable=usable)]
     return Machine(list(devices), found, {}, [])
 
 
@@ -36,7 +37,7 @@ def test_this_machine_is_listed(tmp_path: Path) -> None:
 def test_it_prints_nothing_and_imports_nothing_heavy() -> None:
     code = (
         "import sys, json; from rooflens.tools import list_devices as devices;"
-        "from rooflens.server import doctor; from rooflens.analysis.store import Store\n"
+        "from rooflens.server import doctor; from rooflens.analysis.store.store import Store\n"
         "early = [m for m in sys.argv[1:] if m in sys.modules]; devices.list_devices(Store('absent'))\n"
         "doctor.doctor(Store('absent')); print(json.dumps([early, [m for m in sys.argv[1:] if m in sys.modules]]))"
     )

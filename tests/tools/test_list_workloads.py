@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads

@@ -9,10 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
 from rooflens.analysis.planning.plan import plan
-from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
-from rooflens.analysis.store import Store
-from rooflens.server import render
+from rooflens.analysis.store.store import Store
+from rooflens.server.rendering import render
 from rooflens.tools.plan_profile import PlanResult, plan_profile
 
 
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def characters(result: PlanResult) -> int:
-    return len(json.dumps(render.structured(result)))
+    return len(json.dumps(render.structured_content(result)))
 
 
 def test_the_plan_is_that_of_the_planner_with_one_run_for_the_times(store: Store) -> None:
@@ -93,7 +93,7 @@ def test_a_default_answer_stays_near_two_thousand_tokens(store: Store, gpu: str,
 def test_a_full_answer_can_be_cut_to_the_cap(store: Store) -> None:
     found = plan_profile(store, "MI350X", ["everything"], detail="full")
     assert characters(found) > 300_000, "definitions of every channel"
-    assert characters(render.capped(found, "plan_profile", {})) < 1.1 * render.CHARACTERS  # type: ignore[arg-type]
+    assert characters(render.cap_size(found, "plan_profile", {})) < 1.1 * render.CHARACTERS  # type: ignore[arg-type]
 
 
 def test_kernel_replay_is_refused_where_the_version_does_not_tell_it(store: Store) -> None:

@@ -8,14 +8,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.problems import BadArgument, BadInput, NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.server import render
+from rooflens.server.rendering import render
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import publish
-from rooflens.tools.plot import RooflineOptions, occupied, on_roofline, plot, speed
+from rooflens.tools.plot import RooflineOptions, draw_occupancy, draw_speed_of_light, on_roofline, plot
 
 PNG = b"\x89PNG\r\n\x1a\n"
 FMA = {"kernel": "fma", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5e6, "SQ_INSTS_VALU": 1.6e6,
@@ -44,7 +44,15 @@ def test_a_picture_is_stored_in_both_formats_and_is_the_image(own: Store) -> Non
 
 def test_the_image_is_in_neither_form_of_the_answer(own: Store) -> None:
     found = plot(own, "speed_of_light", "yax_before")
-    assert set(render.structured(found)) == {"kind", "workload", "png_path", "svg_path", "description", "notes", "next"}
+    assert set(render.structured_content(found)) == {
+        "kind",
+        "workload",
+        "png_path",
+        "svg_path",
+        "description",
+        "notes",
+        "next",
+    }
     text = render.text(found)
     assert found.png_path in text and "PNG\\r" not in text and len(text) < 8000
     assert found.model_copy(update={"notes": ["x"]}).image == found.image, "a copy keeps it"
@@ -104,7 +112,7 @@ def test_real_profiles_give_pictures_in_which_no_text_collides(shared: Path, tmp
     made = stored(store, shared / "workloads" / name)
     with Workload(store, made) as workload:
         line = on_roofline(workload, None, RooflineOptions(kernels=8), 800)
-        drawn = [line, speed(workload, "#1", 800), occupied(workload, "#1", 800)]
+        drawn = [line, draw_speed_of_light(workload, "#1", 800), draw_occupancy(workload, "#1", 800)]
     for picture in (one.picture for one in drawn):
         assert outside(picture) == [] and collisions(picture) == []
 
@@ -141,7 +149,7 @@ def test_a_store_that_cannot_be_written_gets_its_pictures_in_a_private_temporary
 
 def test_importing_the_tool_loads_no_matplotlib_and_drawing_no_pyplot(samples: Store) -> None:
     code = (
-        "import sys; from rooflens.tools.plot import plot; from rooflens.analysis.store import Store;"
+        "import sys; from rooflens.tools.plot import plot; from rooflens.analysis.store.store import Store;"
         "assert 'matplotlib' not in sys.modules; import tempfile, shutil;"
         "root = shutil.copytree(sys.argv[1], tempfile.mkdtemp() + '/s'); plot(Store(root), 'roofline', 'yax_before');"
         "assert 'matplotlib.pyplot' not in sys.modules; shutil.rmtree(root)"

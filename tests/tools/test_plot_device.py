@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis import measured_ceilings as peaks
+from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.plot import roofline
 from rooflens.analysis.plot.roofline_content import of_device
 from rooflens.analysis.plot.roofline_sheet import RooflinePicture
 from rooflens.analysis.plot.style import render
-from rooflens.analysis.problems import NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.store import measured_ceilings as peaks
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.rooflines import publish

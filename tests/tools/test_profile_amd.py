@@ -20,9 +20,9 @@ from typing import Any
 import duckdb
 import pytest
 from rooflens.analysis import engine
-from rooflens.analysis.database import sql_name
-from rooflens.analysis.problems import Problem
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.base.database import sql_name
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.tests.standins import application, launches
 from rooflens.tests.standins.install import install, machine
 from rooflens.tests.standins.options import VERSIONS
@@ -32,12 +32,12 @@ from rooflens.tools import check_counters as checking
 from rooflens.tools import profile_command as profiling
 from rooflens.tools.cancel_run import cancel_run
 from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.device.machine.model import Roots
 from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.import_profile import ImportResult, import_profile
-from rooflens.tools.machine.model import Roots
 from rooflens.tools.plan_profile import PlanResult, plan_profile
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.runner import start as launch
+from rooflens.tools.running import start as launch
 
 APP = [sys.executable, application.__file__]
 FEW = ["SQ_WAVES", "l2.hit_rate_pct"]

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.experiments import entries
-from rooflens.analysis.problems import BadArgument, MissingTool, NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
+from rooflens.analysis.comparison.experiment_log import entries
+from rooflens.analysis.store.store import Store
 from rooflens.tests.perf_stand_in import install
 from rooflens.tests.waiting import ended, until
 from rooflens.tools import profile_command as profiling
 from rooflens.tools.cancel_run import cancel_run
+from rooflens.tools.device.machine.survey import Machine
 from rooflens.tools.get_run import RunResult, get_run
-from rooflens.tools.list_devices import Machine
 from rooflens.tools.profile_command import profile_command
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.binary import identified
-from rooflens.tools.runner.state import ProfileRun, read_record
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.program_digest import identify_binary
+from rooflens.tools.running.run_state import ProfileRun, read_record
 
 METRICS = ["task-clock", "page-faults"]
 Profile = Callable[..., RunResult]
@@ -111,10 +111,10 @@ def test_a_stated_hypothesis_and_change_go_into_the_experiment_log_with_the_work
 def test_the_log_names_the_file_that_was_really_profiled(profile: Profile, store: Store, tmp_path: Path) -> None:
     program = tmp_path / "built.py"
     program.write_text("pass")
-    identity = identified([sys.executable, "-u", str(program)], str(tmp_path), os.defpath)
+    identity = identify_binary([sys.executable, "-u", str(program)], str(tmp_path), os.defpath)
     assert identity is not None and identity.path == str(program.resolve())
     assert (identity.size, identity.sha256) == (4, hashlib.sha256(b"pass").hexdigest())
-    assert identified(["nothing-of-the-kind"], str(tmp_path), os.defpath) is None
+    assert identify_binary(["nothing-of-the-kind"], str(tmp_path), os.defpath) is None
     done = profile("pass", change="rebuilt")
     columns = "program, program_bytes, program_sha256, program_modified"
     (row,) = query_counters(store, f"SELECT {columns} FROM log WHERE workload = '{done.workload}'").table.rows
@@ -222,8 +222,8 @@ def test_the_real_perf_counts_software_events(store: Store, tmp_path: Path, monk
 
 
 def _without_gpus(roots: object) -> Machine:
-    from rooflens.tools.list_devices import survey
-    from rooflens.tools.machine.model import Roots
+    from rooflens.tools.device.machine.model import Roots
+    from rooflens.tools.device.machine.survey import survey
 
     machine = survey(Roots())
     return Machine([d for d in machine.devices if d.vendor == "cpu"], machine.profilers, machine.verdicts, [])

@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import BadArgument
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadArgument
+from rooflens.analysis.store.store import Store
 from rooflens.tests.standins.ncu import install
-from rooflens.tests.tools.profilers.cupti.conftest import Kit, kits  # noqa: F401  a fixture
+from rooflens.tests.tools.profiles.cupti.conftest import Kit, kits  # noqa: F401  a fixture
 from rooflens.tests.waiting import ended
 from rooflens.tools import profile_command as profiling
 from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.device.machine.model import Device, InstalledProfiler
+from rooflens.tools.device.machine.survey import Machine
 from rooflens.tools.get_run import RunResult
-from rooflens.tools.list_devices import Machine
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.machine.model import Device, Profiler
-from rooflens.tools.profilers.ncu import run as ncu
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.job import Step
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.drivers.ncu import command as ncu
+from rooflens.tools.running.job import Step
 
 COUNTER = "smsp__inst_executed.sum"
 INNER = 6
@@ -41,7 +41,9 @@ class Node:
         self.store, self.kit = Store(folder / "store"), kit
         (runtime := folder / "runtime").mkdir(mode=0o700)
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
-        found = Profiler(name="ncu", vendor="nvidia", path=install(folder / "bin"), version="2025.3.1", usable=True)
+        found = InstalledProfiler(
+            name="ncu", vendor="nvidia", path=install(folder / "bin"), version="2025.3.1", usable=True
+        )
         gpu = Device(vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", supported=True, uuid="GPU-0")
         patch.setattr(profiling, "survey", lambda roots: Machine([gpu], [found], {}, []))
 

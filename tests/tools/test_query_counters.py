@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, StoreProblem
-from rooflens.analysis.schema import schema
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, StoreProblem
+from rooflens.analysis.store.schema import schema
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.isolation.test_child import gone
 from rooflens.tests.waiting import cpu_s, until
 from rooflens.tools import query_counters as query
 from rooflens.tools.query_counters import QueryResult, query_counters
-from rooflens.tools.sql import references, tables
-from rooflens.tools.sql.tables import Derived, Row
+from rooflens.tools.sql import computed_tables, references
+from rooflens.tools.sql.computed_tables import DerivedTable, Row
 
 
 def rows(store: Store, sql: str, **more: Any) -> list[list[Any]]:
@@ -31,7 +31,7 @@ def rows(store: Store, sql: str, **more: Any) -> list[list[Any]]:
 
 def offer_metrics(patch: pytest.MonkeyPatch, metric_rows: Callable[[Workload], list[Row]]) -> None:
     """Let every workload have the rows given as its metrics."""
-    patch.setitem(tables.DERIVED, "metrics", Derived(lambda _: True, metric_rows))
+    patch.setitem(computed_tables.DERIVED, "metrics", DerivedTable(lambda _: True, metric_rows))
 
 
 def text_of(result: QueryResult) -> str:
@@ -417,7 +417,7 @@ def test_queries_in_parallel_do_not_disturb_each_other(store: Store, workload: M
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal of a parent is a feature of Linux")
 def test_the_worker_dies_with_the_server(tmp_path: Path) -> None:
     code = (
-        "from rooflens.analysis.store import Store; from rooflens.tools.query_counters import query_counters\n"
+        "from rooflens.analysis.store.store import Store; from rooflens.tools.query_counters import query_counters\n"
         "sql = 'SELECT sum(a.range + b.range) FROM range(1000000000) a, range(1000000000) b'\n"
         f"query_counters(Store({str(tmp_path)!r}), sql, timeout_s=60)"
     )

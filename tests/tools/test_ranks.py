@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from rooflens.analysis.problems import LimitExceeded, NotFound
-from rooflens.analysis.scratch import private_folder
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import LimitExceeded, NotFound
+from rooflens.analysis.base.scratch import private_folder
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.slow_rank import slow_rank
 from rooflens.analysis.workload import Workload
-from rooflens.tests.tools.profilers.chrome.made import complete, trace, write
-from rooflens.tests.tools.profilers.conftest import Bench
+from rooflens.tests.tools.profiles.chrome.made import complete, trace, write
+from rooflens.tests.tools.profiles.conftest import Bench
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import plot
-from rooflens.tools.profilers import matched
-from rooflens.tools.profilers.matched import matches, together
+from rooflens.tools.profiles import glob_folder
+from rooflens.tools.profiles.glob_folder import as_one_folder, matches
 from rooflens.tools.query_counters import query_counters
 
 STEPS, COMPUTE_US, TALK_US = 12, 100.0, 20.0
@@ -259,11 +259,11 @@ def test_what_cannot_be_linked_is_copied_and_pipes_are_left_out(
         raise OSError(errno.EXDEV, "another file system")
 
     monkeypatch.setattr(os, "link", refused)
-    with together(matches(tmp_path / "rank_*")) as folder:
+    with as_one_folder(matches(tmp_path / "rank_*")) as folder:
         found = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
         assert found == ["rank_0", "rank_0/a.csv", "rank_1", "rank_1/a.csv"]
         monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 0))  # type: ignore[attr-defined]
-        with pytest.raises(LimitExceeded, match="no room"), together(matches(tmp_path / "rank_*")):
+        with pytest.raises(LimitExceeded, match="no room"), as_one_folder(matches(tmp_path / "rank_*")):
             pass
     assert not folder.exists()
 
@@ -275,10 +275,10 @@ def test_a_pattern_around_the_temporary_folder_ends_and_one_that_names_too_much_
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
-    with together(matches(tmp_path / "*")) as folder:
+    with as_one_folder(matches(tmp_path / "*")) as folder:
         assert sorted(p.name for p in folder.iterdir()) == ["a", "b"]
-    monkeypatch.setattr(matched, "_MOST", 2)
+    monkeypatch.setattr(glob_folder, "_MOST", 2)
     (tmp_path / "tmp" / "c").write_text("c")
     names = [tmp_path / name for name in ("a", "b", "tmp")]
-    with pytest.raises(LimitExceeded, match="more than 2 files"), together(names):
+    with pytest.raises(LimitExceeded, match="more than 2 files"), as_one_folder(names):
         pass

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.events import block_of, events_of
 from rooflens.analysis.planning.plan import plan
-from rooflens.analysis.problems import BadArgument
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile

@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.revision import _VARIABLES, RECORD, revision
+from rooflens.tools.running.program_revision import _VARIABLES, RECORD, revision
 
 SAMPLE = Path(__file__).resolve().parents[2] / "server" / "samples" / "clover"
 OTHER = "f" * 40

@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis import measured_ceilings as peaks
-from rooflens.analysis.database import connect
-from rooflens.analysis.problems import NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.database import connect
+from rooflens.analysis.base.problems import NotFound
+from rooflens.analysis.store import measured_ceilings as peaks
+from rooflens.analysis.store.store import Store
 from rooflens.tests.waiting import ended
 from rooflens.tools import run_peak_benchmarks as peak_run
-from rooflens.tools.benchmarks import report as peak_tables
-from rooflens.tools.benchmarks import run as gpu_benchmarks
-from rooflens.tools.benchmarks.judge import Outcome
-from rooflens.tools.benchmarks.runtime import OpenGpu
 from rooflens.tools.cancel_run import cancel_run
+from rooflens.tools.device.benchmarks import gpu as gpu_benchmarks
+from rooflens.tools.device.benchmarks import report as peak_tables
+from rooflens.tools.device.benchmarks.outcomes import CeilingOutcome
+from rooflens.tools.device.benchmarks.runtime import OpenGpu
+from rooflens.tools.device.machine.model import Device
+from rooflens.tools.device.machine.survey import Machine
 from rooflens.tools.get_run import RunResult, get_run
-from rooflens.tools.list_devices import Machine, answer
-from rooflens.tools.machine.model import Device
+from rooflens.tools.list_devices import answer
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.run_peak_benchmarks import Target, choose, fresh, run_peak_benchmarks, stored
-from rooflens.tools.runner import start as launch
-from rooflens.tools.runner.worker import Progress
+from rooflens.tools.run_peak_benchmarks import Target, choose, fresh, run_peak_benchmarks, stored_results
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.worker import CallProgress
 
 H200 = Device(
     vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", supported=True, compute_units=132, driver="580.95",
@@ -154,20 +155,22 @@ def test_an_answer_from_the_store_tells_when_and_shows_sweeps_in_words(store: St
     target, notes = choose(NODE, 0, ["valu.f32", "sweep.f32"])
     points = [kept(target, "sweep.f32", intensity=x, value=v) for x, v in ((0.25, 1100.0), (64.0, 60000.0))]
     peaks.save(store, [kept(target, "valu.f32", value=65123.456789), *points])
-    answered = stored(fresh(store, target, "full"), target, "full", notes)
+    answered = stored_results(fresh(store, target, "full"), target, "full", notes)
     assert list(rows_of(answered)) == ["valu.f32"] and rows_of(answered)["valu.f32"]["value"] == 65123.0
     assert any("sweep.f32: 2 points from 0.25 FLOP/B (1100 GFLOP/s) to 64" in note for note in answered.notes)
     assert "NVIDIA H200" in answered.notes[0]
 
 
-def outcome(ceiling: str, status: Any = "ok", value: float | None = 9.0, **more: Any) -> Outcome:
-    return Outcome(ceiling, "GFLOP/s", status, value=value, median=value, n=20 if value else 0, check="ok", **more)
+def outcome(ceiling: str, status: Any = "ok", value: float | None = 9.0, **more: Any) -> CeilingOutcome:
+    return CeilingOutcome(
+        ceiling, "GFLOP/s", status, value=value, median=value, n=20 if value else 0, check="ok", **more
+    )
 
 
 def test_a_run_on_a_gpu_stores_what_is_right_and_tells_what_failed(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(device: str, wanted: list[str], mode: str, *, progress: Any, cancelled: Any) -> list[Outcome]:
+    def run(device: str, wanted: list[str], mode: str, *, progress: Any, cancelled: Any) -> list[CeilingOutcome]:
         assert (device, wanted, mode, cancelled()) == ("GPU-0b", ["valu.f32", "valu.f64"], "full", False)
         found = [
             outcome("valu.f32", theoretical=10.0, pct_of_theoretical=90.0),
@@ -183,16 +186,16 @@ def test_a_run_on_a_gpu_stores_what_is_right_and_tells_what_failed(
     opened = OpenGpu(
         "nvidia", 0, "NVIDIA H200", "sm_90", "GPU-0b", 132, 32, 1, 1, compiler="NVRTC 13.0", runtime="CUDA 13.0"
     )
-    monkeypatch.setattr(gpu_benchmarks, "run", run)
+    monkeypatch.setattr(gpu_benchmarks, "measure_ceilings", run)
     monkeypatch.setattr(gpu_benchmarks, "describe", lambda device: opened)
     target, _ = choose(NODE, 1, ["valu.f32"])
     asked: dict[str, Any] = {
         "run_id": "run-y", "about": target.about, "device": "GPU-0b", "wanted": ["valu.f32", "valu.f64"]
     }  # fmt: skip
-    told = peak_run.measure(store, Progress(tmp_path), mode="full", **asked)
+    told = peak_run.measure(store, CallProgress(tmp_path), mode="full", **asked)
     assert [r["status"] for r in told["ceilings"]] == ["ok", "failed", "impossible", "ok", "ok"]
     unseen, _ = choose(Machine([CPU], [], {}, []), "nvidia:1", None)
-    peak_run.measure(store, Progress(tmp_path), mode="full", **{**asked, "about": unseen.about})
+    peak_run.measure(store, CallProgress(tmp_path), mode="full", **{**asked, "about": unseen.about})
     with closing(connect()) as con:
         found = {(r["ceiling"], r["intensity"]): r for r in peaks.latest(con, store)}
     assert set(found) == {("valu.f32", None), ("valu.i32", None), ("sweep.f32", 0.25), ("sweep.f32", 4.0)}

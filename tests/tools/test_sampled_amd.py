@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from rooflens.analysis.problems import BadArgument
+from rooflens.analysis.base.problems import BadArgument
 from rooflens.tests.tools.test_profile_amd import APP, THREE, Node, launching, node  # noqa: F401  a fixture
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plan_profile import plan_profile

@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis import coverage, engine
-from rooflens.analysis.engine import View
-from rooflens.analysis.store import Store
+from rooflens.analysis import engine
+from rooflens.analysis.engine import FigureRequest
+from rooflens.analysis.launches import coverage
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tools.base.results import Table
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.profilers.tables.sample import SAMPLE, Sampled
+from rooflens.tools.profiles.merging.counting_sample import SAMPLE, CountingSample
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.results import Table
 
-RECORDED = Path(__file__).parent / "profilers" / "ncu" / "data" / "small_raw.csv.gz"
+RECORDED = Path(__file__).parent / "profiles" / "ncu" / "data" / "small_raw.csv.gz"
 """Five kernels on an H200, one launch each."""
 TIMES, SKIP, COUNTED = 7, 1, 2
 UNCOUNTED = "shared_conflict"
@@ -70,7 +71,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         if SKIP < place <= SKIP + COUNTED and not row[name].startswith(UNCOUNTED):
             counted.append(row)
     write(folder / "sampled" / "pass_1" / "raw.csv", head, units, counted, range(len(head)))
-    (folder / "sampled" / "pass_1" / SAMPLE).write_text(Sampled(SKIP).text())
+    (folder / "sampled" / "pass_1" / SAMPLE).write_text(CountingSample(SKIP).text())
     made = Store(folder / "store")
     for path in ("whole.csv", "sampled"):
         import_profile(made, str(folder / path), name=path.removesuffix(".csv"))
@@ -86,7 +87,7 @@ def test_figures_of_kernels_and_configurations_are_those_of_the_complete_profile
     values = []
     for name in ("whole", "sampled"):
         with Workload.open(store, name, by=by) as opened:
-            found = engine.figures(opened, ["*"], View(by_kernel=True, quartiles=False))
+            found = engine.figures(opened, ["*"], FigureRequest(by_kernel=True, quartiles=False))
         values.append({(f.kernel, f.name): f for f in found if not (f.kernel or "").startswith(UNCOUNTED)})
     whole, sampled = values
     known = {key: f.value for key, f in whole.items() if f.value is not None}

@@ -6,10 +6,10 @@ import csv
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.problems import NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import NotFound
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.server import render
+from rooflens.server.rendering import render
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 

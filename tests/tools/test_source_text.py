@@ -9,17 +9,17 @@ from typing import Any
 
 import anyio
 import pytest
-from rooflens.analysis.problems import BadArgument
-from rooflens.analysis.store import Store
-from rooflens.server.calls import Call, Calls, Reply
+from rooflens.analysis.base.problems import BadArgument
+from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
-from rooflens.tests.tools.profilers.rocprofv3.test_pc_samples import as_json
+from rooflens.server.mcp.calls import Call, Calls, Reply
+from rooflens.tests.tools.profiles.rocprofv3.test_pc_samples import as_json
+from rooflens.tools.answers.source_text import SourceText, allowing, roots_of, source_lines
 from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.isolation.forks import ForkServer
-from rooflens.tools.source_text import SourceText, allowing, roots_of, source_lines
+from rooflens.tools.isolation.fork_server import ForkServer
 
-DATA = Path(__file__).parent / "codeobject" / "data"
+DATA = Path(__file__).parent / "code_objects" / "data"
 TEXT = "int a;\nint b;\nint c;\n"
 
 

@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue import targets
-from rooflens.analysis.catalogue.metrics import with_metrics
-from rooflens.analysis.problems import BadInput
-from rooflens.analysis.store import Store
+from rooflens.analysis.catalogue.metrics import targets_with_metrics
+from rooflens.analysis.store.store import Store
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
@@ -18,7 +18,7 @@ from rooflens.tools.query_counters import query_counters
 
 SAMPLE = Path(__file__).resolve().parents[2] / "server" / "samples" / "yax_before"
 AMD = [t for t in targets.targets() if targets.gpu(t).vendor == "amd"]
-ONLY_OCCUPANCY = [t for t in AMD if t not in with_metrics() and targets.gpu(t).occupancy]
+ONLY_OCCUPANCY = [t for t in AMD if t not in targets_with_metrics() and targets.gpu(t).occupancy]
 
 
 @pytest.fixture(params=ONLY_OCCUPANCY)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import BadArgument
+from rooflens.analysis.base.problems import BadArgument
 from rooflens.tests.tools.test_profile_amd import COPY, FEW, Node
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.runner import start as launch
+from rooflens.tools.running import start as launch
 
 KINDS = {"api": 7, "copy": 1, "kernel": 6, "sync": 1}
 """Events by kind: a copy and its call, six launches and their calls, and a wait."""

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import BadArgument, MissingTool
-from rooflens.tests.tools.profilers.cupti.conftest import kits  # noqa: F401  a fixture
+from rooflens.analysis.base.problems import BadArgument, MissingTool
+from rooflens.tests.tools.profiles.cupti.conftest import kits  # noqa: F401  a fixture
 from rooflens.tests.tools.test_profile_nvidia import COUNTER, INNER, Node
 from rooflens.tools import profile_command as profiling
-from rooflens.tools.list_devices import Machine
-from rooflens.tools.machine.model import Device, Profiler
+from rooflens.tools.device.machine.model import Device, InstalledProfiler
+from rooflens.tools.device.machine.survey import Machine
 from rooflens.tools.plan_profile import plan_profile
-from rooflens.tools.profilers.ncu import run as ncu
-from rooflens.tools.profilers.request import Request
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.runner import start as launch
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.drivers.ncu import command as ncu
+from rooflens.tools.running.request import ProfileRequest
 
 KERNELS = INNER + 3
 
@@ -28,7 +28,7 @@ def node(tmp_path: Path, kits: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator
     launch.stop_all()
 
 
-def _has(monkeypatch: pytest.MonkeyPatch, *profilers: Profiler) -> None:
+def _has(monkeypatch: pytest.MonkeyPatch, *profilers: InstalledProfiler) -> None:
     gpu = Device(vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", supported=True, uuid="GPU-0")
     monkeypatch.setattr(profiling, "survey", lambda roots: Machine([gpu], list(profilers), {}, []))
 
@@ -87,11 +87,13 @@ def test_where_the_recorder_cannot_be_compiled_nsys_traces_but_not_beside_counte
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    request = Request(("./app",), timeline=True)
+    request = ProfileRequest(("./app",), timeline=True)
     step = ncu.times(request, ncu.features_of(None), program="ncu", out="run")
     assert (step.name, step.argv[0], step.argv[-1]) == ("timing", str(program), "./app")
     with pytest.raises(MissingTool):
-        ncu.times(Request(("./app",), ((COUNTER,),), timeline=True), ncu.features_of(None), program="ncu", out="run")
+        ncu.times(
+            ProfileRequest(("./app",), ((COUNTER,),), timeline=True), ncu.features_of(None), program="ncu", out="run"
+        )
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(MissingTool):
         ncu.times(request, ncu.features_of(None), program="ncu", out="run")

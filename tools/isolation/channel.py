@@ -31,7 +31,7 @@ class Channel:
     def send(self, message: Mapping[str, Any]) -> None:
         """One message; that the other side is gone is noticed by the next ``receive``."""
         with suppress(BrokenPipeError, ConnectionResetError):
-            self.end.sendall(encoded(message))
+            self.end.sendall(encode_message(message))
 
     def receive(self, deadline: float | None = None) -> dict[str, Any]:
         """The next message.
@@ -43,8 +43,8 @@ class Channel:
         poll.register(self.end, select.POLLIN)
         while not self._lines:
             if deadline is not None:
-                left = deadline - time.monotonic()
-                if left <= 0 or not poll.poll(1000 * left):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not poll.poll(1000 * left_s):
                     raise TimeoutError
             try:
                 piece = self.end.recv(_PIECE)
@@ -63,6 +63,6 @@ class Channel:
         self.end.close()
 
 
-def encoded(message: Mapping[str, Any]) -> bytes:
+def encode_message(message: Mapping[str, Any]) -> bytes:
     """A message as it is sent; in ASCII, so that a lone surrogate survives."""
     return json.dumps(message).encode() + b"\n"

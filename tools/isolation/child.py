@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from ...analysis.problems import MissingTool
+from ...analysis.base.problems import MissingTool
 from .channel import Channel, ChannelClosed
 from .limits import Limits
 
@@ -38,7 +38,7 @@ class ChildLost(Exception):
         super().__init__(f"the child ended without an answer (status {status})")
 
     @property
-    def killed(self) -> bool:
+    def was_killed(self) -> bool:
         """Whether the system or a limit ended it."""
         return self.status < 0
 
@@ -73,7 +73,7 @@ class Child:
         ours, theirs = socket.socketpair()
         try:
             if may_fork():
-                self.pid = fork(lambda: self._confined(theirs), keep=(theirs.fileno(),), talkative=False)
+                self.pid = fork(lambda: self._live_forked(theirs), keep=(theirs.fileno(),), talkative=False)
             else:
                 self.pid = self._start_fresh(theirs)
         except OSError as error:
@@ -110,10 +110,10 @@ class Child:
             raise ChildBug(message[BUG])
         return message
 
-    def _confined(self, theirs: socket.socket) -> None:
+    def _live_forked(self, theirs: socket.socket) -> None:
         """The child's life after a fork."""
         self._limits.apply(os.getppid())
-        live(theirs, self._work, dict(self._arguments), self._home)
+        run_child_work(theirs, self._work, dict(self._arguments), self._home)
 
     def _start_fresh(self, theirs: socket.socket) -> int:
         order = {
@@ -128,20 +128,20 @@ class Child:
     def _status(self) -> int:
         """How the child ended, as subprocess has it; it is given a moment, then killed."""
         until = time.monotonic() + 1
-        while self._reaped() is None and time.monotonic() < until:
+        while self._poll_status() is None and time.monotonic() < until:
             time.sleep(0.005)
         return self._kill()
 
     def _kill(self) -> int:
         """How the child ended; it is killed if it has not."""
-        if self._reaped() is None:
+        if self._poll_status() is None:
             kill(self.pid)
-        while self._reaped() is None:
+        while self._poll_status() is None:
             time.sleep(0.001)
         assert self._ended is not None
         return self._ended
 
-    def _reaped(self) -> int | None:
+    def _poll_status(self) -> int | None:
         """How the child ended; None while it runs."""
         if self._ended is None and self._process:
             self._ended = self._process.poll()
@@ -192,7 +192,7 @@ def close_all_but(keep: tuple[int, ...]) -> None:
     os.closerange(low, max(low, os.sysconf("SC_OPEN_MAX")))
 
 
-def live(end: socket.socket, work: Work, arguments: dict[str, Any], home: Home) -> None:
+def run_child_work(end: socket.socket, work: Work, arguments: dict[str, Any], home: Home) -> None:
     """What a child does once it is confined: its work; an exception that gets here is told to the parent."""
     channel = Channel(end)
     if home.environment is not None:
@@ -222,23 +222,36 @@ def name_of(work: Callable[..., None]) -> str:
     return f"{work.__module__}:{work.__qualname__}"
 
 
-def named(name: str) -> Callable[..., None]:
+def function_named(name: str) -> Callable[..., None]:
     """The function that ``name_of`` named."""
     module, _, function = name.partition(":")
-    found: Callable[..., None] = getattr(importlib.import_module(module), function)
-    return found
+    target: Callable[..., None] = getattr(importlib.import_module(module), function)
+    return target
 
 
 def start_fresh(
     theirs: socket.socket, order: Mapping[str, Any], environment: Mapping[str, str] | None
 ) -> subprocess.Popen[bytes]:
-    """A fresh interpreter that does the ``order`` (fresh.py); it finds this package where it is, however installed."""
+    """A fresh interpreter that does the ``order``; it finds this package where it is, however installed."""
     package: ModuleType = sys.modules[_PACKAGE]
-    told = {"package": _PACKAGE, "root": next(iter(package.__path__)), "path": sys.path, "parent": os.getpid(), **order}
+    instructions = {
+        "package": _PACKAGE,
+        "root": next(iter(package.__path__)),
+        "path": sys.path,
+        "parent": os.getpid(),
+        **order,
+    }
     reader, writer = os.pipe()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(__file__).with_name("fresh.py")), str(theirs.fileno()), str(reader)],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                str(Path(__file__).with_name("fresh_interpreter.py")),
+                str(theirs.fileno()),
+                str(reader),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -249,13 +262,13 @@ def start_fresh(
     finally:
         os.close(reader)
     with suppress(BrokenPipeError), os.fdopen(writer, "wb") as out:
-        out.write(json.dumps(told).encode())
+        out.write(json.dumps(instructions).encode())
     return process
 
 
 def run_fresh(end: socket.socket, order: dict[str, Any]) -> None:
-    """The life of a fresh interpreter, called by fresh.py."""
-    work = named(order["work"])
+    """The life of a fresh interpreter, called by fresh_interpreter.py."""
+    work = function_named(order["work"])
     # Only now, so that modules count as what the child starts with, as they do after a fork.
     Limits(**order["limits"]).apply(order["parent"])
-    live(end, work, order["arguments"], Home(Path(order["folder"]) if order.get("folder") else None))
+    run_child_work(end, work, order["arguments"], Home(Path(order["folder"]) if order.get("folder") else None))

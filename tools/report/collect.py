@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import __version__
-from ...analysis.kernel_names import distinct
-from ...analysis.problems import BadArgument, Problem
-from ...analysis.schema import iso
-from ...analysis.store import Manifest, Store
-from ...analysis.text import counted
-from ..progress import report as tell
-from ..results import Result, Table
+from ...analysis.base.kernel_names import distinct
+from ...analysis.base.problems import BadArgument, Problem
+from ...analysis.base.text import count_text
+from ...analysis.store.schema import iso
+from ...analysis.store.store import Manifest, Store
+from ..base.progress import report as tell
+from ..base.results import Result, Table
 from .events import events
 
 FORMAT = 1
@@ -36,7 +36,7 @@ Tools = Mapping[str, Callable[..., Result]]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReportLimits:
     """How much of a workload a report holds."""
 
     kernels: int = 500
@@ -48,7 +48,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class _Section:
+class _ReportSection:
     """One part of a report: the tool that answers it, and the arguments besides the workload."""
 
     key: str
@@ -58,7 +58,7 @@ class _Section:
     """Fields that another section tells."""
 
 
-def collect(store: Store, tools: Tools, words: Sequence[str], limits: Limits = Limits()) -> Document:
+def collect(store: Store, tools: Tools, words: Sequence[str], limits: ReportLimits = ReportLimits()) -> Document:
     """The document about the workloads meant by ``words``; the first is the baseline of the others.
 
     A section that a workload has nothing for holds the Problem in words. Raises NotFound for an unknown workload and
@@ -66,14 +66,14 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: Limits = L
     """
     if not 1 <= len(words) <= MOST_WORKLOADS:
         raise BadArgument(
-            f"{counted(len(words), 'workload is', 'workloads are')} named", fix=f"Name 1 to {MOST_WORKLOADS}"
+            f"{count_text(len(words), 'workload is', 'workloads are')} named", fix=f"Name 1 to {MOST_WORKLOADS}"
         )
     manifests = [store.resolve(word) for word in words]
     if twice := [m.name for n, m in enumerate(manifests) if m.id in {other.id for other in manifests[:n]}]:
         raise BadArgument(f"{twice[0]!r} is named twice", fix="Name every workload once")
-    asked = _Asked(store, tools, limits)
-    workloads = [_workload(asked, manifest) for manifest in manifests]
-    comparisons = [_comparison(asked, manifests[0], other) for other in manifests[1:]]
+    collector = _ReportCollector(store, tools, limits)
+    workloads = [_workload(collector, manifest) for manifest in manifests]
+    comparisons = [_comparison(collector, manifests[0], other) for other in manifests[1:]]
     names = sorted(set(_kernels([*workloads, *comparisons])))
     return {
         "format": FORMAT,
@@ -82,101 +82,105 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: Limits = L
         "workloads": workloads,
         "comparisons": comparisons,
         "short_names": {full: short for full, short in distinct(names).items() if short != full},
-        "cut": asked.cut,
+        "cut": collector.cut,
     }
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ReportCollector:
     """What answers a report, and what it had to leave out."""
 
     store: Store
     tools: Tools
-    limits: Limits
+    limits: ReportLimits
     cut: list[str] = field(default_factory=list)
 
-    def answer(self, section: _Section, subject: Arguments) -> Document:
+    def answer(self, section: _ReportSection, subject: Arguments) -> Document:
         """The answer of a tool with what it was asked, or why there is none."""
         tell(f"report: {section.key.replace('_', ' ')}")
-        told: Document = {"key": section.key, "tool": section.tool, "arguments": {**subject, **section.arguments}}
+        section_document: Document = {
+            "key": section.key,
+            "tool": section.tool,
+            "arguments": {**subject, **section.arguments},
+        }
         try:
-            result = self.tools[section.tool](self.store, **told["arguments"])
+            result = self.tools[section.tool](self.store, **section_document["arguments"])
         except Problem as problem:
-            return {**told, "problem": {"what": problem.what, "why": problem.why, "fix": problem.fix}}
+            return {**section_document, "problem": {"what": problem.what, "why": problem.why, "fix": problem.fix}}
         for name, value in result:
             if isinstance(value, Table) and value.truncated and name not in section.without:
                 total = "more" if value.total_rows is None else value.total_rows
                 self.cut.append(
-                    f"{section.key.replace('_', ' ')}, {name}: {counted(len(value.rows), 'row')} of {total}."
+                    f"{section.key.replace('_', ' ')}, {name}: {count_text(len(value.rows), 'row')} of {total}."
                 )
-        return {**told, "answer": result.model_dump(mode="python", exclude={"next", *section.without})}
+        return {**section_document, "answer": result.model_dump(mode="python", exclude={"next", *section.without})}
 
 
-def _workload(asked: _Asked, manifest: Manifest) -> Document:
+def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
     """All sections of one workload."""
-    found: Document = {"id": manifest.id, "name": manifest.name, "arch": manifest.arch, "device": manifest.device}
-    subject, limits = {"workload": manifest.id}, asked.limits
-    sections = {s.key: asked.answer(s, subject) for s in _sections(manifest, limits)}
-    drawn = events(asked.store, manifest.id, limits.events) if manifest.events else None
+    about: Document = {"id": manifest.id, "name": manifest.name, "arch": manifest.arch, "device": manifest.device}
+    subject, limits = {"workload": manifest.id}, collector.limits
+    sections = {s.key: collector.answer(s, subject) for s in _sections(manifest, limits)}
+    drawn = events(collector.store, manifest.id, limits.events) if manifest.events else None
     if drawn and drawn["total"] > len(drawn["lane"]):
-        asked.cut.append(
-            f"{manifest.name}: the {len(drawn['lane'])} longest of {counted(drawn['total'], 'event')} and "
+        collector.cut.append(
+            f"{manifest.name}: the {len(drawn['lane'])} longest of {count_text(drawn['total'], 'event')} and "
             "ranges are drawn."
         )
-    rooflines, hotspots = list(_rooflines(asked, manifest)), list(_hotspots(asked, manifest))
-    return {**found, "sections": sections, "rooflines": rooflines, "hotspots": hotspots, "events": drawn}
+    rooflines, hotspots = list(_rooflines(collector, manifest)), list(_hotspots(collector, manifest))
+    return {**about, "sections": sections, "rooflines": rooflines, "hotspots": hotspots, "events": drawn}
 
 
-def _sections(manifest: Manifest, limits: Limits) -> Iterator[_Section]:
+def _sections(manifest: Manifest, limits: ReportLimits) -> Iterator[_ReportSection]:
     most = {"limit": limits.kernels}
     panel = {"metrics": [_SPEED_OF_LIGHT.get(manifest.arch or "", _PANEL)], "detail": "full", "limit": 10_000}
-    yield _Section("kernels", "list_workloads", most)
+    yield _ReportSection("kernels", "list_workloads", most)
     if manifest.dispatches:
-        yield _Section("launches", "list_workloads", {"by": "launch", **most})
+        yield _ReportSection("launches", "list_workloads", {"by": "launch", **most})
     if manifest.events or (manifest.dispatches and not manifest.counters):
-        yield _Section("timeline", "compute_timeline", {"top_n": _TIMELINE_ROWS}, frozenset({"kernels"}))
-    yield _Section("speed_of_light", "compute_metrics", panel)
+        yield _ReportSection("timeline", "compute_timeline", {"top_n": _TIMELINE_ROWS}, frozenset({"kernels"}))
+    yield _ReportSection("speed_of_light", "compute_metrics", panel)
     if manifest.counters and manifest.kernels > 1:
         ranks = ",".join(f"#{n + 1}" for n in range(min(limits.apart, manifest.kernels)))
-        yield _Section("speed_of_light_of_kernels", "compute_metrics", {**panel, "by": "kernel", "kernel": ranks})
-    yield _Section("occupancy", "compute_occupancy", {"limit": _OCCUPANCY})
-    yield _Section("diagnosis", "diagnose_bottleneck", {"top_n": limits.diagnosed, "detail": "full"})
+        yield _ReportSection("speed_of_light_of_kernels", "compute_metrics", {**panel, "by": "kernel", "kernel": ranks})
+    yield _ReportSection("occupancy", "compute_occupancy", {"limit": _OCCUPANCY})
+    yield _ReportSection("diagnosis", "diagnose_bottleneck", {"top_n": limits.diagnosed, "detail": "full"})
 
 
-def _rooflines(asked: _Asked, manifest: Manifest) -> Iterator[Document]:
+def _rooflines(collector: _ReportCollector, manifest: Manifest) -> Iterator[Document]:
     """What the picture switches between: work by data type and instructions, measured ceilings and theory.
 
     Theory is asked for where the first answer has measured ceilings; without any it is theory already.
     """
-    whole = {"detail": "full", "limit": asked.limits.kernels}
+    whole = {"detail": "full", "limit": collector.limits.kernels}
     kinds: dict[str, Arguments] = {"operations": {"datatype": "all"}, "instructions": {"kind": "instruction"}}
     for key, kind in kinds.items():
         for source in ("empirical", "theoretical"):
-            section = _Section(key, "compute_roofline", {"ceiling_source": source, **kind, **whole})
-            answered = asked.answer(section, {"workload": manifest.id})
-            yield answered
-            if "problem" in answered or answered["answer"]["ceiling_source"] == "theoretical":
+            section = _ReportSection(key, "compute_roofline", {"ceiling_source": source, **kind, **whole})
+            answer = collector.answer(section, {"workload": manifest.id})
+            yield answer
+            if "problem" in answer or answer["answer"]["ceiling_source"] == "theoretical":
                 break
 
 
-def _hotspots(asked: _Asked, manifest: Manifest) -> Iterator[Document]:
+def _hotspots(collector: _ReportCollector, manifest: Manifest) -> Iterator[Document]:
     """The hot lines of the kernels with most samples; nothing where there are none."""
-    if "find_hotspots" not in asked.tools or asked.store.file(manifest, "samples") is None:
+    if "find_hotspots" not in collector.tools or collector.store.file(manifest, "samples") is None:
         return
     subject = {"workload": manifest.id}
-    first = asked.answer(_Section("hotspots", "find_hotspots", _HOT_LINES), subject)
+    first = collector.answer(_ReportSection("hotspots", "find_hotspots", _HOT_LINES), subject)
     yield first
     if "problem" in first:
         return
     others = first["answer"]["kernels"]
     at = others["columns"].index("number")
     for number in [row[at] for row in others["rows"]][: _HOT_KERNELS - 1]:
-        yield asked.answer(_Section("hotspots", "find_hotspots", {"kernel": number, **_HOT_LINES}), subject)
+        yield collector.answer(_ReportSection("hotspots", "find_hotspots", {"kernel": number, **_HOT_LINES}), subject)
 
 
-def _comparison(asked: _Asked, baseline: Manifest, candidate: Manifest) -> Document:
+def _comparison(collector: _ReportCollector, baseline: Manifest, candidate: Manifest) -> Document:
     pair = {"baseline": baseline.id, "candidate": candidate.id}
-    return {**pair, **asked.answer(_Section("comparison", "compare_workloads", {"detail": "full"}), pair)}
+    return {**pair, **collector.answer(_ReportSection("comparison", "compare_workloads", {"detail": "full"}), pair)}
 
 
 def _kernels(value: Any, called: str = "") -> Iterator[str]:

@@ -1,1 +1,0 @@
-"""SQL of clients: a sandbox and the tables that it shows."""

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...analysis.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem, near
-from ...analysis.schema import unreadable
-from ...analysis.text import counted
+from ...analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem, near
+from ...analysis.base.text import count_text
+from ...analysis.store.schema import unreadable_table_problem
 from .sandbox import ADDRESS_SPACE_BYTES, MEMORY_BYTES
 
 _READS = "Write one SELECT (or WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES, EXPLAIN)"
@@ -40,7 +40,7 @@ _REFUSED: dict[str, tuple[type[Problem], str, str, str]] = {
     "columns": (LimitExceeded, "The result has too many columns", "", "Name the columns that you need"),
 }
 _OUTSIDE = ("PermissionException", "IOException", "HTTPException", "ConnectionException")
-_UNTOLD = ("InternalException", "FatalException", "SerializationException", "InvalidTypeException")
+_NOT_EXPLAINED = ("InternalException", "FatalException", "SerializationException", "InvalidTypeException")
 """Errors whose text speaks of DuckDB's inside or of this machine."""
 
 
@@ -51,7 +51,7 @@ _LONG_FORM = ("counter", "counter_name", "counter_value", "value")
 
 
 @dataclass(frozen=True)
-class Asked:
+class FailedQuery:
     """The query, every table with its columns, and the tables that the query reads."""
 
     sql: str
@@ -59,7 +59,7 @@ class Asked:
     used: Collection[str] = ()
 
 
-def refused(reason: str) -> Problem:
+def refusal_problem(reason: str) -> Problem:
     """The Problem for a statement that may not run; ``reason`` is a word of the worker."""
     kind, what, why, fix = _REFUSED[reason]
     return kind(what, why, fix)
@@ -86,7 +86,7 @@ def too_deep() -> Problem:
 
 def too_wide(table: str, rows: int, columns: int) -> Problem:
     """Copying the columns in would exceed the memory limit."""
-    what = f"The query would read {counted(columns, 'column')} of {counted(rows, 'row')} of {table}"
+    what = f"The query would read {count_text(columns, 'column')} of {count_text(rows, 'row')} of {table}"
     return LimitExceeded(what, f"That exceeds {MEMORY_BYTES / 1e9:g} GB", f"Name the columns instead of *. {_LESS}")
 
 
@@ -97,97 +97,97 @@ def not_available(function: str, available: Collection[str]) -> Problem:
     return NotAllowed(what, why, f"Table functions are {', '.join(sorted(available))}")
 
 
-def problem(error: Mapping[str, Any], asked: Asked) -> Problem:
+def problem(error: Mapping[str, Any], query: FailedQuery) -> Problem:
     """The Problem behind an ``error`` of the worker: its phase (parse, load or run), type and message."""
     phase, kind = error["phase"], error["type"]
     if kind == "Refused":
-        return refused(error["message"])
+        return refusal_problem(error["message"])
     if kind in ("OutOfMemoryException", "MemoryError"):
         return out_of_memory()
     if kind == "InterruptException":
         return LimitExceeded("The query took too long and was stopped", "", f"{_LESS}, or raise timeout_s")
     if phase == "load" or (phase == "parse" and kind != "ParserException"):
-        return unreadable()
-    told = _told(error["message"])
-    text = " ".join(str(told.get("exception_message", "")).split("Candidate bindings")[0].split())[:600]
-    name, table_missing = str(told.get("name", "")), told.get("type") == "Table"
+        return unreadable_table_problem()
+    details = _parse_error(error["message"])
+    text = " ".join(str(details.get("exception_message", "")).split("Candidate bindings")[0].split())[:600]
+    name, table_missing = str(details.get("name", "")), details.get("type") == "Table"
     if kind in _OUTSIDE or "exists in the" in text or (table_missing and set("/.:\\") & set(name)):
         why = "A query sees the tables of the store only"
-        return NotAllowed("SQL reaches no files, networks or extensions", why, f"Use {', '.join(asked.tables)}")
-    if kind in _UNTOLD or not text:
+        return NotAllowed("SQL reaches no files, networks or extensions", why, f"Use {', '.join(query.tables)}")
+    if kind in _NOT_EXPLAINED or not text:
         return BadArgument("The query failed", "This form of it is not supported", "Write it in another way")
     if "A CTE needs a SELECT" in text:
-        return refused("statement")
+        return refusal_problem("statement")
     if "expression depth" in text:
         return too_deep()
-    return _mistake(kind, told, text, asked)
+    return _mistake_problem(kind, details, text, query)
 
 
-def _mistake(kind: str, told: Mapping[str, Any], text: str, asked: Asked) -> Problem:
+def _mistake_problem(kind: str, details: Mapping[str, Any], text: str, query: FailedQuery) -> Problem:
     """An honest mistake in the SQL."""
-    name, missing = str(told.get("name", "")), str(told.get("type", ""))
-    where = _place(asked.sql, told.get("position"))
+    name, missing = str(details.get("name", "")), str(details.get("type", ""))
+    where = _position_text(query.sql, details.get("position"))
     if kind == "ParserException":
-        return BadArgument(f"The SQL cannot be parsed: {text}", where, _quoting(asked))
-    if column := _missing_column(told, text):
-        return _no_column(column, where, asked)
+        return BadArgument(f"The SQL cannot be parsed: {text}", where, _quoting(query))
+    if column := _missing_column(details, text):
+        return _no_column(column, where, query)
     if missing == "Table":
-        return NotFound(f"There is no table {name}", where, near(name, asked.tables) or _all_tables(asked))
+        return NotFound(f"There is no table {name}", where, near(name, query.tables) or _all_tables(query))
     if "Function" in missing:
-        close = str(told.get("candidates", "")).split(",")[0]
+        close = str(details.get("candidates", "")).split(",")[0]
         return NotFound(f"There is no function {name}", where, f"The nearest name is {close}" if close else "")
-    if told.get("error_subtype") == "NO_MATCHING_FUNCTION":
-        choices = [line.strip() for line in str(told["exception_message"]).split("\n\t")[2:8]]
-        return BadArgument(f"No function fits {told.get('call', name)}", where, f"There are: {'; '.join(choices)}")
+    if details.get("error_subtype") == "NO_MATCHING_FUNCTION":
+        choices = [line.strip() for line in str(details["exception_message"]).split("\n\t")[2:8]]
+        return BadArgument(f"No function fits {details.get('call', name)}", where, f"There are: {'; '.join(choices)}")
     return BadArgument(f"The query failed: {text}", where)
 
 
-def _quoting(asked: Asked) -> str:
+def _quoting(query: FailedQuery) -> str:
     """Which name of a query that cannot be parsed may lack its quotes."""
-    if "@" in asked.sql:
+    if "@" in query.sql:
         return 'Names with @ need double quotes: "COUNTER@PASS"'
-    words = set(re.findall(r'(?<!")\b\w+\b(?!")', asked.sql.lower()))
-    if _KEYWORD in words and any(_KEYWORD in columns for name, columns in asked.tables.items() if name in words):
+    words = set(re.findall(r'(?<!")\b\w+\b(?!")', query.sql.lower()))
+    if _KEYWORD in words and any(_KEYWORD in columns for name, columns in query.tables.items() if name in words):
         return f'The column {_KEYWORD} needs double quotes: "{_KEYWORD}"'
     return ""
 
 
-def _missing_column(told: Mapping[str, Any], text: str) -> str | None:
+def _missing_column(details: Mapping[str, Any], text: str) -> str | None:
     """The column that an error says is missing; not every such error names it in a field of its own."""
-    if told.get("error_subtype") == "COLUMN_NOT_FOUND":
-        return str(told["name"])
-    quoted = text.split('"')
-    if len(quoted) > 3 and "does not have a column named" in text:
-        return quoted[3]
-    if len(quoted) > 1 and text.startswith('Column "') and ("not found" in text or "does not exist" in text):
-        return quoted[1]
+    if details.get("error_subtype") == "COLUMN_NOT_FOUND":
+        return str(details["name"])
+    pieces = text.split('"')
+    if len(pieces) > 3 and "does not have a column named" in text:
+        return pieces[3]
+    if len(pieces) > 1 and text.startswith('Column "') and ("not found" in text or "does not exist" in text):
+        return pieces[1]
     return None
 
 
-def _no_column(name: str, where: str, asked: Asked) -> Problem:
+def _no_column(name: str, where: str, query: FailedQuery) -> Problem:
     """An unknown column: the tables that do have it, or near names in the tables of the query."""
-    used = [table for table in asked.tables if table in asked.used]
+    used = [table for table in query.tables if table in query.used]
     what = f"There is no column {name!r}" + (f" in {', '.join(used)}" if used else "")
-    if f'"{name}"' in asked.sql and not name.replace("@", "_").isidentifier():
+    if f'"{name}"' in query.sql and not name.replace("@", "_").isidentifier():
         return NotFound(what, where, "Text needs 'single quotes'; double quotes are for names")
     if "counters" in used and name.lower() in _LONG_FORM:
         fix = "Each counter is a column of counters: SELECT kernel, SQ_WAVES FROM counters. DESCRIBE counters lists all"
         return NotFound(what, where, fix)
-    holders = [table for table, columns in asked.tables.items() if name.lower() in {c.lower() for c in columns}]
+    holders = [table for table, columns in query.tables.items() if name.lower() in {c.lower() for c in columns}]
     if holders and not set(holders) & set(used):
         return NotFound(what, where, f"It is a column of {', '.join(holders)}")
     if not used:
-        return NotFound(what, where, f"Name a table in FROM. {_all_tables(asked)}")
-    hint = near(name, [column for table in used for column in asked.tables[table]])
+        return NotFound(what, where, f"Name a table in FROM. {_all_tables(query)}")
+    hint = near(name, [column for table in used for column in query.tables[table]])
     listing = f"DESCRIBE {'counters' if 'counters' in used else used[0]} lists all"
     return NotFound(what, where, f"{hint}. {listing}" if hint else listing)
 
 
-def _all_tables(asked: Asked) -> str:
-    return f"The tables are {', '.join(asked.tables)}"
+def _all_tables(query: FailedQuery) -> str:
+    return f"The tables are {', '.join(query.tables)}"
 
 
-def _told(message: str) -> dict[str, Any]:
+def _parse_error(message: str) -> dict[str, Any]:
     """The structured part of an error message, or just its text."""
     _, brace, rest = message.partition("{")
     try:
@@ -196,7 +196,7 @@ def _told(message: str) -> dict[str, Any]:
         return {"exception_message": message.split("\n\n")[0]}
 
 
-def _place(sql: str, position: str | None) -> str:
+def _position_text(sql: str, position: str | None) -> str:
     """``Line 1, column 8, at: ...`` for a byte offset into the query."""
     if position is None or not position.isdigit():
         return ""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...analysis import schema
-from ...analysis.database import apart, sql_literal, sql_name
-from ...analysis.integrity import sound
-from ...analysis.owners import draft_of
-from ...analysis.problems import BadInput, StoreProblem
-from ...analysis.scratch import scratch
-from ...analysis.store import Manifest, Store
-from ..progress import report
+from ...analysis.base.database import open_own_database, sql_literal, sql_name
+from ...analysis.base.problems import BadInput, StoreProblem
+from ...analysis.base.scratch import scratch
+from ...analysis.base.temporary_files import draft_of
+from ...analysis.store import schema
+from ...analysis.store.integrity import readable_workloads
+from ...analysis.store.store import Manifest, Store
+from ..base.progress import report
 from .sources import source
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def export_db(store: Store, target: Path, workload: str | None = None) -> dict[s
     manifests = [store.resolve(workload)] if workload is not None else store.scan()[0]
     if not manifests:
         raise BadInput("There is nothing to export", f"the store {store.address} is empty")
-    con = apart()
+    con = open_own_database()
     try:
         with draft_of(target) as draft:
             return _export(con, store, manifests, draft)
     except (duckdb.Error, OSError, StoreProblem) as error:
-        if damaged := sound(store, manifests)[1]:
-            what, why = "The store cannot be exported as it is", " ".join(damaged[:3])
+        if damages := readable_workloads(store, manifests)[1]:
+            what, why = "The store cannot be exported as it is", " ".join(damages[:3])
             raise StoreProblem(what, why, "Delete what is damaged, or name another workload") from error
         if not isinstance(error, duckdb.IOException | OSError):
             raise
@@ -65,8 +65,8 @@ def _export(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manife
 
 def _export_table(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manifest], table: str) -> int:
     columns = schema.columns(table, manifests, schema.pass_times(store, manifests) if table == "counters" else ())
-    typed = ", ".join(f"{sql_name(name)} {column.type}" for name, column in columns.items())
-    con.execute(f"CREATE TABLE out.{table} ({typed})")
+    column_definitions = ", ".join(f"{sql_name(name)} {column.type}" for name, column in columns.items())
+    con.execute(f"CREATE TABLE out.{table} ({column_definitions})")
     for name, column in columns.items():
         unit = f" [{column.unit}]" if column.unit else ""
         con.execute(f"COMMENT ON COLUMN out.{table}.{sql_name(name)} IS {sql_literal(column.description + unit)}")

@@ -38,51 +38,51 @@ class References:
 
 def references(root: Node, known: Mapping[str, Any]) -> References:
     """Everything the query ``root`` refers to; ``known`` holds our tables by their lower-case names."""
-    found = References()
+    refs = References()
     for node in _all_nodes(root):
         kind = str(node.get("type"))
-        found.words.update(_words(node))
-        found.writes |= kind.endswith("_NODE") and kind not in _QUERIES
+        refs.words.update(_words(node))
+        refs.writes |= kind.endswith("_NODE") and kind not in _QUERIES
         if "function_name" in node:
-            found.functions.add(str(node["function_name"]).lower())
+            refs.functions.add(str(node["function_name"]).lower())
         if kind == "TABLE_FUNCTION":
-            found.table_functions.add(str((node.get("function") or {}).get("function_name")).lower())
+            refs.table_functions.add(str((node.get("function") or {}).get("function_name")).lower())
     aliases: dict[str, set[str]] = {}
     rows: set[str] = set()
     queries: list[tuple[Node, frozenset[str]]] = [(root, frozenset())]
     while queries:
-        query, defined = queries.pop()
+        query, cte_names = queries.pop()
         if query.get("cte_name"):
-            defined |= {str(query["cte_name"]).lower()}
+            cte_names |= {str(query["cte_name"]).lower()}
         for name, body in ctes(query):
-            queries.append((body, defined))
-            defined |= {name}
+            queries.append((body, cte_names))
+            cte_names |= {name}
         inside, nested = _parts(query)
-        queries += [(inner, defined) for inner in nested]
+        queries += [(inner, cte_names) for inner in nested]
         own = [node for node in inside if node.get("type") == "BASE_TABLE"]
-        names = {str(node["table_name"]).lower() for node in own} - defined
-        found.foreign |= names - known.keys()
-        found.tables |= names & known.keys()
+        names = {str(node["table_name"]).lower() for node in own} - cte_names
+        refs.foreign |= names - known.keys()
+        refs.tables |= names & known.keys()
         only = _workloads(query, inside)
         for node in own:
             name = str(node["table_name"]).lower()
             ids = only.get(str(node.get("alias") or name).lower())
-            before = found.workloads.get(name, set())
-            found.workloads[name] = None if ids is None or before is None else before | ids
+            before = refs.workloads.get(name, set())
+            refs.workloads[name] = None if ids is None or before is None else before | ids
             aliases.setdefault(str(node.get("alias") or name).lower(), set()).add(name)
             if node.get("column_name_alias"):
-                found.whole.add(name)
+                refs.whole.add(name)
         for node in (query, *inside):
             if node.get("column_names"):
                 rows.add(str(node["column_names"][-1]).lower())
             if node.get("type") == "STAR" and node.get("relation_name"):
                 rows.add(str(node["relation_name"]).lower())
             elif node.get("type") in ("STAR", "POSITIONAL_REFERENCE", "PIVOT") or node.get("ref_type") == "NATURAL":
-                found.whole |= names
+                refs.whole |= names
     for name in rows:
-        found.whole |= aliases.get(name, set())
-    found.whole &= found.tables
-    return found
+        refs.whole |= aliases.get(name, set())
+    refs.whole &= refs.tables
+    return refs
 
 
 _ALL_ROWS_COUNT = {"ASOF", "POSITIONAL", "DEPENDENT"}
@@ -132,9 +132,9 @@ def _text(node: Node) -> str | None:
     return str(value["value"]) if (value.get("type") or {}).get("id") == "VARCHAR" and "value" in value else None
 
 
-def rows_needed(root: Node, found: References, limit: int) -> tuple[str, int, bool] | None:
+def rows_needed(root: Node, refs: References, limit: int) -> tuple[str, int, bool] | None:
     """``row_limit`` for a query that shows the first ``limit`` rows, where nothing else in it forbids that."""
-    return row_limit(root, limit + 1) if len(found.tables) == 1 and not found.foreign else None
+    return row_limit(root, limit + 1) if len(refs.tables) == 1 and not refs.foreign else None
 
 
 def row_limit(root: Node, limit: int) -> tuple[str, int, bool] | None:
@@ -244,7 +244,7 @@ _KEEPS_UNIT = frozenset((
 def result_units(root: Node, names: list[str], units: Units) -> list[str | None]:
     """The unit of every result column, where it is a stored column or an aggregate that keeps its unit."""
     items = root.get("select_list", [])
-    scope = _Scope(units)
+    scope = _UnitScope(units)
     if root.get("type") == "SELECT_NODE" and len(items) == len(names) and not any(map(_is_star, items)):
         sources = scope.inside(root).sources(root)
         return [_unit(item, sources) for item in items]
@@ -252,15 +252,15 @@ def result_units(root: Node, names: list[str], units: Units) -> list[str | None]
     return [by_name.get(name.lower()) for name in names]
 
 
-class _Scope:
+class _UnitScope:
     """Units of tables and common table expressions as one query sees them; each query is looked at once."""
 
     def __init__(self, units: Units, ctes: Mapping[str, Node] | None = None, seen: dict[int, Offered] | None = None):
         self.units, self.ctes, self.seen = units, ctes or {}, {} if seen is None else seen
 
-    def inside(self, query: Node) -> _Scope:
+    def inside(self, query: Node) -> _UnitScope:
         """The scope of what ``query`` contains: its own WITH names come on top."""
-        return _Scope(self.units, {**self.ctes, **dict(ctes(query))}, self.seen) if query.get("cte_map") else self
+        return _UnitScope(self.units, {**self.ctes, **dict(ctes(query))}, self.seen) if query.get("cte_map") else self
 
     def outputs(self, query: Node) -> Offered:
         """Unit of the named output columns of any query."""
@@ -268,19 +268,19 @@ class _Scope:
             return {}
         if id(query) in self.seen:
             return self.seen[id(query)]
-        self.seen[id(query)] = found = Offered()  # also ends the recursion of a query that names itself
+        self.seen[id(query)] = units_by_column = Offered()  # also ends the recursion of a query that names itself
         sources = self.inside(query).sources(query)
         for item in query.get("select_list", []):
             if _is_star(item):
-                found.update(sources)
-                found.update({str(entry["key"]).lower(): None for entry in item.get("replace_list") or []})
+                units_by_column.update(sources)
+                units_by_column.update({str(entry["key"]).lower(): None for entry in item.get("replace_list") or []})
             elif name := item.get("alias") or (item.get("column_names") or [""])[-1]:
-                found[str(name).lower()] = _unit(item, sources)
-        return found
+                units_by_column[str(name).lower()] = _unit(item, sources)
+        return units_by_column
 
     def sources(self, query: Node) -> Offered:
         """Unit of every column that the FROM clause of one SELECT offers; names that disagree have none."""
-        found = Offered()
+        units_by_column = Offered()
         pending = [query.get("from_table") or {}]
         while pending:
             ref = pending.pop()
@@ -293,8 +293,8 @@ class _Scope:
                 pending += [ref[side] for side in ("left", "right") if isinstance(ref.get(side), dict)]
                 continue
             for name, unit in offered.items():
-                found[name] = unit if found.get(name, unit) == unit else None
-        return found
+                units_by_column[name] = unit if units_by_column.get(name, unit) == unit else None
+        return units_by_column
 
 
 def _is_star(item: Node) -> bool:

@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from ...analysis import measured_ceilings
+from ...analysis.base.database import connect, sql_literal, sql_name, sql_path
+from ...analysis.base.problems import LimitExceeded, NotAllowed, StoreProblem
 from ...analysis.catalogue import files
-from ...analysis.database import connect, sql_literal, sql_name, sql_path
-from ...analysis.problems import LimitExceeded, NotAllowed, StoreProblem
-from ...analysis.schema import Column, columns, further_names, manifest_rows, pass_times, relation, schema
-from ...analysis.store import TABLES, Manifest, Store, write_table
+from ...analysis.store import measured_ceilings
+from ...analysis.store.schema import SchemaColumn, columns, further_names, manifest_rows, pass_times, relation, schema
+from ...analysis.store.store import TABLES, Manifest, Store, write_table
 from ...analysis.workload import Workload
+from .computed_tables import DERIVED, Row, log_rows
 from .errors import too_wide
 from .references import References
 from .sandbox import MEMORY_BYTES
-from .tables import DERIVED, Row, log_rows
 
 _WIDTH = {"VARCHAR": 40, "DOUBLE": 8, "BIGINT": 8, "INTEGER": 4, "SMALLINT": 2, "BOOLEAN": 1}
 """Bytes of a value in memory, roughly."""
@@ -35,7 +35,7 @@ _LONG = ("dispatches", "counters", "events")
 
 
 @dataclass
-class Plan:
+class SqlLoadPlan:
     """Trusted SQL for the worker: ``load`` fills the tables, ``count`` counts the rows where not all are copied."""
 
     load: list[str] = field(default_factory=list)
@@ -45,16 +45,16 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Offer:
+class ReadableTables:
     """What a query may read: the tables of some workloads, with all their columns."""
 
     store: Store
     manifests: list[Manifest]
-    tables: Mapping[str, Mapping[str, Column]]
+    tables: Mapping[str, Mapping[str, SchemaColumn]]
 
 
-def widened(
-    store: Store, manifests: Sequence[Manifest], tables: dict[str, dict[str, Column]], named: References
+def widen_counters(
+    store: Store, manifests: Sequence[Manifest], tables: dict[str, dict[str, SchemaColumn]], named: References
 ) -> None:
     """Give the table counters the columns that a query can name: other names of counters, times of single passes."""
     tables["counters"] |= columns("counters", more=further_names(manifests, named.words))
@@ -62,35 +62,35 @@ def widened(
         tables["counters"] = columns("counters", manifests, pass_times(store, manifests)) | tables["counters"]
 
 
-def plan(offer: Offer, named: References, folder: Path, first: tuple[str, int, bool] | None) -> Plan:
+def plan(offer: ReadableTables, named: References, folder: Path, first: tuple[str, int, bool] | None) -> SqlLoadPlan:
     """Create every table, and fill those columns that the query can use with the rows that it can use.
 
     ``folder`` takes the rows of tables that are in no file; ``first`` is what ``rows_needed`` returned.
     """
-    planned = Plan()
+    load_plan = SqlLoadPlan()
     for table, known in offer.tables.items():
         names = list(known)
         if table in named.tables and table not in named.whole and not named.foreign:
             names = [name for name in names if name.lower() in named.words] or names[:1]
-        typed = ", ".join(f"{sql_name(name)} {known[name].type}" for name in names)
-        planned.load.append(f"CREATE TABLE {table} ({typed})")
+        column_definitions = ", ".join(f"{sql_name(name)} {known[name].type}" for name in names)
+        load_plan.load.append(f"CREATE TABLE {table} ({column_definitions})")
         if table not in named.tables:
             continue
         only = named.workloads.get(table)
         manifests = offer.manifests if only is None else [m for m in offer.manifests if m.id in only]
         rows = source(offer.store, manifests, table, names, folder)
         if table in TABLES and rows is None and not any(f"{table}.parquet" in m.files for m in offer.manifests):
-            planned.empty.append(table)
+            load_plan.empty.append(table)
         if rows is None:
             continue
         limit = ""
         if first:
             limit = f" LIMIT {first[1]}"
-            planned.count = f"SELECT count(*) FROM ({rows})" if first[2] else None
+            load_plan.count = f"SELECT count(*) FROM ({rows})" if first[2] else None
         else:
             _check_size(table, manifests, [known[name].type for name in names])
-        planned.load.append(f"INSERT INTO {table} {rows}{limit}")
-    return planned
+        load_plan.load.append(f"INSERT INTO {table} {rows}{limit}")
+    return load_plan
 
 
 def source(store: Store, manifests: Sequence[Manifest], table: str, names: Sequence[str], folder: Path) -> str | None:
@@ -105,7 +105,7 @@ def source(store: Store, manifests: Sequence[Manifest], table: str, names: Seque
         files = derived_files(store, manifests, table, folder)
         return f"SELECT {picks} FROM read_parquet([{', '.join(map(sql_path, files))}])" if files else None
     rows = log_rows(store, manifests) if table == "log" else manifest_rows(table, manifests)
-    return f"SELECT {picks} FROM {_written(rows, table, folder)}" if rows else None
+    return f"SELECT {picks} FROM {_write_rows(rows, table, folder)}" if rows else None
 
 
 # -- derived files ---------------------------------------------------------------------------------
@@ -117,16 +117,16 @@ def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare
     In a store that cannot be written they go to ``spare``. Several processes may write the same file: each renames
     a complete one into its place.
     """
-    kind, home = DERIVED[table], store.derived(digest())
-    name = f"{table}-{_measured(store)}.parquet" if kind.measured else f"{table}.parquet"
+    kind, home = DERIVED[table], store.derived_folder(digest())
+    name = f"{table}-{_ceilings_digest(store)}.parquet" if kind.measured else f"{table}.parquet"
     files, computed = [], False
     having = [manifest for manifest in manifests if kind.exists(manifest)]
-    store.prepare([manifest for manifest in having if not measured_ceilings.complete(home / manifest.id / name)])
+    store.prepare([manifest for manifest in having if not measured_ceilings.is_complete(home / manifest.id / name)])
     for manifest in having:
         path = home / manifest.id / name
-        if not measured_ceilings.complete(path):
+        if not measured_ceilings.is_complete(path):
             with Workload(store, manifest) as workload:
-                path, computed = _keep(store, kind.rows(workload), table, path, spare), True
+                path, computed = _store_rows(store, kind.rows(workload), table, path, spare), True
         files.append(path)
     if computed and not store.read_only:
         store.sweep_derived(home.name)
@@ -135,9 +135,9 @@ def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare
     return files
 
 
-def _keep(store: Store, rows: list[Row], table: str, target: Path, spare: Path) -> Path:
+def _store_rows(store: Store, rows: list[Row], table: str, target: Path, spare: Path) -> Path:
     """Where the rows of one workload were written: ``target``, or a file in ``spare``."""
-    select = f"SELECT * FROM {_written(rows, table, spare)}"
+    select = f"SELECT * FROM {_write_rows(rows, table, spare)}"
     with connect() as con:
         try:
             with store.draft() as folder:
@@ -158,14 +158,14 @@ def digest() -> str:
     """What derived files depend on beside their workload: all code and data of the analysis, and DuckDB's version."""
     import duckdb
 
-    analysis, known = Path(measured_ceilings.__file__).parent, hashlib.sha256(duckdb.__version__.encode())
-    inputs = {*(p for p in analysis.rglob("*") if p.suffix in (".py", ".toml")), *files.every()}
-    for path in [*sorted(inputs), Path(__file__).with_name("tables.py")]:
-        known.update(path.name.encode() + b"\0" + path.read_bytes())
-    return known.hexdigest()[:16]
+    analysis, hasher = Path(measured_ceilings.__file__).parent, hashlib.sha256(duckdb.__version__.encode())
+    inputs = {*(p for p in analysis.rglob("*") if p.suffix in (".py", ".toml")), *files.all_files()}
+    for path in [*sorted(inputs), Path(__file__).with_name("computed_tables.py")]:
+        hasher.update(path.name.encode() + b"\0" + path.read_bytes())
+    return hasher.hexdigest()[:16]
 
 
-def _measured(store: Store) -> str:
+def _ceilings_digest(store: Store) -> str:
     """A name for the state of the measured ceilings, on which verdicts depend."""
     names = ",".join(path.name for path in measured_ceilings.files(store))
     return hashlib.sha256(names.encode()).hexdigest()[:8]
@@ -180,7 +180,7 @@ def _mark_used(home: Path) -> None:
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _written(rows: Iterable[Row], table: str, folder: Path) -> str:
+def _write_rows(rows: Iterable[Row], table: str, folder: Path) -> str:
     """Write rows as lines of JSON and return the SQL that reads them with the types of the schema."""
     path = folder / f"{table}.jsonl"
     try:

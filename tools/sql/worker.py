@@ -16,11 +16,11 @@ import sys
 from decimal import Decimal
 from typing import Any
 
-from ...analysis.database import start_threads, threads
-from ...analysis.text import counted
+from ...analysis.base.database import start_threads, thread_settings
+from ...analysis.base.text import count_text
 from ..isolation.channel import Channel
 from ..isolation.limits import no_more_files
-from .statement import Refused, gate, wrap
+from .statement_gate import StatementRefused, gate, wrap
 
 _SETTINGS = {
     "temp_directory": "",
@@ -61,15 +61,15 @@ def answer_query(channel: Channel, job: dict[str, Any]) -> None:
         if explain:
             columns, cursor = ["explain_key", "explain_value"], con.execute(f"{explain} {sql}")
         else:
-            columns, cursor = _run(duckdb, con, sql)
-        answer = _Shape(plan).fetch(cursor, columns)
+            columns, cursor = _run_query(duckdb, con, sql)
+        answer = _RowShaper(plan).fetch(cursor, columns)
         channel.send(answer)
         if not (answer["complete"] or explain):
             if total is None:
                 # The parent does not wait long for this, and a query that cannot be counted in time is killed.
                 total = con.cursor().execute(wrap(duckdb, con, "count(*)", sql)).fetchone()[0]
             channel.send({"total_rows": total})
-    except Refused as error:
+    except StatementRefused as error:
         channel.send({"error": {"phase": phase, "type": "Refused", "message": str(error)}})
     except (duckdb.Error, MemoryError, RuntimeError, ValueError, ArithmeticError) as error:
         # The last three are what a value raises that Python cannot hold.
@@ -85,7 +85,7 @@ def prepare() -> None:
     global _prepared
     import duckdb
 
-    _prepared = _opened(duckdb, 0)
+    _prepared = _open_database(duckdb, 0)
 
 
 def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
@@ -93,14 +93,16 @@ def _connect(duckdb: Any, job: dict[str, Any]) -> Any:
         con = _prepared
         start_threads(con, _THREADS)
     else:
-        con = _opened(duckdb, _THREADS)
+        con = _open_database(duckdb, _THREADS)
     con.execute(f"SET memory_limit = '{job['memory_bytes']}B'")
     return con
 
 
-def _opened(duckdb: Any, number: int) -> Any:
+def _open_database(duckdb: Any, number: int) -> Any:
     since_2 = int(duckdb.__version__.split(".")[0]) >= 2
-    con = duckdb.connect(":memory:", config={**_SETTINGS, **(_SETTINGS_SINCE_2 if since_2 else {}), **threads(number)})
+    con = duckdb.connect(
+        ":memory:", config={**_SETTINGS, **(_SETTINGS_SINCE_2 if since_2 else {}), **thread_settings(number)}
+    )
     con.execute("SET max_expression_depth = 250")
     con.execute("SET errors_as_json = true")
     return con
@@ -115,28 +117,28 @@ def _lock(duckdb: Any, con: Any, timeout_s: float) -> None:
     no_more_files()
 
 
-def _run(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
+def _run_query(duckdb: Any, con: Any, sql: str) -> tuple[list[str], Any]:
     """Start the query; columns of types that Python would spoil are turned into text by DuckDB."""
     try:
-        bound = con.sql(sql)
+        relation = con.sql(sql)
     except duckdb.Error:
         con.execute(sql)  # fails as well, and tells more
         raise
-    columns, spoiled = list(bound.columns), [_has_spoiled(kind) for kind in bound.types]
-    del bound
-    if any(spoiled):
-        picks = (f"CAST(#{i} AS VARCHAR)" if bad else f"#{i}" for i, bad in enumerate(spoiled, start=1))
+    columns, needs_text = list(relation.columns), [_python_would_spoil(kind) for kind in relation.types]
+    del relation
+    if any(needs_text):
+        picks = (f"CAST(#{i} AS VARCHAR)" if bad else f"#{i}" for i, bad in enumerate(needs_text, start=1))
         sql = wrap(duckdb, con, ", ".join(picks), sql)
     return columns, con.execute(sql)
 
 
-def _has_spoiled(kind: Any) -> bool:
+def _python_would_spoil(kind: Any) -> bool:
     if kind.id in ("list", "array", "struct", "map", "union", "tuple"):
-        return any(_has_spoiled(child) for _, child in kind.children if not isinstance(child, int))
+        return any(_python_would_spoil(child) for _, child in kind.children if not isinstance(child, int))
     return any(kind.id.startswith(name) for name in _AS_TEXT)
 
 
-class _Shape:
+class _RowShaper:
     """Turns rows into JSON values within the caps, counting what had to be changed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -148,7 +150,7 @@ class _Shape:
         names = [name if len(name) <= 200 else f"{name[:200]}..." for name in columns]
         self.left -= len(json.dumps(names))
         if self.left < 0:
-            raise Refused("columns")
+            raise StatementRefused("columns")
         rows: list[list[Any]] = []
         more = cut = False
         # Few rows at a time, so that wide or long ones are noticed before they fill the memory.
@@ -176,7 +178,7 @@ class _Shape:
             plain = text
         if isinstance(plain, str) and len(plain) > self.cell + 50:  # room for the mark of a cut
             self.cut_cells += 1
-            return f"{plain[: self.cell]}... ({counted(len(plain), 'character')})"
+            return f"{plain[: self.cell]}... ({count_text(len(plain), 'character')})"
         return plain
 
     def _plain(self, value: Any) -> Any:
@@ -198,7 +200,7 @@ class _Shape:
             if 2 * len(value) <= self.cell:
                 return value.hex()
             self.cut_cells += 1
-            return f"{value[: self.cell // 2].hex()}... ({counted(len(value), 'byte')})"
+            return f"{value[: self.cell // 2].hex()}... ({count_text(len(value), 'byte')})"
         if isinstance(value, dict):
             return {key if isinstance(key, str) else str(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):

@@ -7,31 +7,41 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from ...analysis.base.database import open_own_database, sql_literal
+from ...analysis.base.name_patterns import matching
+from ...analysis.base.problems import NotFound, near
+from ...analysis.base.scratch import scratch
+from ...analysis.base.text import count_text
 from ...analysis.comparison import work
 from ...analysis.comparison.same_work import DIFFERENT, SameWork, judge
-from ...analysis.comparison.time import ENOUGH, SAMPLES, Effect, Kernel, Part, Shape, TimeVerdict, alike, effect
+from ...analysis.comparison.time_ratio import (
+    ENOUGH,
+    SAMPLES,
+    Effect,
+    KernelTotals,
+    LaunchShape,
+    ShapeTimes,
+    TimeVerdict,
+    comparable_parts,
+    effect,
+)
 from ...analysis.comparison.work import Quantity, Side
-from ...analysis.database import apart, sql_literal
-from ...analysis.patterns import matching
-from ...analysis.problems import NotFound, near
-from ...analysis.schema import relation
-from ...analysis.scratch import scratch
-from ...analysis.store import Manifest, Store
-from ...analysis.text import counted
+from ...analysis.store.schema import relation
+from ...analysis.store.store import Manifest, Store
 from ...analysis.workload import Workload
-from ..progress import report
+from ..base.progress import report
 
 if TYPE_CHECKING:
     import duckdb
 
-    from ...analysis.engine.sums import KernelWork
+    from ...analysis.engine.work_sums import KernelWork
 
-Verdict = Literal["first", "other_work"] | TimeVerdict
+ChangeVerdict = Literal["first", "other_work"] | TimeVerdict
 _READ = ("workload", "dispatch_id", "kernel", "configuration", "grid", "workgroup_size", "duration_ns")
 
 
 @dataclass(frozen=True)
-class Entry:
+class HistoryEntry:
     """One kernel in one workload. ``change`` and ``work`` compare it with the level before it, of the same device: the
     first entry, then each that differed from the level; None for the first of a device."""
 
@@ -44,7 +54,7 @@ class Entry:
     work: SameWork | None = None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ChangeVerdict:
         """What came of it: less time for other work is neither better nor worse."""
         if self.change is None:
             return "first"
@@ -57,7 +67,7 @@ class Entry:
         return next((quantity for quantity in told if quantity.ratio is not None), None)
 
 
-def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int) -> list[Entry]:
+def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int) -> list[HistoryEntry]:
     """The newest ``most`` workloads of each kernel that ``pattern`` fits (a name, or RE2 searched in names).
 
     Oldest first. Times and work of a launch are compared as compare_workloads does: medians by launch configuration,
@@ -65,54 +75,56 @@ def history(store: Store, pattern: str, manifests: Sequence[Manifest], most: int
     such a kernel has a time.
     """
     by_id = {m.id: m for m in manifests}
-    entries: list[Entry] = []
+    entries: list[HistoryEntry] = []
     with _dispatches(store, manifests) as con:
         names = [str(name) for (name,) in con.execute("SELECT DISTINCT kernel FROM d ORDER BY 1").fetchall()]
-        wanted = [pattern] if pattern in names else matching(pattern, names)
-        if not wanted:
+        kernels = [pattern] if pattern in names else matching(pattern, names)
+        if not kernels:
             what = f"No timed kernel matches {pattern!r}"
             raise NotFound(what, near(pattern, names), "The pattern is a regular expression")
-        with _Done(store, wanted) as done:
-            for kernel in wanted:
+        with _KernelWorkReader(store, kernels) as work_reader:
+            for kernel in kernels:
                 times = _times(con, kernel)
                 order = sorted(times, key=lambda id: (by_id[id].created_ns, id))[-most:]
-                seen = [_Timed(by_id[id], kernel, times[id]) for id in order]
-                store.prepare([one.manifest for one in seen if one.manifest.counters and len(seen) > 1])
-                entries += _followed(seen, _medians(con, kernel), done)
+                timed = [_TimedKernel(by_id[id], kernel, times[id]) for id in order]
+                store.prepare([one.manifest for one in timed if one.manifest.counters and len(timed) > 1])
+                entries += _follow_kernel(timed, _medians(con, kernel), work_reader)
     return sorted(entries, key=lambda e: (e.manifest.created_ns, e.manifest.id, e.kernel))
 
 
 @dataclass(frozen=True)
-class _Timed:
+class _TimedKernel:
     """A kernel in one workload: its launches by configuration."""
 
     manifest: Manifest
     kernel: str
-    parts: dict[Shape, Part]
+    parts: dict[LaunchShape, ShapeTimes]
 
     @property
     def launches(self) -> int:
         return _launches(list(self.parts.values()))
 
 
-def _followed(seen: Sequence[_Timed], medians: dict[str, float], done: _Done) -> Iterator[Entry]:
+def _follow_kernel(
+    timed: Sequence[_TimedKernel], medians: dict[str, float], work_reader: _KernelWorkReader
+) -> Iterator[HistoryEntry]:
     """One kernel through its workloads, each against the level of its device."""
-    levels: dict[tuple[str | None, str | None], _Timed] = {}
-    for number, one in enumerate(seen, 1):
+    levels: dict[tuple[str | None, str | None], _TimedKernel] = {}
+    for number, one in enumerate(timed, 1):
         manifest = one.manifest
-        report(f"{one.kernel}: {number} of {counted(len(seen), 'workload')}")
+        report(f"{one.kernel}: {number} of {count_text(len(timed), 'workload')}")
         device = (manifest.arch, manifest.device)
-        entry = Entry(manifest, one.kernel, one.launches, medians[manifest.id])
+        entry = HistoryEntry(manifest, one.kernel, one.launches, medians[manifest.id])
         if level := levels.get(device):
-            before, after = alike(level.parts, one.parts)
+            before, after = comparable_parts(level.parts, one.parts)
             change = effect(before, after, (_launches(before), _launches(after)))
-            entry = replace(entry, level=level.manifest, change=change, work=done.compared(level, one))
+            entry = replace(entry, level=level.manifest, change=change, work=work_reader.compare_work(level, one))
         yield entry
         if entry.verdict != "inconclusive":
             levels[device] = one
 
 
-class _Done:
+class _KernelWorkReader:
     """What kernels did in workloads, each read once; use it as a context manager."""
 
     def __init__(self, store: Store, kernels: Sequence[str]) -> None:
@@ -120,36 +132,36 @@ class _Done:
         self._workloads: dict[str, Workload] = {}
         self._read: dict[tuple[str, frozenset[tuple[str, str]]], dict[str, KernelWork]] = {}
 
-    def __enter__(self) -> _Done:
+    def __enter__(self) -> _KernelWorkReader:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._opened.close()
 
-    def compared(self, before: _Timed, after: _Timed) -> SameWork:
+    def compare_work(self, before: _TimedKernel, after: _TimedKernel) -> SameWork:
         """Whether a launch did the same work, by what both profiles counted; else by how large it was."""
         if not (before.manifest.counters and after.manifest.counters):
             return SameWork("unknown", "no counter of work is in both profiles", _sizes(before, after))
-        opened = [self._workload(one.manifest) for one in (before, after)]
-        formulas = work.expressions(opened)
-        sides = [self._side(w, one, formulas) for w, one in zip(opened, (before, after), strict=True)]
-        return judge(opened[0].arch, sides[0], sides[1])
+        workloads = [self._workload(one.manifest) for one in (before, after)]
+        formulas = work.expressions(workloads)
+        sides = [self._side(w, one, formulas) for w, one in zip(workloads, (before, after), strict=True)]
+        return judge(workloads[0].arch, sides[0], sides[1])
 
     def _workload(self, manifest: Manifest) -> Workload:
         if manifest.id not in self._workloads:
             self._workloads[manifest.id] = self._opened.enter_context(Workload.open(self._store, manifest))
         return self._workloads[manifest.id]
 
-    def _side(self, workload: Workload, one: _Timed, formulas: dict[str, str]) -> Side:
+    def _side(self, workload: Workload, one: _TimedKernel, formulas: dict[str, str]) -> Side:
         key = (workload.id, frozenset(formulas.items()))
         if key not in self._read:
-            groups = work.collected(workload, self._kernels, formulas).groups
+            groups = work.collect_work(workload, self._kernels, formulas).groups
             self._read[key] = {done.kernel: done for done in groups}
-        launched = Kernel(one.kernel, one.launches, one.launches, 0.0)
+        launched = KernelTotals(one.kernel, one.launches, one.launches, 0.0)
         return Side((launched,), (self._read[key].get(one.kernel),), one.launches)
 
 
-def _sizes(before: _Timed, after: _Timed) -> list[Quantity]:
+def _sizes(before: _TimedKernel, after: _TimedKernel) -> list[Quantity]:
     """The work-items of a launch on average, where both profiles state them."""
     means = []
     for one in (before, after):
@@ -159,14 +171,14 @@ def _sizes(before: _Timed, after: _Timed) -> list[Quantity]:
     return [Quantity("threads", "launch", *means)] if len(means) == 2 else []
 
 
-def _launches(parts: Sequence[Part]) -> int:
+def _launches(parts: Sequence[ShapeTimes]) -> int:
     return sum(part.launches for part in parts)
 
 
 @contextmanager
 def _dispatches(store: Store, manifests: Sequence[Manifest]) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with the timed launches of workloads as the table d."""
-    with scratch() as folder, closing(apart()) as con:
+    with scratch() as folder, closing(open_own_database()) as con:
         rows = relation(store, manifests, "dispatches", _READ, folder)
         if rows is None:
             raise NotFound("No workload has launches", fix="Profile or import one with kernels")
@@ -180,7 +192,7 @@ def _medians(con: duckdb.DuckDBPyConnection, kernel: str) -> dict[str, float]:
     return {str(workload): float(middle) for workload, middle in con.execute(sql).fetchall()}
 
 
-def _times(con: duckdb.DuckDBPyConnection, kernel: str) -> dict[str, dict[Shape, Part]]:
+def _times(con: duckdb.DuckDBPyConnection, kernel: str) -> dict[str, dict[LaunchShape, ShapeTimes]]:
     """Workload -> the launches of a kernel by configuration, of which evenly spread samples are taken."""
     shape = "workload, configuration, grid, workgroup_size"
     rows = con.execute(
@@ -191,7 +203,9 @@ def _times(con: duckdb.DuckDBPyConnection, kernel: str) -> dict[str, dict[Shape,
         f"SELECT {shape}, launches, list(duration_ns::DOUBLE ORDER BY dispatch_id) FROM w "
         "WHERE floor(i * wanted / launches) > floor((i - 1) * wanted / launches) GROUP BY ALL ORDER BY ALL"
     ).fetchall()
-    found: dict[str, dict[Shape, Part]] = {}
+    parts: dict[str, dict[LaunchShape, ShapeTimes]] = {}
     for workload, configuration, grid, size, launches, times in rows:
-        found.setdefault(str(workload), {})[Shape(configuration, grid, size)] = Part(tuple(times), int(launches))
-    return found
+        parts.setdefault(str(workload), {})[LaunchShape(configuration, grid, size)] = ShapeTimes(
+            tuple(times), int(launches)
+        )
+    return parts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.eval.agent.games import judging, recorded
 from rooflens.eval.agent.games.dialogue import Cost, Dialogue
 from rooflens.eval.agent.games.judging import Truth

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflens.eval.agent.games.server import environment
-from rooflens.tools.runner import processes
+from rooflens.tools.running import processes
 
 OUTPUT_BYTES = 200_000
 """How much of what a program prints is read."""

@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.formula import references
 from rooflens.analysis.catalogue.metrics import LAUNCH
-from rooflens.analysis.problems import BadArgument, BadInput, NotFound
 
 CDNA = ("gfx908", "gfx90a", "gfx942", "gfx950")
 OLDER, NEWER = (None, "3.3"), (None, "3.8")
@@ -37,7 +37,7 @@ def test_every_panel_has_as_many_metrics_as_rocprof_compute(target: str) -> None
 
 
 def test_these_are_the_targets_with_metrics_and_one_family_stands_together() -> None:
-    assert catalog.with_metrics() == TARGETS
+    assert catalog.targets_with_metrics() == TARGETS
     assert catalog.families() == {
         "rdna": list(RDNA), "cdna": list(CDNA), "nvidia": ["sm_80", "sm_90"], "cpu": ["cpu"],
     }  # fmt: skip
@@ -188,7 +188,9 @@ def test_a_metric_that_a_target_lacks_is_answered_by_those_of_its_own_subsystem(
 
 @pytest.mark.parametrize("name", ["hbm.read_bytes", "hbm.write_bytes"])
 def test_bytes_of_memory_have_one_name_on_every_gpu(name: str) -> None:
-    lacking = [t for t in catalog.with_metrics() if targets.gpu(t).vendor != "cpu" and name not in catalog.by_name(t)]
+    lacking = [
+        t for t in catalog.targets_with_metrics() if targets.gpu(t).vendor != "cpu" and name not in catalog.by_name(t)
+    ]
     assert lacking == []
 
 

@@ -10,7 +10,7 @@ from rooflens.analysis.catalogue import rules
 from rooflens.analysis.catalogue.formula import compares_quantities, paths, thresholds
 from rooflens.analysis.engine.expressions import evaluate
 
-SIGNALS, RULES = rules.stated()
+SIGNALS, RULES = rules.signals_and_rules()
 TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1151", "sm_90")
 PARTS = {"hbm", "l2", "vl1d", "lds", "valu", "matrix", "valu.issue"}
 
@@ -43,7 +43,7 @@ def test_signals_are_stated_for_families_that_there_are() -> None:
 def test_what_a_claim_shows_is_known_on_the_target(target: str) -> None:
     for rule in rules.rules(target):
         assert rules.usable(target, rule.when), rule.id
-        assert set(rule.claimed) <= {n for e in rule.expressions for n in paths(e)} | set(rules.signals(target)), (
+        assert set(rule.claim_names) <= {n for e in rule.expressions for n in paths(e)} | set(rules.signals(target)), (
             rule.id
         )
 

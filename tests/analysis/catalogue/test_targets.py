@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rooflens.analysis.catalogue import targets
-from rooflens.analysis.catalogue.targets import Defect, as_on, described, gpu, holds
+from rooflens.analysis.catalogue.targets import ProfilerDefect, as_on_target, find_target, gpu, holds
 
 CHIPLETS = {"gfx942", "gfx950"}
 
@@ -33,7 +33,7 @@ def test_what_is_like_another_is_of_its_family() -> None:
     ],
 )
 def test_a_target_is_found_by_any_of_its_names(name: str | None, target: str | None) -> None:
-    stated = described(name)
+    stated = find_target(name)
     assert (stated.target if stated else None) == target
 
 
@@ -64,7 +64,7 @@ def test_dies() -> None:
 def test_releases_with_a_defect(release: tuple[int, ...], timestamps: bool, registers: bool) -> None:
     assert gpu("gfx942").defect[0].concerns(release) is timestamps
     assert gpu("gfx950").defect[0].concerns(release) is registers
-    assert Defect(code="c", text="t", before="7").concerns(())
+    assert ProfilerDefect(code="c", text="t", before="7").concerns(())
 
 
 def test_changes_of_the_vendor_come_before_those_of_the_target() -> None:
@@ -75,7 +75,7 @@ def test_changes_of_the_vendor_come_before_those_of_the_target() -> None:
         "gpus": ["gfx90a"],
         "on": {"gfx90a": {"c": 3}, "amd": {"b": 2, "c": 2}, "gfx942": {"a": 9}},
     }
-    assert as_on(entry, "gfx90a") == {"a": 1, "b": 2, "c": 3}
+    assert as_on_target(entry, "gfx90a") == {"a": 1, "b": 2, "c": 3}
     assert holds(None, "sm_90") and holds(["gfx90a"], "gfx90a") and not holds(["gfx90a"], "gfx942")
 
 
@@ -86,4 +86,4 @@ def test_a_relative_takes_over_what_is_stated_for_the_other_unless_it_is_named(m
     assert holds(["gfx942"], "mine") and holds(["mine"], "mine") and not holds(["gfx90a"], "mine")
     assert not holds(["mine"], "gfx942")
     entry = {"on": {"mine": {"a": 2}, "gfx942": {"a": 1, "b": 1}}}
-    assert as_on(entry, "mine") == {"a": 2, "b": 1}
+    assert as_on_target(entry, "mine") == {"a": 2, "b": 1}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from rooflens.analysis.comparison.gate import by_time, certain
-from rooflens.analysis.comparison.time import Effect, Part, effect
+from rooflens.analysis.comparison.time_ratio import Effect, ShapeTimes, effect
 
 RECORDED = Path(__file__).parent / "data" / "h200_launches.csv.gz"
 """Launches of the same build of examples/kernels on an H200: medians of 30 in ten runs, single ones in twenty, all
@@ -44,7 +44,7 @@ def run_noise() -> list[float]:
 
 def changed(before: Runs, after: Runs) -> Effect:
     """The change of one kernel; each side is a list of runs, which are pooled."""
-    sides = [[Part(tuple(np.concatenate(runs)), sum(map(len, runs)))] for runs in (before, after)]
+    sides = [[ShapeTimes(tuple(np.concatenate(runs)), sum(map(len, runs)))] for runs in (before, after)]
     counts = (sides[0][0].launches, sides[1][0].launches)
     return effect(sides[0], sides[1], counts, runs=(len(before), len(after)))
 

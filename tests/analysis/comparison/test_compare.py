@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from rooflens.analysis.base.notes import Reason
+from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.comparison.compare import compare
-from rooflens.analysis.notes import Reason
-from rooflens.analysis.problems import NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 from rooflens.tests.rooflines import MI300X

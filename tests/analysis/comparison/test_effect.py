@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
-from rooflens.analysis.comparison.time import (
+from rooflens.analysis.comparison.time_ratio import (
     ENOUGH,
     LAUNCHES_DIFFER,
     RUNS_DIFFER,
     Effect,
-    Part,
-    Shape,
+    LaunchShape,
+    ShapeTimes,
     effect,
     whole,
 )  # fmt: skip
@@ -21,7 +21,7 @@ from rooflens.tests.analysis.comparison.gate_rates import recorded
 
 def judged(before: list[float] | np.ndarray, after: list[float] | np.ndarray) -> Effect:
     """Two samples of one kernel."""
-    sides = [[Part(tuple(map(float, times)), len(times))] for times in (before, after)]
+    sides = [[ShapeTimes(tuple(map(float, times)), len(times))] for times in (before, after)]
     return effect(sides[0], sides[1], (len(before), len(after)))
 
 
@@ -112,17 +112,17 @@ def test_the_same_samples_give_the_same_interval() -> None:
 
 
 def test_launch_shapes_are_medians_of_their_own_and_the_rarest_that_weighs_counts() -> None:
-    small, large = Part((1e6,) * 30, 30), Part((10e6,) * 3, 3)
-    found = effect([small, large], [small, Part((5e6,) * 3, 3)], (33, 33))
+    small, large = ShapeTimes((1e6,) * 30, 30), ShapeTimes((10e6,) * 3, 3)
+    found = effect([small, large], [small, ShapeTimes((5e6,) * 3, 3)], (33, 33))
     assert found.baseline_ns == pytest.approx((30 * 1e6 + 3 * 10e6) / 33)
     assert found.speedup == pytest.approx(60 / 45) and found.n == (3, 3) and found.low is None
 
 
 def test_rare_shapes_weigh_as_their_launches_do_where_all_are_one_part() -> None:
-    often = {Shape("often", 1, 1): Part((1e5,) * 480, 100_000)}
-    rare = {Shape(str(n), n, 1): Part((1e6,) * ENOUGH, ENOUGH) for n in range(2, 202)}
+    often = {LaunchShape("often", 1, 1): ShapeTimes((1e5,) * 480, 100_000)}
+    rare = {LaunchShape(str(n), n, 1): ShapeTimes((1e6,) * ENOUGH, ENOUGH) for n in range(2, 202)}
     joined = whole(often | rare)
     assert joined.launches == 101_000 and sorted(joined.times)[len(joined.times) // 2] == 1e5
     assert sum(t == 1e6 for t in joined.times) / len(joined.times) == pytest.approx(1000 / 101_000, abs=0.003)
-    few = whole({Shape("a", 1, 1): Part((1.0, 2.0), 2), Shape("b", 2, 1): Part((3.0,), 1)})
-    assert few == Part((1.0, 2.0, 3.0), 3), "what was looked at one by one stays whole"
+    few = whole({LaunchShape("a", 1, 1): ShapeTimes((1.0, 2.0), 2), LaunchShape("b", 2, 1): ShapeTimes((3.0,), 1)})
+    assert few == ShapeTimes((1.0, 2.0, 3.0), 3), "what was looked at one by one stays whole"

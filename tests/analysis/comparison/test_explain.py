@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.analysis.comparison.compare import Compared, compare
+from rooflens.analysis.comparison.compare import ComparedPair, compare
 from rooflens.analysis.comparison.explain import envelope
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 
@@ -23,14 +23,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("explained"))
 
 
-def pair(store: Store, before: dict[str, float], after: dict[str, float], **stated: float) -> Compared:
+def pair(store: Store, before: dict[str, float], after: dict[str, float], **stated: float) -> ComparedPair:
     """One kernel with six launches of 2 ms, then six of 1 ms unless stated."""
     times = [[stated.get(side, default)] * 6 for side, default in (("before_ns", 2e6), ("after_ns", 1e6))]
     made = [workload(store, launches("k", t, **c)) for t, c in zip(times, (before, after), strict=True)]
     return compare(*(Workload(store, m) for m in made)).pairs[0]
 
 
-def added(found: Compared) -> tuple[float, float]:
+def added(found: ComparedPair) -> tuple[float, float]:
     """The sum of the terms and the change of the total time, in ns."""
     total = found.after.time_ns * found.after.rounds - found.before.time_ns * found.before.rounds
     return sum(t.delta_ns for t in found.terms), total

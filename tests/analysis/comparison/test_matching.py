@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from rooflens.analysis.comparison.matching import Pair, base_name, grouped, match
-from rooflens.analysis.comparison.time import Kernel
-from rooflens.analysis.problems import BadArgument
+from rooflens.analysis.base.problems import BadArgument
+from rooflens.analysis.comparison.matching import Pair, base_name, match, pair_groups
+from rooflens.analysis.comparison.time_ratio import KernelTotals
 
 
-def known(*names: str) -> list[Kernel]:
+def known(*names: str) -> list[KernelTotals]:
     """Kernels, the first longest."""
-    return [Kernel(name, 1, 1, 1000.0 - i) for i, name in enumerate(names)]
+    return [KernelTotals(name, 1, 1, 1000.0 - i) for i, name in enumerate(names)]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_unlike_kernels_are_not_paired() -> None:
 
 def test_groups_pair_several_kernels_with_one() -> None:
     before, after = known("scale", "add", "relu", "copy", "old"), known("fused", "copy")
-    found = grouped(
+    found = pair_groups(
         before, after, {"layer": ["scale|add|relu", "fused"]}, (lambda _: ["scale", "add", "relu"], lambda _: ["fused"])
     )
     assert found.pairs == [Pair("layer", ("scale", "add", "relu"), ("fused",), "group")]
@@ -76,6 +76,6 @@ def test_a_group_that_is_no_pair_of_patterns_or_shares_a_kernel_is_refused() -> 
         return ["a"]
 
     with pytest.raises(BadArgument, match="cannot be read"):
-        grouped(known("a"), known("a"), {"x": ["a"]}, (all_of, all_of))
+        pair_groups(known("a"), known("a"), {"x": ["a"]}, (all_of, all_of))
     with pytest.raises(BadArgument, match="share a kernel"):
-        grouped(known("a"), known("a"), {"x": ["a", "a"], "y": ["a", "a"]}, (all_of, all_of))
+        pair_groups(known("a"), known("a"), {"x": ["a", "a"], "y": ["a", "a"]}, (all_of, all_of))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from rooflens.analysis.comparison.compare import Compared, compare
-from rooflens.analysis.store import Store
+from rooflens.analysis.comparison.compare import ComparedPair, compare
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import flop, launches, traffic, workload
 
@@ -18,7 +18,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def pair(
     store: Store, before: dict[str, float], after: dict[str, float], checked: bool | None = None, **launch: int
-) -> Compared:
+) -> ComparedPair:
     """A kernel at 2 ms, then at 1 ms, six launches each; ``launch`` are launch columns of the second."""
     made = [
         workload(store, launches("k", [2e6] * 6, **before)),

@@ -9,13 +9,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import database
+from rooflens.analysis.base import database
+from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.diagnosis import score
 from rooflens.analysis.diagnosis.evidence import gather
-from rooflens.analysis.diagnosis.figures import Case, Subject
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.problems import BadInput
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.diagnosis.kernel_figures import Case, DiagnosisSubject
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
 from rooflens.tools.compute_metrics import compute_metrics
@@ -103,7 +103,7 @@ def test_memory_is_held_against_the_data_sheet_where_the_profile_contradicts_it(
     (one,) = diagnose(Workload(recorded, recorded.resolve("join_type_grid_MI300A_A1")))[0]
     memory = next(load for load in one.units if load.unit == "hbm")
     assert memory.work_pct == pytest.approx(46.4, abs=0.1)
-    assert memory.pct == pytest.approx(46.368 / 0.9, abs=0.1) and not memory.reached
+    assert memory.pct == pytest.approx(46.368 / 0.9, abs=0.1) and not memory.is_at_limit
     assert (one.verdict.subsystem, one.verdict.bound) == ("hbm", "latency")
     (note,) = [n for n in compute_metrics(recorded, "join_type_grid_MI300A_A1", ["hbm.bw_gbs"]).notes if "sheet" in n]
     assert "num_hbm_channels = 96, the data sheet of AMD Instinct MI300A 128" in note
@@ -200,13 +200,13 @@ def test_a_share_of_more_than_its_whole_decides_nothing_and_is_told(recorded: St
 
 @pytest.mark.parametrize(("pct", "status", "met"), [(103.0, "suspect", True), (346.0, "impossible", None)])
 def test_evidence_above_its_whole_keeps_its_value_and_says_why(pct: float, status: str, met: bool | None) -> None:
-    subject = Subject(1, "1", "k", None, 1, {}, {}, None)
+    subject = DiagnosisSubject(1, "1", "k", None, 1, {}, {}, None)
     usable = pct if met else None
     case = Case("w", "sm_90", subject, {"wait.data": usable}, frozenset(), None, {"wait.data": pct})
     (read,) = gather(case, ["wait.data >= 40"])
     assert (read.value, read.status, read.met) == (pct, status, met)
     assert read.reason is not None and f"{pct:.4g} % of its limit" in str(read.reason)
-    assert case.shown["wait.data"] == pct
+    assert case.display_values["wait.data"] == pct
 
 
 @pytest.mark.parametrize("copies", [2, 10])

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose, own_traffic, program_bound
-from rooflens.analysis.engine.evaluation import View, figures
+from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.planning.plan import plan
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
 from rooflens.tools.import_profile import import_profile
@@ -186,7 +186,7 @@ def test_a_rule_on_a_share_asks_how_large_the_whole_is() -> None:
         "instruction_fetch.misses": "dispatch.duration_ns", "atomics.contention": "wait.", "scratch.traffic": "load.",
         "fabric.remote": "load.hbm", "divergence.lanes": "load.", "instruction_fetch.stalls": "load.issue",
     }  # fmt: skip
-    stated = {rule.id: rule for rule in rules.stated()[1]}
+    stated = {rule.id: rule for rule in rules.signals_and_rules()[1]}
     assert all(part in stated[name].when for name, part in whole.items())
 
 
@@ -196,7 +196,7 @@ def test_requests_that_fall_on_few_channels_of_l2_are_told_from_those_spread_ove
     store, shares = Store(tmp_path), {}
     for case in ("vcopy", "synth_a"):
         stored(store, shared / "workloads" / case / "MI200", case)
-        view = View(by_kernel=True, quartiles=False)
+        view = FigureRequest(by_kernel=True, quartiles=False)
         shares[case] = [f.value for f in figures(Workload.open(store, case), ["l2.channel_imbalance_pct"], view)]
     assert all(value is not None and value < 5 for value in shares["vcopy"]), "a copy in order"
     assert all(value is not None and value > 60 for value in shares["synth_a"]), "small kernels on few addresses"
@@ -211,7 +211,7 @@ def test_work_that_falls_on_few_xcds_is_a_verdict_where_the_profile_tells_them_a
     store, shares = Store(tmp_path), {}
     for case in ("vcopy", "synth_a"):
         stored(store, shared / "workloads" / case / "MI300X_A1", case)
-        view = View(by_kernel=True, quartiles=False)
+        view = FigureRequest(by_kernel=True, quartiles=False)
         found = figures(Workload.open(store, case), ["dispatch.xcd_imbalance_pct"], view)
         shares[case] = {f.kernel: f.value for f in found}
     assert all(value is not None and 0 <= value < 1 for value in shares["vcopy"].values())

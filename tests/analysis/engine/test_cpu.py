@@ -9,10 +9,10 @@ from pathlib import Path
 import duckdb
 import pytest
 from rooflens.analysis import engine
+from rooflens.analysis.base.database import sql_name
+from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.database import sql_name
-from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tools.compute_roofline import compute_roofline
 
 # Quantity of the published table -> our metric and its factor.

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis import engine
+from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.engine import Figure, evaluate
-from rooflens.analysis.problems import BadArgument, BadInput, NotFound
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.store.store import Manifest, Store, write_table
 
 FACTS = {"cu_per_gpu": 104.0, "num_xcd": 1.0, "max_sclk": 1700.0, "total_l2_chan": 32.0, "num_hbm_channels": 32.0}
 
@@ -202,11 +202,13 @@ def test_a_level_metric_takes_both_parts_from_its_own_pass(tmp_path: Path) -> No
 def test_any_float_in_a_counter_gives_valid_json(
     tmp_path_factory: pytest.TempPathFactory, hits: float, requests: float
 ) -> None:
-    from rooflens.server import render
+    from rooflens.server.rendering import render
     from rooflens.tools.compute_metrics import compute_metrics
 
     store = build(tmp_path_factory.mktemp("f"), [dispatch(hits, requests)])
-    result = render.structured(compute_metrics(store, "w", ["l2.hit_rate_pct", "l2.req", "l2.bw_gbs"], detail="full"))
+    result = render.structured_content(
+        compute_metrics(store, "w", ["l2.hit_rate_pct", "l2.req", "l2.bw_gbs"], detail="full")
+    )
     assert json.loads(json.dumps(result, allow_nan=False))
 
 

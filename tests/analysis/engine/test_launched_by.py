@@ -7,9 +7,9 @@ from pathlib import Path
 import duckdb
 import pytest
 from rooflens.analysis import engine
-from rooflens.analysis.engine.launched_by import MOST_RANGES, range_times
-from rooflens.analysis.problems import BadArgument
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.base.problems import BadArgument
+from rooflens.analysis.engine.launching_ranges import MOST_RANGES, range_times
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
 from rooflens.tests.analysis.engine.test_multiplexed import counted, launches, store_of
 from rooflens.tools.compute_metrics import compute_metrics
@@ -49,7 +49,7 @@ def made(tmp_path: Path) -> tuple[Store, Manifest]:
 
 def by(store: Store, manifest: Manifest, part: str) -> dict[str | None, list[engine.Figure]]:
     with Workload.open(store, manifest.id) as opened:
-        found = engine.figures(opened, METRICS, engine.View(launched_by=part))  # type: ignore[arg-type]
+        found = engine.figures(opened, METRICS, engine.FigureRequest(launched_by=part))  # type: ignore[arg-type]
     groups: dict[str | None, list[engine.Figure]] = {}
     for figure in found:
         groups.setdefault(figure.kernel, []).append(figure)
@@ -68,7 +68,7 @@ def test_a_figure_of_a_range_is_that_of_the_launches_within_it(made: tuple[Store
     for path, figures in groups.items():
         mine = inside(path) if path and path != "(no range)" else [6]
         with Workload.open(store, manifest.id) as opened:
-            expected = engine.figures(opened, METRICS, engine.View(dispatches=mine))
+            expected = engine.figures(opened, METRICS, engine.FigureRequest(dispatches=mine))
         assert [(f.value, f.n) for f in figures] == [(f.value, f.n) for f in expected], path
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.recordings import stored
 
 RECORDING = Path(__file__).resolve().parents[3] / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
@@ -16,7 +16,7 @@ import resource, sys
 from pathlib import Path
 from rooflens.analysis import database
 from rooflens.analysis.comparison.compare import compare
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 
 database._threads = lambda: 8

@@ -8,8 +8,8 @@ from typing import Any
 import duckdb
 import pytest
 from rooflens.analysis import engine
-from rooflens.analysis.engine.sums import Page, collect
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.engine.work_sums import WorkSelection, collect
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
 
 COUNTERS = ("SQ_WAVES", "SQ_INSTS_SALU", "TCC_HIT_sum", "TCC_MISS_sum")
@@ -138,10 +138,10 @@ def test_the_work_of_a_kernel_is_scaled_to_all_of_its_launches(tmp_path: Path) -
     rows = in_turn(complete, [("SQ_INSTS_SALU",), ("TCC_HIT_sum",)])
     store, manifest = store_of(tmp_path, rows, "kernel")
     with Workload.open(store, manifest) as workload:
-        page = Page(workload.select())
+        page = WorkSelection(workload.select())
         (work,) = collect(workload, {"salu": "SQ_INSTS_SALU", "hits": "TCC_HIT_sum"}, page).groups
-        one = collect(workload, {"hits": "TCC_HIT_sum"}, Page(workload.select(), "dispatch")).groups
-    n, sums = work.over(["salu", "hits", "time_ns"])
+        one = collect(workload, {"hits": "TCC_HIT_sum"}, WorkSelection(workload.select(), "dispatch")).groups
+    n, sums = work.sums_over(["salu", "hits", "time_ns"])
     assert n == 12 and sums["salu"] == sum(r["SQ_INSTS_SALU"] for r in complete)
     assert sums["hits"] == sum(r["TCC_HIT_sum"] for r in complete)
     assert sums["time_ns"] == sum(r["duration_ns"] for r in complete)
@@ -173,7 +173,7 @@ def test_counted_launches_stand_for_those_of_their_configuration_in_every_operat
     for store, manifest in ((full, whole), (some, part)):
         made = with_operators(store, manifest, operators)
         with Workload.open(store, made) as workload:
-            found = engine.figures(workload, METRICS, engine.View(launched_by="operator"))
+            found = engine.figures(workload, METRICS, engine.FigureRequest(launched_by="operator"))
         values.append({(f.kernel, f.name): f.value for f in found})
     expected, known = values
     lost = {("third", name) for name in METRICS[:2]}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rooflens.analysis import engine
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.catalogue.work import formulas
-from rooflens.analysis.store import Store
+from rooflens.analysis.catalogue.work_formulas import formulas
+from rooflens.analysis.store.store import Store
 from rooflens.tests.recordings import stored
 
 DATA = Path(__file__).parents[1] / "data"

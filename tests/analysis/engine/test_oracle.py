@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from rooflens.analysis import engine
+from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.problems import BadInput
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis import engine
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
 
 ROOT = Path(__file__).resolve().parents[3]

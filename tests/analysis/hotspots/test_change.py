@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.hotspots.change import Changes, changes
-from rooflens.analysis.store import Store
+from rooflens.analysis.hotspots.profile_changes import LineChanges, changes
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.tests.tools.profilers.ncu.test_code import page
+from rooflens.tests.tools.profiles.ncu.test_code import page
 from rooflens.tools.import_profile import import_profile
 
 HEADER = ["Address", "Source", "File", "Line", "# Samples", "Instructions Executed", "stall_wait", "stall_barrier"]
@@ -29,7 +29,7 @@ def lines(counts: dict[int, int]) -> list[list[Any]]:
     return [[hex(16 * i), f"      FADD R{i}, R1, R2", "/src/a.cu", line, n, 1, n, 0] for i, (line, n) in places]
 
 
-def told(found: Changes | None) -> dict[str, str]:
+def told(found: LineChanges | None) -> dict[str, str]:
     assert found is not None
     return {row.place.split(" ")[0]: row.verdict for row in found.lines}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from rooflens.analysis.base.notes import Note
 from rooflens.analysis.hotspots.line_info import CODE, advice, ways
-from rooflens.analysis.manifest import Manifest
-from rooflens.analysis.notes import Note
+from rooflens.analysis.store.manifest import Manifest
 
 PYTHON = "python3 train.py --epochs 2"
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
+from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.occupancy import occupancy
-from rooflens.analysis.occupancy.rule import Launch, checked, known, rule_of
-from rooflens.analysis.problems import BadArgument
+from rooflens.analysis.occupancy.rule import LaunchResources, check_launch, rule_of, targets_with_occupancy
 
 SLOTS = 40
 """Waves per CU in the report, for both of its GPUs; MI250X has 32."""
@@ -65,18 +65,18 @@ class Error:
 
 def targets() -> list[str]:
     """The targets that the formula can be compared on: AMD's with waves of 64."""
-    return [t for t in known() if rule_of(t).wave_size == 64]
+    return [t for t in targets_with_occupancy() if rule_of(t).wave_size == 64]
 
 
 def simplified(gpu: str, *, vgprs: int, sgprs: int = 0, lds_bytes: int = 0, workgroup_size: int) -> Simplified:
     """The report's waves per CU and occupancy. BadArgument for numbers that the target cannot have."""
-    if gpu not in targets() and gpu in known():
+    if gpu not in targets() and gpu in targets_with_occupancy():
         raise BadArgument(
             f"The simplified formula does not cover {gpu}", "it was made for MI100 and MI250X",
             f"It covers {', '.join(targets())}",
         )  # fmt: skip
     rule = rule_of(gpu)
-    checked(rule, Launch(vgprs, 0, sgprs, lds_bytes, 0, workgroup_size))
+    check_launch(rule, LaunchResources(vgprs, 0, sgprs, lds_bytes, 0, workgroup_size))
     shares = {"vgprs": min(Fraction(1), _VGPRS / max(vgprs, 1)), "sgprs": min(Fraction(1), _SGPRS / max(sgprs, 1))}
     limits = {name: int(share * SLOTS) for name, share in shares.items()}
     if lds_bytes:

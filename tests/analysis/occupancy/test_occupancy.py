@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.occupancy import Occupancy, occupancy
-from rooflens.analysis.occupancy.rule import known, rule_of
-from rooflens.analysis.problems import BadArgument, NotFound
+from rooflens.analysis.occupancy.rule import rule_of, targets_with_occupancy
 from rooflens.tests.analysis.occupancy.emprism import error, simplified
 from rooflens.tests.waiting import at_most
 
@@ -415,8 +415,8 @@ def test_the_simplified_formula_is_refused_where_it_was_never_meant() -> None:
 
 
 def test_every_number_of_every_rule_has_unit_and_source() -> None:
-    assert set(known()) >= {*AMD, *NVIDIA}
-    for target in known():
+    assert set(targets_with_occupancy()) >= {*AMD, *NVIDIA}
+    for target in targets_with_occupancy():
         facts = targets.gpu(target).occupancy
         assert facts
         stated = [v for v in facts.model_dump(exclude_none=True).values() if isinstance(v, dict)]

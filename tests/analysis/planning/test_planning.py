@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.catalogue import targets, work
-from rooflens.analysis.catalogue.events import absent
+from rooflens.analysis.catalogue import targets, work_formulas
+from rooflens.analysis.catalogue.events import why_not_countable
 from rooflens.analysis.planning.plan import PassPlan, plan
-from rooflens.analysis.problems import BadArgument, NotFound
 from rooflens.tests.waiting import at_most
 
 CDNA = ("gfx908", "gfx90a", "gfx942", "gfx950")
@@ -186,9 +186,9 @@ def test_a_roofline_takes_three_passes_and_measures_what_compute_roofline_reads(
     check(found, roofline=True)
     assert len(found.passes) == 3
     measured = {c for one in found.passes for c in one}
-    known = work.family("cdna", target)
+    known = work_formulas.work_formulas("cdna", target)
     wanted = [o.count for o in known.operations(target, "flop", "iop")] + [level.bytes for level in known.level]
-    assert {c for c in catalog.counters_of(target, wanted) if not absent(target, c)} <= measured
+    assert {c for c in catalog.counters_of(target, wanted) if not why_not_countable(target, c)} <= measured
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_point_of_one_data_type_at_hbm_is_whole_on_gfx90a() -> None:
 def test_an_instruction_roofline_is_there_on_every_target(target: str) -> None:
     found = plan(target, ["roofline.instruction"])
     check(found, roofline=True)
-    levels = [level.name for level in work.family("cdna", target).level]
+    levels = [level.name for level in work_formulas.work_formulas("cdna", target).level]
     assert {f"roofline.instruction.{level}" for level in levels} <= {*found.whole, *found.split}
     assert "SQ_INSTS_VALU" in {c for one in found.passes for c in one}
 
@@ -434,4 +434,4 @@ def test_no_recorded_counter_is_taken_to_be_absent(shared: Path) -> None:
     }  # fmt: skip
     names = {(t, c) for t, model in recorded for c in _recorded(shared / "workloads" / "vcopy" / model)}
     assert len(names) > 3000
-    assert sorted((t, c) for t, c in names if absent(t, c)) == []
+    assert sorted((t, c) for t, c in names if why_not_countable(t, c)) == []

@@ -13,8 +13,8 @@ from rooflens.analysis.plot import bars, roofline
 from rooflens.analysis.plot import occupancy as residency
 from rooflens.analysis.plot.bars import BarPicture, Row, Time, Value
 from rooflens.analysis.plot.labels import spread
-from rooflens.analysis.plot.roofline_sheet import Dot, Kernel, Roof, RooflinePicture
-from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shortened, width_of
+from rooflens.analysis.plot.roofline_sheet import Dot, KernelListLine, Roof, RooflinePicture
+from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shorten_name, width_of
 from rooflens.tests.pictures import collisions, difference, outside, texts
 
 MEASURED = "measured, a benchmark, 2026-11-20"
@@ -42,9 +42,9 @@ HOSTILE = "$\\frac{x}$ <script>&amp; --> \x1b[31m\u202e kernel_\u4e2d " + "T" * 
 def shown(**changes: object) -> RooflinePicture:
     """A roofline of three kernels, changed as asked."""
     kernels = [
-        Kernel(1, "void stream<double>(double*, double const*)", 60.0, "memory (hbm), 85.3 % of its roof"),
-        Kernel(2, "void fma<float>(float*)", 30.0, "compute (valu), 90.2 % of its roof"),
-        Kernel(3, HOSTILE, 10.0, "compute (valu)"),
+        KernelListLine(1, "void stream<double>(double*, double const*)", 60.0, "memory (hbm), 85.3 % of its roof"),
+        KernelListLine(2, "void fma<float>(float*)", 30.0, "compute (valu), 90.2 % of its roof"),
+        KernelListLine(3, HOSTILE, 10.0, "compute (valu)"),
     ]
     given = {
         "title": "Roofline of made-up", "device": "MI250X (gfx90a); measured ceilings", "unit": "GFLOP/s",
@@ -91,7 +91,7 @@ OTHERS: dict[str, Callable[[], Page]] = {
     "a crowd": lambda: roofline.draw(
         shown(dots=[Dot(k, n, "flop", 1.0 + 0.02 * k + i, 900.0 + 9 * k, None)
                     for k in range(1, 13) for i, n in enumerate(LEVELS)],
-              kernels=[Kernel(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 13)])
+              kernels=[KernelListLine(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 13)])
     ),
     "an extreme range": lambda: roofline.draw(
         shown(dots=[Dot(1, "hbm", "flop", 1e-6, 1e-5, None), Dot(2, "lds", "flop", 1e7, 1e5, None)])
@@ -143,7 +143,7 @@ def test_the_axes_are_logarithmic_with_units_and_a_point_for_each_that_has_a_pla
     assert axes.get_xlabel() == "Intensity (operations / byte)"
     assert axes.get_ylabel() == "Performance (GFLOP/s)"
     points = [line for line in axes.lines if str(line.get_gid()).startswith("point-")]
-    assert len(points) == sum(d.drawn for d in DOTS) == 7
+    assert len(points) == sum(d.is_drawable for d in DOTS) == 7
     for line in points:
         hollow = line.get_markerfacecolor() == "white"
         level = str(line.get_gid()).split("-")[2]
@@ -248,7 +248,7 @@ def test_positions_are_spread_as_little_as_needed() -> None:
 
 def test_names_are_shortened_in_the_middle_to_the_width_asked_for() -> None:
     name = "void benchmark<HIP_vector_type<float, 2u>, 256, 8u, 512u>(HIP_vector_type<float, 2u>*)"
-    short = shortened(name, 200)
+    short = shorten_name(name, 200)
     assert width_of(short) <= 200 and short.startswith("void bench") and short.endswith(">*)") and "…" in short
-    assert shortened("f()", 200) == "f()"
+    assert shorten_name("f()", 200) == "f()"
     assert clean("a\tb\x00c\u202ed\u4e2d\n") == "a b cd? "

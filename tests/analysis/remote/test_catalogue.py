@@ -6,9 +6,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis.problems import StoreProblem
-from rooflens.analysis.remote.address import Lake
-from rooflens.analysis.remote.catalogue import Catalogue
+from rooflens.analysis.base.problems import StoreProblem
+from rooflens.analysis.store.remote.address import Lake
+from rooflens.analysis.store.remote.catalogue import Catalogue
 
 
 @pytest.mark.parametrize("path", ["/", "/etc/", "//", "HOME", "HOME/..", "relative/"])

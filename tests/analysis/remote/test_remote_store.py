@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.manifest import Manifest
-from rooflens.analysis.remote.objects import Folder
-from rooflens.analysis.remote.store import MARKERS, RemoteStore, marker
+from rooflens.analysis.store.manifest import Manifest
+from rooflens.analysis.store.remote.objects import Folder
+from rooflens.analysis.store.remote.remote_store import MARKERS, RemoteStore, marker
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_listing_leaves_what_other_processes_write_at_the_same_time(shared: Re
 
 
 def test_a_manifest_that_another_process_removed_here_is_brought_again(shared: RemoteStore) -> None:
-    listed = shared._listed()
+    listed = shared._manifest_versions()
     manifests = iter(shared._manifests(listed))
     found = [next(manifests)]
     for file in (shared.root / MARKERS).iterdir():

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis import measured_ceilings
 from rooflens.analysis import workload as database
+from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue.products import identify, product, products
-from rooflens.analysis.catalogue.work import family
-from rooflens.analysis.engine.evaluation import View, figures
-from rooflens.analysis.problems import BadArgument, NotFound
+from rooflens.analysis.catalogue.work_formulas import work_formulas
+from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.rooflines import ceilings
-from rooflens.analysis.store import Store
+from rooflens.analysis.store import measured_ceilings
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import MI250X, MI300X, publish, scene
@@ -58,7 +58,7 @@ def theory(key: str) -> ceilings.Ceilings:
     con = database.connect()
     try:
         sheet = product(key)
-        formulas = family(sheet.family, sheet.target)
+        formulas = work_formulas(sheet.family, sheet.target)
         facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
         return ceilings.from_facts(con, formulas, facts, sheet.title)
     finally:
@@ -89,9 +89,11 @@ def test_metrics_and_rooflines_hold_an_h200_against_one_bandwidth(store: Store) 
     """The device's own clock and bus width; the sheet that stands in for them says the same, not rounded."""
     stored(store, SAMPLE, "h200")
     with Workload.open(store, "h200") as workload:
-        view = View(kernel=list(workload.kernels)[:1])
+        view = FigureRequest(kernel=list(workload.kernels)[:1])
         of_metrics = {f.peak for f in figures(workload, ["hbm.bw_gbs", "hbm.read_bw_gbs"], view)}
-        assert of_metrics == {ceilings.theoretical(workload).value("hbm.bw")} == {theory("h200").value("hbm.bw")}
+        assert (
+            of_metrics == {ceilings.theoretical_ceilings(workload).value("hbm.bw")} == {theory("h200").value("hbm.bw")}
+        )
 
 
 def test_rates_the_hardware_lacks_have_no_ceiling() -> None:

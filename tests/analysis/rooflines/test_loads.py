@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.problems import Problem
 from rooflens.analysis.rooflines import inputs, limits, loads
-from rooflens.analysis.rooflines.limits import KernelLimits, bound_by
-from rooflens.analysis.rooflines.loads import Limit, Load, Worked, at_their_limit, line, of_units
-from rooflens.analysis.store import Store
+from rooflens.analysis.rooflines.limits import KernelLimits, decide_bound
+from rooflens.analysis.rooflines.loads import LeastTimeShare, Limit, Load, loads_of_units, loads_text, units_at_limit
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
 from rooflens.tools.compute_roofline import compute_roofline
@@ -21,7 +21,7 @@ from rooflens.tools.compute_roofline import compute_roofline
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared"
 SAMPLES = sorted(p for p in (ROOT / "server" / "samples").iterdir() if p.is_dir())
-_GATES = {rule.falsify for rule in rules.stated()[1] if rule.kind == "gate"}
+_GATES = {rule.falsify for rule in rules.signals_and_rules()[1] if rule.kind == "gate"}
 """What marks the verdict on a kernel that does next to nothing: what bounds it is then no unit, whatever the loads."""
 _LIMIT_WORDS = re.compile(r"(Device memory|LDS \(shared memory\)|L2|The vector L1) is used to ([\d.]+) %")
 _UNITS = {"Device memory": "hbm", "LDS (shared memory)": "lds", "L2": "l2", "The vector L1": "vl1d"}
@@ -46,13 +46,16 @@ def test_roofline_and_diagnosis_say_the_same_of_every_recorded_kernel(path: Path
         found, _ = diagnose(workload, limit=60)
     except Problem as problem:
         pytest.skip(f"nothing to diagnose: {problem}")
-    views = {one.kernel: one for one in limits.of_kernels(inputs.prepare(workload, inputs.Asked(limit=200)))}
+    views = {
+        one.kernel: one
+        for one in limits.limits_of_kernels(inputs.prepare_inputs(workload, inputs.RooflineRequest(limit=200)))
+    }
     for one in found:
         agree(one, views[one.kernel])
 
 
 def agree(one: Diagnosis, view: KernelLimits) -> None:
-    assert one.loads == line(view.loads)
+    assert one.loads == loads_text(view.loads)
     known = {load.unit: load.pct for load in view.loads}
     for finding in one.findings:
         for unit, said in _LIMIT_WORDS.findall(finding.claim):
@@ -61,7 +64,7 @@ def agree(one: Diagnosis, view: KernelLimits) -> None:
     if not gated and view.bound != "unknown" and one.verdict.subsystem != "unknown":
         assert one.verdict.bound == view.bound, (one.kernel, one.verdict, view.why)
     if view.bound == "latency":
-        assert not [load for load in view.loads if load.reached and load.words not in view.why]
+        assert not [load for load in view.loads if load.is_at_limit and load.words not in view.why]
     if view.reached and view.bound != "unknown":
         assert view.limiter == view.reached[0].subsystem and view.reached[0].words in view.why
 
@@ -83,9 +86,9 @@ def test_the_roofline_shows_the_line_that_heads_the_diagnosis(tmp_path: Path) ->
 
 def told(unit: str, **parts: float) -> Load:
     """The load of one unit on Hopper from counters (cycles, percent) and work (a share of the run time)."""
-    work = {unit: Worked(parts["work"])} if "work" in parts else {}
+    work = {unit: LeastTimeShare(parts["work"])} if "work" in parts else {}
     signals = {f"load.{unit}": parts.get("cycles")}
-    return next(load for load in of_units("sm_90", signals, work, {}) if load.unit == unit)
+    return next(load for load in loads_of_units("sm_90", signals, work, {}) if load.unit == unit)
 
 
 def test_where_cycles_and_work_differ_both_are_told() -> None:
@@ -97,29 +100,29 @@ def test_where_cycles_and_work_differ_both_are_told() -> None:
 
 
 def test_work_alone_is_a_lower_bound_for_a_unit_with_counters_of_its_own() -> None:
-    assert told("l2", work=0.3).certain is None, "stalls may come on top"
-    assert told("l2", work=0.7).certain == 70.0
-    assert told("l2", cycles=30.0, work=0.3).certain == 30.0
+    assert told("l2", work=0.3).value_for_rules is None, "stalls may come on top"
+    assert told("l2", work=0.7).value_for_rules == 70.0
+    assert told("l2", cycles=30.0, work=0.3).value_for_rules == 30.0
 
 
 def test_what_cannot_be_is_called_so_and_decides_nothing() -> None:
     wrong = told("hbm", cycles=140.0, work=1.2)
     assert wrong.status == "impossible" and "cannot be" in wrong.words
-    bound, limiter, why = bound_by([wrong], at_their_limit("sm_90", [{}], [[wrong]])[0])
+    bound, limiter, why = decide_bound([wrong], units_at_limit("sm_90", [{}], [[wrong]])[0])
     assert (bound, limiter) == ("unknown", None) and "wrong" in why
 
 
 def test_a_busy_l2_is_no_limit_of_its_own_while_memory_keeps_it_busy() -> None:
     """Misses keep L2 as busy as the memory behind it: 62 beside 45 % is no limit of L2, and is said not to be."""
     every = [told("hbm", cycles=45.0, work=0.45), told("l2", cycles=62.0, work=0.6)]
-    bound, limiter, why = bound_by(every, at_their_limit("sm_90", [{}], [every])[0])
+    bound, limiter, why = decide_bound(every, units_at_limit("sm_90", [{}], [every])[0])
     assert (bound, limiter) == ("latency", "latency")
     assert "device memory 45 %" in why and "L2 62 % serves what another unit asks for" in why
 
 
 def test_units_that_hardly_work_do_not_fill_the_line() -> None:
     every = [told("hbm", cycles=91.1, work=0.9), told("matrix", cycles=0.02), told("sfu", cycles=0.0)]
-    assert line(every) == "device memory 91.1 %, all others below 1 %"
+    assert loads_text(every) == "device memory 91.1 %, all others below 1 %"
 
 
 def test_every_unit_with_a_load_has_a_name() -> None:
@@ -132,7 +135,7 @@ def test_the_verdict_says_theory_where_that_is_what_it_is_held_against() -> None
     known = Load("hbm", "device memory", 78.9, None, 78.9, "ok", of_theory=True)
     busy = Load("l2", "L2", 97.3, 97.3, 30.0, "ok")
     limit = Limit("hbm", "load.hbm", 78.9, known.words, 85.8)
-    why = bound_by([known, busy], [limit])[2]
+    why = decide_bound([known, busy], [limit])[2]
     assert "device memory 78.9 % of its peak in theory" in why
     assert "L2 97.3 % of cycles (30 % by work) serves what another unit asks for" in why
-    assert "of what it sustains" in bound_by([replace(known, of_theory=False)], [limit])[2]
+    assert "of what it sustains" in decide_bound([replace(known, of_theory=False)], [limit])[2]

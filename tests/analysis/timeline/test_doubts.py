@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.analysis.timeline.timeline import Asked, Timeline, timeline
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish
 from rooflens.tools.compute_timeline import compute_timeline
@@ -27,7 +27,7 @@ def launched(count: int = 40, device_ahead: int = 0, length: int = 60, linked: b
 def told(folder: Path, made: Made) -> Timeline:
     store = Store(folder)
     with Workload.open(store, publish(store, made)) as workload:
-        return timeline(workload, Asked())
+        return timeline(workload, TimelineRequest())
 
 
 def test_a_timeline_whose_times_agree_has_no_doubts(tmp_path: Path) -> None:

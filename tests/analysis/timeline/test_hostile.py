@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.analysis.timeline.timeline import Asked, Timeline, timeline
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish
 
@@ -17,7 +17,7 @@ LARGEST = 2**63 - 1
 def told(tmp_path: Path, made: Made) -> Timeline:
     store = Store(tmp_path)
     with Workload.open(store, publish(store, made)) as workload:
-        return timeline(workload, Asked(steady=False))
+        return timeline(workload, TimelineRequest(steady=False))
 
 
 def holds(found: Timeline) -> None:

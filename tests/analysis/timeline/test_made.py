@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.problems import BadInput, NotFound
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadInput, NotFound
+from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.rules import rules
-from rooflens.analysis.timeline.timeline import Asked, Timeline, timeline
+from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, publish, union
 
@@ -20,7 +20,7 @@ US, MS = 1_000, 1_000_000
 def told(tmp_path: Path, made: Made, **asked: object) -> Timeline:
     store = Store(tmp_path)
     with Workload.open(store, publish(store, made)) as workload:
-        return timeline(workload, Asked(**asked))  # type: ignore[arg-type]
+        return timeline(workload, TimelineRequest(**asked))  # type: ignore[arg-type]
 
 
 def shares(found: Timeline) -> dict[str, float]:
@@ -387,10 +387,10 @@ def test_advice_is_in_the_words_of_the_vendor_and_names_no_framework(
     with Workload.open(store, publish(store, allocation(), vendor=vendor)) as workload:
         advice = " ".join(timeline(workload).findings[0].advice)
     assert own in advice and other not in advice and "torch" not in advice
-    assert "torch.cuda.empty_cache" in " ".join(rules().heights["allocation"].advised(vendor, torch=True))
+    assert "torch.cuda.empty_cache" in " ".join(rules().heights["allocation"].advice_lines(vendor, torch=True))
 
 
 def test_every_advice_can_be_said_for_every_vendor_and_kind_of_program() -> None:
     for height in rules().heights.values():
         for vendor in ("amd", "nvidia", "cpu", None):
-            assert all(height.advised(vendor, torch) for torch in (True, False))
+            assert all(height.advice_lines(vendor, torch) for torch in (True, False))

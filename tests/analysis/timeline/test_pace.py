@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.analysis.timeline.pace import launch_ns, paced
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.timeline.launch_rate import launch_ns, scale_limits
 from rooflens.analysis.timeline.rules import rules
-from rooflens.analysis.timeline.timeline import Asked, timeline
+from rooflens.analysis.timeline.timeline import TimelineRequest, timeline
 from rooflens.analysis.workload import Workload
 from rooflens.tests.analysis.timeline.test_made import CASES, MS, US, shares, told
 from rooflens.tests.timelines import Made, chrome, publish
@@ -52,7 +52,7 @@ def test_launches_that_block_or_queue_up_are_as_quick_as_any(tmp_path: Path) -> 
         made.launch("k", (t, t + 2 * MS), (t + 8 * US, t + 2 * MS))
         t += 3 * MS
     found = told(tmp_path, made)
-    assert paced(found.trace) is rules().limits
+    assert scale_limits(found.trace) is rules().limits
     assert found.causes[0].idle.cause == "host"
     queued = Made()
     for i in range(50):
@@ -67,6 +67,6 @@ def test_recorded_launches_are_of_ordinary_machines(shared: Path, tmp_path: Path
         pytest.skip(f"needs {path.name} of ../shared/traces")
     store = Store(tmp_path)
     with Workload.open(store, publish(store, chrome(path))) as workload:
-        trace = timeline(workload, Asked(steady=False)).trace
+        trace = timeline(workload, TimelineRequest(steady=False)).trace
         assert (launch_ns(trace) or 0) < rules().limits.ordinary_launch_ns
-        assert paced(trace) is rules().limits
+        assert scale_limits(trace) is rules().limits

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.link import Link
-from rooflens.analysis.store import Store
-from rooflens.analysis.timeline.timeline import Asked, timeline
+from rooflens.analysis.base.host_link import PcieLink
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.timeline.timeline import TimelineRequest, timeline
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, chrome, publish, union
 
@@ -35,7 +35,7 @@ def by_force(made: Made, start: int, end: int) -> dict[str, float]:
 def test_shares_are_those_of_a_sum_by_brute_force(recorded: tuple[str, Made], tmp_path: Path, steady: bool) -> None:
     store, (_, made) = Store(tmp_path), recorded
     with Workload.open(store, publish(store, made)) as workload:
-        found = timeline(workload, Asked(steady=steady))
+        found = timeline(workload, TimelineRequest(steady=steady))
         [window] = found.windows
         total = found.total
     expected = by_force(made, *window)
@@ -70,7 +70,7 @@ def test_the_verdict_is_right_whatever_the_ranges_are(
         "none": [],
     }[ranges]
     with Workload.open(store, publish(store, Made(made.events, kept))) as workload:
-        found = timeline(workload, Asked(steady=steady))
+        found = timeline(workload, TimelineRequest(steady=steady))
     assert found.verdict.height == VERDICTS[name]
     assert found.verdict.confidence > 0.7
     assert found.findings[0].height == VERDICTS[name]
@@ -108,7 +108,7 @@ def test_the_host_is_told_by_its_range_and_operations(shared: Path, tmp_path: Pa
 def test_pageable_copies_are_told_with_their_rate(shared: Path, tmp_path: Path) -> None:
     store = Store(tmp_path)
     with Workload.open(store, publish(store, chrome(shared / "traces" / "pageable.json.gz"))) as workload:
-        found = timeline(workload, Asked(steady=False))
+        found = timeline(workload, TimelineRequest(steady=False))
     rows = {row.direction: row for row in found.copies}
     assert {d: row.pinned for d, row in rows.items()} == {"h2d": False, "d2h": False}
     assert rows["h2d"].bytes == rows["d2h"].bytes == 6 * (256 << 20)
@@ -120,7 +120,7 @@ def test_pageable_copies_are_told_with_their_rate(shared: Path, tmp_path: Path) 
 
 def test_a_slow_copy_is_held_against_the_link_where_that_is_known(shared: Path, tmp_path: Path) -> None:
     store, made = Store(tmp_path), chrome(shared / "traces" / "pageable.json.gz")
-    with Workload.open(store, publish(store, made, link=Link(generation=5, width=16))) as workload:
-        found = timeline(workload, Asked(steady=False))
+    with Workload.open(store, publish(store, made, link=PcieLink(generation=5, width=16))) as workload:
+        found = timeline(workload, TimelineRequest(steady=False))
     told = "1.7 GB/s (the link, PCIe 5.0 x16, carries up to 63; from pinned memory expect some 52)"
     assert any(told in line for line in found.findings[0].evidence)

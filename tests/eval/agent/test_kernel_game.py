@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.eval.agent import play as program
 from rooflens.eval.agent.games import kernels, scores, workbench
 from rooflens.eval.agent.games.dialogue import Cost
@@ -20,9 +20,9 @@ from rooflens.eval.agent.players.script import Part, ScriptPlayer, SilentPlayer
 from rooflens.eval.agent.players.turn import Call
 from rooflens.tests.standins.install import install, machine
 from rooflens.tools import profile_command as profiling
+from rooflens.tools.device.machine.model import Roots
 from rooflens.tools.get_run import get_run
-from rooflens.tools.machine.model import Roots
-from rooflens.tools.runner import processes
+from rooflens.tools.running import processes
 
 HERE = Path(__file__).resolve().parent
 LIMITS = Limits(seconds=100, memory_bytes=2 << 30)

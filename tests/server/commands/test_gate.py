@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rooflens.analysis.store import Manifest, Store
-from rooflens.server import exits
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.server.cli import main
+from rooflens.server.terminal import exits
 from rooflens.tests.comparisons import launches, workload
 from rooflens.tests.waiting import END_S
 

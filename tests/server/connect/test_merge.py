@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
+from rooflens.analysis.base.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
 from rooflens.server.connect.clients import Launch, client
 from rooflens.server.connect.merge import _LARGEST, BACKUP, write
 

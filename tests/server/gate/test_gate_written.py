@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 from rooflens.analysis.comparison.gate import Gate, Item
-from rooflens.server.gate import telling
+from rooflens.server.gate import gate_text
 from rooflens.server.gate.junit import junit
 
 HOSTILE = [
@@ -42,7 +42,7 @@ def items(names: Sequence[str]) -> list[Item]:
 
 
 def test_no_name_acts_in_a_summary() -> None:
-    text = telling.markdown(found(*items(HOSTILE)), HOSTILE[0])
+    text = gate_text.markdown(found(*items(HOSTILE)), HOSTILE[0])
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     tokens = list(parser.parse(text))
     kinds = {token.type for token in tokens} | {c.type for token in tokens for c in token.children or []}
@@ -56,7 +56,7 @@ def test_no_name_acts_in_a_summary() -> None:
 
 
 def test_a_summary_shows_names_as_they_are() -> None:
-    text = telling.markdown(found(*items(["std::plus<float>(a|b, char const*)"])), "t")
+    text = gate_text.markdown(found(*items(["std::plus<float>(a|b, char const*)"])), "t")
     cell = next(
         t
         for t in MarkdownIt("commonmark").enable("table").parse(text)
@@ -67,9 +67,9 @@ def test_a_summary_shows_names_as_they_are() -> None:
 
 def test_no_line_is_a_command_to_a_runner() -> None:
     gate = found(*items(HOSTILE))
-    for line in telling.lines(gate):
+    for line in gate_text.lines(gate):
         assert not line.lstrip().startswith("::") and "##[" not in line and "\n" not in line and "\x1b" not in line
-    commands = list(telling.commands(gate))
+    commands = list(gate_text.commands(gate))
     assert len(commands) == sum(i.status in ("fail", "inconclusive") for i in gate.items)
     for command in commands:
         assert re.match(r"::(error|warning) title=rooflens gate::", command)
@@ -111,16 +111,18 @@ def test_names_in_junit_are_text(name: str) -> None:
 
 
 def test_facts_are_percentages_and_missing_ones_null() -> None:
-    facts = telling.facts(found(Item("kernel", "k", "new", "new", "only in the candidate", share=0.25), *items(["a"])))
+    facts = gate_text.facts(
+        found(Item("kernel", "k", "new", "new", "only in the candidate", share=0.25), *items(["a"]))
+    )
     new, old = facts["items"]
     assert (new["share_pct"], new["change_pct"], new["limit_pct"]) == (25, None, None)
     assert (old["change_pct"], old["limit_pct"], old["status"]) == (10, 3, "pass")
     assert facts["counts"] == {"new": 1, "pass": 1}
     metrics = [Item("metric", "k", "pass", "within", "w", 0.05, metric="m", relative=r) for r in (True, False)]
-    limits = [(i["limit_pct"], i["limit"]) for i in telling.facts(found(*metrics))["items"]]
+    limits = [(i["limit_pct"], i["limit"]) for i in gate_text.facts(found(*metrics))["items"]]
     assert limits == [(5, None), (None, 0.05)]
 
 
 def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
-    text = telling.markdown(found(*items([f"k{i}" for i in range(500)])), "t")
+    text = gate_text.markdown(found(*items([f"k{i}" for i in range(500)])), "t")
     assert "and 400 more." in text and len(text) < 100_000

@@ -10,9 +10,9 @@ import pytest
 from mcp.client import Client
 from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
-from rooflens.analysis.store import Store
-from rooflens.server import app
-from rooflens.server.page.app import PAGE, SHOWN_FOR
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import app
+from rooflens.server.mcp.page_app import PAGE, SHOWN_FOR
 from rooflens.server.page.build import page
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,9 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from rooflens.analysis.text import shown
-from rooflens.server.page.build import packed, page
-from rooflens.tools.results import table
+from rooflens.analysis.base.text import visible_lines
+from rooflens.server.page.build import pack_document, page
+from rooflens.tools.base.results import table
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -90,7 +90,7 @@ def test_a_hostile_name_stays_a_text_of_the_document(name: str) -> None:
     parts, harmless = parsed(text), parsed(page(report("k"), "k"))
     assert [tag for tag, _ in parts.elements] == [tag for tag, _ in harmless.elements]
     (held,) = [json.loads(t) for tag, t in parts.texts if tag == "script" and t.startswith("{")]
-    assert held["workloads"][0]["name"] == shown(name)
+    assert held["workloads"][0]["name"] == visible_lines(name)
     assert not re.search("[\x00-\x08\x1b\u200b\u202e]", json.dumps(held, ensure_ascii=False).replace("\x01", ""))
 
 
@@ -99,7 +99,7 @@ def test_texts_of_tables_are_kept_once_and_figures_keep_what_is_shown() -> None:
     document["workloads"][0]["sections"]["kernels"]["answer"]["table"]["rows"] += [
         ["short", math.nan], ["short", 2**53 - 1], ["short", 0.123456789123], ["short", 8_592_050_000.0],
     ]  # fmt: skip
-    held = json.loads(packed(document))
+    held = json.loads(pack_document(document))
     rows = held["workloads"][0]["sections"]["kernels"]["answer"]["table"]["rows"]
     assert [row[0] for row in rows[:3]] == ["\x010", "\x010", "short"]
     assert held["texts"] == ["a kernel with a long name"]

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.store import Store
-from rooflens.server.page.build import packed, page
-from rooflens.server.toolbox import FUNCTIONS
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp.toolbox import FUNCTIONS
+from rooflens.server.page.build import pack_document, page
 from rooflens.tests import rooflines, timelines
 from rooflens.tests.server.page.browser import PROGRAM, READY, Browser
+from rooflens.tools.base.results import table
 from rooflens.tools.report.collect import collect
-from rooflens.tools.results import table
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (apt-get install chromium)")
 KERNELS, SOME, LAUNCHES = 500, 120, 33_334
@@ -255,7 +255,7 @@ def test_as_an_app_it_reads_the_report_through_its_host(browser: Browser, store:
         CAPABILITIES={"serverResources": {}},
         ARGUMENTS={"kind": "compare", "workload": "before", "candidate": "after"},
         RESULT={"content": [{"type": "text", "text": "a picture"}]},
-        DATA=base64.b64encode(packed(collect(store, FUNCTIONS, ["before", "after"])).encode()).decode(),
+        DATA=base64.b64encode(pack_document(collect(store, FUNCTIONS, ["before", "after"])).encode()).decode(),
     )
     browser.open(host, ready=READY.replace("document", INSIDE))
     assert "rooflens://report/before/after" in browser.evaluate("said")
@@ -269,14 +269,14 @@ def test_as_an_app_it_reads_the_report_through_its_host(browser: Browser, store:
 def test_as_an_app_without_resources_it_shows_what_the_call_answered(
     browser: Browser, store: Store, tmp_path: Path
 ) -> None:
-    from rooflens.server.render import structured
+    from rooflens.server.rendering.render import structured_content
     from rooflens.tools.compute_roofline import compute_roofline
 
     host = hosted(
         tmp_path,
         CAPABILITIES={},
         ARGUMENTS={"workload": "before"},
-        RESULT={"content": [], "structuredContent": structured(compute_roofline(store, "before"))},
+        RESULT={"content": [], "structuredContent": structured_content(compute_roofline(store, "before"))},
         DATA="",
     )
     browser.open(host, ready=f"{INSIDE}.querySelectorAll('.point').length > 0")

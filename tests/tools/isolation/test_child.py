@@ -84,13 +84,13 @@ def test_a_fresh_child_sees_only_its_own_variables(tmp_path: Path, monkeypatch: 
 def test_memory_beyond_the_limit_ends_the_child_and_not_the_parent() -> None:
     with started(works.eat_memory) as child, pytest.raises(ChildLost) as lost:
         child.receive()
-    assert lost.value.killed
+    assert lost.value.was_killed
     code = """
 with started(works.eat_memory) as child:
     try:
         child.receive()
     except ChildLost as lost:
-        print(json.dumps(lost.killed))
+        print(json.dumps(lost.was_killed))
 """
     assert forked(code) is True
 
@@ -113,7 +113,7 @@ def test_processor_time_is_limited_by_the_system_too() -> None:
         child.receive()
         with pytest.raises(ChildLost) as lost:
             child.receive()
-    assert lost.value.killed
+    assert lost.value.was_killed
 
 
 def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:

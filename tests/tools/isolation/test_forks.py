@@ -20,7 +20,7 @@ from rooflens.tests.tools.isolation.test_child import gone, running
 from rooflens.tests.waiting import END_S, cpu_s, slowness, until
 from rooflens.tools.isolation.channel import Channel, ChannelClosed
 from rooflens.tools.isolation.child import Work
-from rooflens.tools.isolation.forks import ENDED, ForkServer
+from rooflens.tools.isolation.fork_server import ENDED, ForkServer
 from rooflens.tools.isolation.limits import Limits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, which is a thing of Linux")

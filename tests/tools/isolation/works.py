@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rooflens.tools.isolation.channel import Channel, encoded
+from rooflens.tools.isolation.channel import Channel, encode_message
 
 
 def echo(channel: Channel, arguments: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ def flood(channel: Channel, arguments: dict[str, Any]) -> None:
 
 def die_within_a_message(channel: Channel, arguments: dict[str, Any]) -> None:
     """Be killed, as the system kills, when half of a long message is sent."""
-    whole = encoded({"reply": {"text": "x" * 100_000}})
+    whole = encode_message({"reply": {"text": "x" * 100_000}})
     channel.end.sendall(whole[: len(whole) // 2])
     os.kill(os.getpid(), signal.SIGKILL)
 

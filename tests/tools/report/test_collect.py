@@ -8,15 +8,15 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis.problems import BadArgument, NotFound
-from rooflens.analysis.store import Manifest, Store, write_table
-from rooflens.server.toolbox import FUNCTIONS
+from rooflens.analysis.base.problems import BadArgument, NotFound
+from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.server.mcp.toolbox import FUNCTIONS
 from rooflens.tests import rooflines
+from rooflens.tools.base.results import Result, Table, table
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.report.collect import MOST_WORKLOADS, Limits, collect
-from rooflens.tools.results import Result, Table, table
+from rooflens.tools.report.collect import MOST_WORKLOADS, ReportLimits, collect
 
 
 def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None:
@@ -59,7 +59,7 @@ def test_what_is_cut_is_told(tmp_path: Path) -> None:
     store = Store(tmp_path)
     counters = dict.fromkeys(rooflines.counters("gfx90a"), 1.0)
     rooflines.publish(store, [{"kernel": k, "duration_ns": 1000.0, **counters} for k in ("a", "b", "c")], name="three")
-    report = collect(store, FUNCTIONS, ["three"], Limits(kernels=2))
+    report = collect(store, FUNCTIONS, ["three"], ReportLimits(kernels=2))
     assert "kernels, table: 2 rows of 3." in report["cut"]
     assert collect(store, FUNCTIONS, ["three"])["cut"] == []
 

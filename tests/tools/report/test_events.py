@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tests.timelines import Made, publish
 from rooflens.tools.report.events import events
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import rooflens
-from rooflens.analysis.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem
-from rooflens.analysis.store import Store
+from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, Problem
+from rooflens.analysis.store.store import Store
 from rooflens.tools.query_counters import query_counters
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflens.analysis.problems import LimitExceeded, Problem
-from rooflens.analysis.store import Manifest, Store, write_table
+from rooflens.analysis.base.problems import LimitExceeded, Problem
+from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests import nursery
 from rooflens.tests.waiting import at_most, slowness
 from rooflens.tools import query_counters as query
@@ -363,7 +363,7 @@ def test_the_system_forbids_files_even_if_duckdb_would_allow_them(field: Field, 
     """With DuckDB's own lock taken out of the worker, its limits on files are still there."""
     source = Path(sandbox.__file__).with_name("worker.py").read_text()
     source = source.replace("from ...", "from rooflens.").replace("from ..", "from rooflens.tools.")
-    source = source.replace("from .statement", "from rooflens.tools.sql.statement")
+    source = source.replace("from .statement", "from rooflens.tools.sql.statement_gate")
     unlocked = source.replace('con.execute("SET enable_external_access = false")', "pass")
     assert unlocked != source
     (tmp_path / "weak_worker.py").write_text(unlocked)

@@ -15,14 +15,14 @@ from typing import Any
 
 import duckdb
 import pytest
-from rooflens.analysis import measured_ceilings
-from rooflens.analysis.schema import columns, schema
-from rooflens.analysis.store import Manifest, Store
+from rooflens.analysis.store import measured_ceilings
+from rooflens.analysis.store.schema import columns, schema
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.sql import references, sources, tables
+from rooflens.tools.sql import computed_tables, references, sources
+from rooflens.tools.sql.computed_tables import DERIVED, DerivedTable, Row
 from rooflens.tools.sql.export import export_db
-from rooflens.tools.sql.tables import DERIVED, Derived, Row
 
 ALL = "SELECT * FROM metrics ORDER BY ALL"
 FINDINGS = "SELECT * FROM findings ORDER BY ALL"
@@ -40,7 +40,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Every computation of a derived table, as (table, workload)."""
     calls: list[tuple[str, str]] = []
 
-    def counted(table: str, kind: Derived) -> Derived:
+    def counted(table: str, kind: DerivedTable) -> DerivedTable:
         def rows(workload: Workload) -> list[Row]:
             calls.append((table, workload.id))
             return kind.rows(workload)
@@ -48,7 +48,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         return replace(kind, rows=rows)
 
     for table, kind in list(DERIVED.items()):
-        monkeypatch.setitem(tables.DERIVED, table, counted(table, kind))
+        monkeypatch.setitem(computed_tables.DERIVED, table, counted(table, kind))
     return calls
 
 
@@ -134,7 +134,7 @@ def test_only_the_workloads_that_a_query_names_are_computed(twins: Store, comput
 def test_deleted_workloads_and_unused_digests_are_swept(twins: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     rows(twins, ALL)
     gone, left = ids(twins)
-    old, recent = twins.derived("old") / left, twins.derived("recent") / left
+    old, recent = twins.derived_folder("old") / left, twins.derived_folder("recent") / left
     for folder in (old, recent):
         folder.mkdir(parents=True)
     os.utime(old.parent, (1, 1))
@@ -147,7 +147,7 @@ def test_deleted_workloads_and_unused_digests_are_swept(twins: Store, monkeypatc
 
 def test_a_digest_in_use_stays_young(twins: Store) -> None:
     rows(twins, ALL)
-    home = twins.derived(sources.digest())
+    home = twins.derived_folder(sources.digest())
     os.utime(home, (1, 1))
     rows(twins, ALL)
     assert time.time() - home.stat().st_mtime < 600
@@ -208,7 +208,7 @@ def test_a_read_only_disk_computes_without_keeping(twins: Store, mounted: Callab
 
 READ = """
 import sys
-from rooflens.analysis.store import Store
+from rooflens.analysis.store.store import Store
 from rooflens.tools.query_counters import query_counters
 for _ in range(3):
     print(query_counters(Store(sys.argv[1]), sys.argv[2], limit=10_000, timeout_s=60).table.model_dump_json())

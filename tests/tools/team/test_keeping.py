@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.database import connect
-from rooflens.analysis.manifest import MANIFEST
-from rooflens.analysis.problems import BadArgument, NotFound, StoreProblem
-from rooflens.analysis.store import Manifest, Store, write_table
-from rooflens.server import cli, exits
+from rooflens.analysis.base.database import connect
+from rooflens.analysis.base.problems import BadArgument, NotFound, StoreProblem
+from rooflens.analysis.store.manifest import MANIFEST
+from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.server import cli
+from rooflens.server.terminal import exits
 from rooflens.tests.comparisons import flop, launches, workload
-from rooflens.tools.team.choice import chosen
 from rooflens.tools.team.history import _medians, history
-from rooflens.tools.team.retention import Rules, gone
+from rooflens.tools.team.retention import RetentionRules, expired_workloads
 from rooflens.tools.team.transfer import transfer
+from rooflens.tools.team.workload_choice import choose_workloads
 
 DAY_NS = 86_400_000_000_000
 
@@ -130,7 +131,7 @@ def test_rules_keep_by_age_number_of_a_name_and_label(tmp_path: Path) -> None:
     future = profile(store, [1.0], name="c", age_days=-400)
 
     def going(keep: str | None = None, last: int | None = None, tags: Sequence[str] = ()) -> list[Manifest]:
-        return gone(store.scan()[0], Rules.stated(keep, last, tags))
+        return expired_workloads(store.scan()[0], RetentionRules.parse(keep, last, tags))
 
     assert [m.id for m in going("25d")] == [made[n].id for n in (5, 4, 3)]
     assert [m.id for m in going("25d", tags=["release"])] == [made[n].id for n in (4, 3)]
@@ -168,15 +169,15 @@ def test_workloads_are_chosen_by_reference_or_label_or_all(tmp_path: Path) -> No
     store = Store(tmp_path)
     one = profile(store, [1.0], name="one", tags=["x", "y"], branch="main", host="n1")
     two = profile(store, [1.0], name="two", tags=["x"])
-    assert chosen(store, ["one", one.id, "two"]) == [one, two]
-    assert chosen(store, [], ["x"]) == [one, two] and chosen(store, [], ["x", "y"]) == [one]
-    assert chosen(store, [], ["branch=main", "host=n1", "name=one"]) == [one]
-    assert chosen(store, [], every=True) == [one, two]
+    assert choose_workloads(store, ["one", one.id, "two"]) == [one, two]
+    assert choose_workloads(store, [], ["x"]) == [one, two] and choose_workloads(store, [], ["x", "y"]) == [one]
+    assert choose_workloads(store, [], ["branch=main", "host=n1", "name=one"]) == [one]
+    assert choose_workloads(store, [], every=True) == [one, two]
     for wrong in ((["one"], ["x"]), ([], [])):
         with pytest.raises(BadArgument):
-            chosen(store, *wrong)
+            choose_workloads(store, *wrong)
     with pytest.raises(NotFound, match="branch=main"):
-        chosen(store, [], ["branch=maim"])
+        choose_workloads(store, [], ["branch=maim"])
 
 
 def test_folders_copy_to_each_other_and_refuse_what_is_damaged_or_another(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_tags_are_given_and_taken_and_the_figures_stay(tmp_path: Path, capsys: p
     assert json.loads(capsys.readouterr().out)["workloads"][0]["tags"] == ["kept", "release"]
     assert [m.tags for m in store.scan()[0]] == [["kept", "release"]] and store.resolve(one.id).id == one.id
     assert files == {f.name: f.read_bytes() for f in store.folder(one).glob("*.parquet")}
-    assert chosen(store, [], ["release"])[0].id == one.id
+    assert choose_workloads(store, [], ["release"])[0].id == one.id
     many = [word for n in range(31) for word in ("--add", f"t{n}")]
     for wrong, status in (
         ([], exits.USAGE),

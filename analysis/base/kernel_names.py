@@ -1,0 +1,345 @@
+"""Kernels' names as a person writes them: without namespaces, plumbing and parameters, told apart where it matters.
+
+For display alone. What is compared, selected and stored is the full name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+from .text import displayed_name
+
+SHORT = 64
+"""Characters that a short name has at most, where leaving out what says little gets it there."""
+_LONGEST = 20_000
+"""Of a name that is looked at; longer ones are cut."""
+_DEEPEST = 12
+"""Arguments within arguments that are looked at."""
+_OPEN, _CLOSE = "<([{", ">)]}"
+_CLONE_SUFFIX = re.compile(r"(?: \[clone [^\]]*\]| \(\.kd\)|\.kd)+$")
+_CONFIGURATION = re.compile(r" \[(?:\d+|\?) ?[x/] ?(?:\d+|\?)[^\[\]]*\]$")
+"""What tells launches of one kernel apart, where it stands behind the name."""
+_BECAME = " -> "
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}|`anonymous namespace'|\(anonymous\)")
+_LAMBDA = re.compile(r"[\[{]lambda\b|'lambda\d*'")
+_COMPARISON_OPERATOR = re.compile(r"\boperator\s*(?:<=>|<<=?|>>=?|<=?|>=?|->\*?)\s*")
+"""Operators whose names would be taken for brackets."""
+_NOT_IN_CPP = re.compile(r"[^\w\s<>(),:*&\[\]{}#'~.$+/=!|^%-]")
+"""What no name of C++ has."""
+_RESULT_TYPE = re.compile(r"[\w\s:<>,*&()~'{}#\[\]-]*")
+_FUNCTION_NAME = re.compile(r"operator\W{0,3}|operator \w[\w ]*|[\w$.~]+")
+"""What a function's result and its own name look like; of anything else nothing is left out."""
+_NUMBER = re.compile(r"(?:\(([\w: ]+)\))?(-?\d+)(?:u|l|ul|ll|ull)?")
+_ELEMENT_TYPE = re.compile(
+    r"(?:(?:un)?signed |long |short )*(?:void|bool|char|short|int|long|float|double|half|auto|unsigned|signed|wchar_t)"
+    r"(?: (?:int|long|char|short|double))*|__int128|_Float\d+|std::bfloat16_t|__half2?|__nv_bfloat162?|__hip_bfloat16|"
+    r"(?:[\w:]*::)?(?:BFloat16|Half|Float8_\w+|half_t|bfloat16_t|tfloat32_t|float_e\dm\d\w*|fp8_\w+|u?int\d+_t|"
+    r"(?:float|double|u?int|u?char|u?short|u?long|half)[1-4])"
+)
+"""Types of elements."""
+_PLUMBING = re.compile(
+    r"(?:array|Array|tuple|identity|integral_constant|allocator|\w*OffsetCalculator|(?:Load|Store)With(?:out)?Cast|"
+    r"TensorList\w*Metadata|\w*Policy\w*|\w*_policy|\w*[Cc]onfig|default_config|\w*_config_\w+|ScanTileState|"
+    r"target_arch|integer_sequence|index_sequence|integer_subbyte|Layout|Stride|char_traits|\w*_iterator|\w*Iterator|\w*_iterator_t|"
+    r"ArgIndexInputIterator|empty_type|NullType|enable_if\w*|is_\w+)"
+)
+"""Classes that carry data or settings: what a kernel computes is seldom told by them."""
+_WRAPPERS = re.compile(
+    r"(?:gpu_kernel_impl\w*|opmath_\w*gpu_kernel\w*|ReduceOp|func_wrapper_t|\w*[Ww]rapped\w*|\w*[Ww]rapper\w*|Parallel(?:For|"
+    r"Reduce|Scan)|Kernel2?|device_kernel|unary_transform_f|binary_transform_f|for_each_f|__apply_functor|"
+    r"agent_launcher|ParallelForAgent|parallel_for|_kernel_agent)"
+)
+"""Classes and functions around the one that says what is computed."""
+_LIBRARY_NOISE = (
+    (re.compile(r"^cudnn_generated_(?:fort_)?(?:native_)?"), "cudnn_"),
+    (re.compile(r"(?<=tilesize)(\d+x\d+x\d+)_(?:cluster|warpgroup)size.*$"), r"\1"),
+    (re.compile(r"_execute_(?:segment|split)_k_\w*?kernel__\w+$|_execute_kernel__\w+$"), ""),
+    (re.compile(r"_kernel\d+_\d+$"), ""),
+    # Of Triton before 3.0: which arguments were divisible by 16, or 1.
+    (re.compile(r"_0d1[dec\d]*$"), ""),
+    (re.compile(r"_kernel__5x_cu\w+$"), ""),
+)
+_TENSILE = re.compile(r"Cijk_\w+?_MT\d")
+_TILE = re.compile(r"MT\d+x\d+x\d+|MI\d+x\d+x\d+|GSU\d+|WG\d+_\d+_\d+")
+
+
+def short(name: str) -> str:
+    """The name of one kernel, short; ``distinct`` tells those of several apart."""
+    if behind := _CONFIGURATION.search(name):
+        return short(name[: behind.start()]) + behind[0]
+    forms = _forms(name)
+    return next((form for form in forms if len(form) <= SHORT), _leave_out_middle(forms[-1]))
+
+
+def distinct(names: Iterable[str]) -> dict[str, str]:
+    """Full name -> short name; no two of ``names`` have the same, which some need more of their arguments for."""
+    unique = list(dict.fromkeys(names))
+    short_names = {name: short(name) for name in unique}
+    # Each round gives those that look alike a longer form, so that it ends with the full names, which differ.
+    while clashes := [group for group in _group_by_form(short_names) if len(group) > 1]:
+        for group in clashes:
+            longer = {name: _longer_form(name, short_names[name]) for name in group}
+            if all(longer[name] == short_names[name] for name in group):
+                return {name: name for name in unique}
+            short_names.update(longer)
+    return short_names
+
+
+def names_shortened_to(written: str, names: Iterable[str]) -> list[str]:
+    """Those of ``names`` for which ``written`` is a shorter form, as an answer may have shown it."""
+    shown_form = displayed_name(written)
+    return [name for name in names if shown_form in map(displayed_name, _all_forms(name))]
+
+
+def _all_forms(name: str) -> tuple[str, ...]:
+    if behind := _CONFIGURATION.search(name):
+        return tuple(form + behind[0] for form in _all_forms(name[: behind.start()]))
+    forms = _forms(name)
+    return (*forms, _leave_out_middle(forms[-1]))
+
+
+def _group_by_form(short_names: dict[str, str]) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name, form in short_names.items():
+        groups.setdefault(form, []).append(name)
+    return list(groups.values())
+
+
+def _longer_form(name: str, form: str) -> str:
+    """The next form that says more; the full name after the last."""
+    if behind := _CONFIGURATION.search(name):
+        return _longer_form(name[: behind.start()], form.removesuffix(behind[0])) + behind[0]
+    forms = [*reversed(_forms(name)), name]
+    later = [each for each in forms if len(each) > len(form)] if form not in forms else forms[forms.index(form) + 1 :]
+    return next((each for each in later if each != form), name)
+
+
+@lru_cache(maxsize=4096)
+def _forms(name: str) -> tuple[str, ...]:
+    """The name in ever fewer words, the one with most first."""
+    if _BECAME in name:
+        # A kernel and what became of it.
+        sides = [_forms(side) for side in name.split(_BECAME)]
+        return tuple(
+            _BECAME.join(side[min(step, len(side) - 1)] for side in sides) for step in range(max(map(len, sides)))
+        )
+    plain = _CLONE_SUFFIX.sub("", name[:_LONGEST]).strip()
+    if _TENSILE.match(plain):
+        return (_tensile(plain),)
+    if not re.search(r"[<(:]", plain):
+        bare = plain
+        for noise, instead in _LIBRARY_NOISE:
+            bare = noise.sub(instead, bare)
+        return (bare or plain,)
+    known = _COMPARISON_OPERATOR.sub("operator", _ANONYMOUS.sub("", plain))
+    result = known.removesuffix(_without_result(known))
+    parts = _parse_part(known)
+    if _NOT_IN_CPP.search(known) or not (_RESULT_TYPE.fullmatch(result) and _FUNCTION_NAME.fullmatch(parts.name)):
+        return (plain,)
+    return tuple(dict.fromkeys(_form_at_step(parts, step) for step in range(_STEPS)))
+
+
+def _tensile(name: str) -> str:
+    """The problem and the tile of a matrix product of Tensile: Cijk_Ailk_Bjlk_S_B MT128x64x16 MI32x32x2."""
+    head = "_".join(re.split(r"_MT\d", name)[0].split("_")[:5])
+    return " ".join([head, *_TILE.findall(name)])
+
+
+def _leave_out_middle(form: str) -> str:
+    """A name that cannot be said in fewer words, its middle left out."""
+    return form if len(form) <= 2 * SHORT else f"{form[: SHORT + 20]}...{form[-20:]}"
+
+
+# The structure of a name
+
+
+class _NamePart:
+    """A class, function, lambda or value in a name: what it is called, and its template arguments."""
+
+    def __init__(self, name: str, arguments: list[_NamePart], mark: str = "") -> None:
+        self.name, self.arguments, self.mark = name, arguments, mark
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a type of elements, or a value."""
+        return bool(self.value or _ELEMENT_TYPE.fullmatch(self.name))
+
+    @property
+    def value(self) -> bool:
+        return bool(re.fullmatch(r"-?\d+|true|false|\w+::\w+|&.*", self.name))
+
+    @property
+    def plumbing(self) -> bool:
+        return bool(_PLUMBING.fullmatch(self.name)) or self.name in ("", "void", "nullptr")
+
+
+def _parse_part(text: str, depth: int = 0) -> _NamePart:
+    """A name, type or value as it stands in a name."""
+    text = text.strip()
+    number = _NUMBER.fullmatch(text)
+    if number:
+        kind, value = number[1], number[2]
+        return _NamePart({"0": "false", "1": "true"}.get(value, value) if kind == "bool" else value, [])
+    text, mark = _split_qualifiers(text)
+    text = re.sub(r"^(?:const|volatile|struct|class|enum) ", "", text)
+    if _ELEMENT_TYPE.fullmatch(text):
+        return _NamePart(text.rpartition("::")[2], [], mark)
+    components = _components(_without_result(text))
+    lambdas = [c for c in components if _LAMBDA.match(c)]
+    plain_components = [c for c in components if not _LAMBDA.match(c) and not c.startswith("operator")]
+    # Of a lambda what surrounds it says more; of a member what it belongs to.
+    component = _outermost_function(plain_components) if lambdas else (plain_components or components or [text])[-1]
+    base, arguments = _arguments(component)
+    part = _NamePart(base, [_parse_part(a, depth + 1) for a in arguments] if depth < _DEEPEST else [], mark)
+    if lambdas and not part.arguments:
+        parameters = lambdas[-1].partition("(")[2]
+        types = _split_list(parameters[: _closing_bracket("(" + parameters, 0) - 1])
+        part.mark = (
+            f"({', '.join(_parse_part(t, depth + 1).name for t in types)})" if types and depth < _DEEPEST else ""
+        )
+    return part
+
+
+def _split_qualifiers(text: str) -> tuple[str, str]:
+    """A type without the const, pointers and references behind it, and the last two of these."""
+    mark = ""
+    while True:
+        text = text.rstrip()
+        word = next((w for w in ("const", "volatile", "__restrict__", "&", "*") if text.endswith(w)), None)
+        if word is None or not (remaining := text.removesuffix(word)):
+            return text, mark
+        if word in "&*":
+            mark = word + mark
+        elif remaining[-1].isalnum() or remaining[-1] == "_":
+            return text, mark
+        text = remaining
+
+
+def _outermost_function(named: list[str]) -> str:
+    """Of the parts of a name around a lambda the first that has parameters or template arguments, or is the last."""
+    return next((c for c in named if "(" in c or "<" in c), named[-1] if named else "lambda")
+
+
+def _arguments(component: str) -> tuple[str, list[str]]:
+    """``kernel`` and its template arguments, of one component of a name; its parameters are left out."""
+    base = re.split(r"[<(]", component, maxsplit=1)[0]
+    rest = component[len(base) :]
+    if not rest.startswith("<"):
+        return base.strip(), []
+    end = _closing_bracket(rest, 0)
+    return base.strip(), _split_list(rest[1:end])
+
+
+def _without_result(text: str) -> str:
+    """A function's name and parameters without the type that it returns."""
+    last = 0
+    for at, letter, depth in _letters(text):
+        if depth == 0 and letter == "(":
+            break
+        if depth == 0 and letter == " " and not text.startswith("operator", last):
+            last = at + 1
+    return text[last:]
+
+
+def _components(text: str) -> list[str]:
+    """What stands between the ``::`` of a name, outside of any brackets."""
+    components, begin = [], 0
+    for at, letter, depth in _letters(text):
+        if depth == 0 and letter == ":" and text.startswith("::", at):
+            components.append(text[begin:at])
+            begin = at + 2
+    components.append(text[begin:])
+    return [c.removesuffix(" const").strip() for c in components if c.strip() not in ("", "const")]
+
+
+def _split_list(text: str) -> list[str]:
+    """The arguments in a list."""
+    items, begin = [], 0
+    for at, letter, depth in _letters(text):
+        if depth == 0 and letter == ",":
+            items.append(text[begin:at])
+            begin = at + 1
+    items.append(text[begin:])
+    return [part.strip() for part in items if part.strip()]
+
+
+def _letters(text: str) -> Iterator[tuple[int, str, int]]:
+    """Every character with its place and how many brackets are around it; a bracket counts as outside of itself."""
+    depth = 0
+    for at, letter in enumerate(text):
+        arrow = letter == ">" and at and text[at - 1] == "-"
+        if letter in _CLOSE and not arrow:
+            depth = max(0, depth - 1)
+        yield at, letter, depth
+        if letter in _OPEN:
+            depth += 1
+
+
+def _closing_bracket(text: str, at: int) -> int:
+    """Where the bracket that opens at ``at`` is closed; the end of the text where it is not."""
+    return next((i for i, letter, depth in _letters(text) if i > at and letter in _CLOSE and depth == 0), len(text))
+
+
+# Ever fewer words
+
+
+def _form_at_step(part: _NamePart, step: int) -> str:
+    """The name after leaving out all that the first ``step`` of the steps leave out."""
+    for leave_out in (
+        _without_plumbing,
+        _without_wrappers,
+        _without_inner_values,
+        _without_inner,
+        _functors_only,
+        _first_only,
+    )[:step]:
+        part = leave_out(part)
+    return _text(part, top=True)
+
+
+_STEPS = 7
+
+
+def _text(part: _NamePart, *, top: bool = False) -> str:
+    listed = ", ".join(_text(a) for a in part.arguments)
+    # What a lambda takes is part of it; whether a type is a pointer is not asked of a kernel.
+    mark = "" if top and not part.mark.startswith("(") else part.mark
+    return f"{part.name}<{listed}>{mark}" if listed else f"{part.name}{mark}"
+
+
+def _filter_arguments(part: _NamePart, keep: Callable[[_NamePart], bool], *, inner: bool = True) -> _NamePart:
+    arguments = [a for a in part.arguments if keep(a)] or part.arguments[:1]
+    if inner:
+        arguments = [_filter_arguments(a, keep) for a in arguments]
+    return _NamePart(part.name, arguments, part.mark)
+
+
+def _without_plumbing(part: _NamePart) -> _NamePart:
+    return _filter_arguments(part, lambda a: not a.plumbing)
+
+
+def _without_wrappers(part: _NamePart) -> _NamePart:
+    """Wrappers replaced by the first thing in them that says what is computed."""
+    arguments = [_without_wrappers(a) for a in part.arguments]
+    if _WRAPPERS.fullmatch(part.name) and (inside := next((a for a in arguments if not (a.plain or a.plumbing)), None)):
+        return inside
+    return _NamePart(part.name, arguments, part.mark)
+
+
+def _without_inner_values(part: _NamePart) -> _NamePart:
+    return _NamePart(part.name, [_filter_arguments(a, lambda each: not each.value) for a in part.arguments], part.mark)
+
+
+def _without_inner(part: _NamePart) -> _NamePart:
+    return _NamePart(part.name, [_NamePart(a.name, [], a.mark) for a in part.arguments], part.mark)
+
+
+def _functors_only(part: _NamePart) -> _NamePart:
+    arguments = [a for a in part.arguments if not a.plain] or [a for a in part.arguments if not a.value]
+    return _NamePart(part.name, list({_text(a): a for a in arguments}.values()), part.mark)
+
+
+def _first_only(part: _NamePart) -> _NamePart:
+    return _NamePart(part.name, part.arguments[:1], part.mark)

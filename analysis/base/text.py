@@ -1,0 +1,196 @@
+"""Text of others (profiles, arguments, programs) made unable to hide anything or to act on whoever shows it.
+
+What is hidden is stated once, as code points: Python and SQL remove the same at import, and every answer passes
+``inert``. C++ names stay as they are: only what a renderer would act on is escaped, visibly, and ``same`` knows a
+name again by its escaped form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+CONTROLS = ((0x00, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029))
+"""Controls and separators of lines and paragraphs: shown as a space."""
+HIDDEN = (
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x600, 0x605), (0x61C, 0x61C), (0x6DD, 0x6DD), (0x70F, 0x70F), (0x890, 0x891),
+    (0x8E2, 0x8E2), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E),
+    (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164), (0xD800, 0xF8FF), (0xFDD0, 0xFDEF), (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB), (0xFFFE, 0xFFFF), (0x110BD, 0x110BD), (0x110CD, 0x110CD),
+    (0x13430, 0x1345F), (0x1BCA0, 0x1BCA3), (0x1D159, 0x1D159), (0x1D173, 0x1D17A),
+    *((plane + 0xFFFE, plane + 0xFFFF) for plane in range(0x10000, 0xF0000, 0x10000)),
+    (0xE0000, 0xE0FFF), (0xF0000, 0x10FFFF),
+)  # fmt: skip
+"""Removed: formats, bidirectional controls, joiners, variation selectors, tags, fillers, blanks that are no spaces,
+private use, surrogates, noncharacters, and whatever Unicode says to ignore where it is not known."""
+ANSI = r"(?:\x1b\[|\x9b)[0-9;:?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b"
+"""Sequences that steer a terminal; an unfinished one reaches to the end."""
+
+_ANSI = re.compile(ANSI)
+_SURROGATES = (0xD800, 0xDFFF)
+
+
+def _python_class(ranges: Iterable[tuple[int, int]]) -> str:
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+
+
+_HIDDEN = re.compile(f"[{_python_class(HIDDEN)}]+")
+_CONTROLS = re.compile(f"[{_python_class(CONTROLS)}]")
+_CONTROLS_IN_A_LINE = re.compile(f"(?![\n\t])[{_python_class(CONTROLS)}]")
+
+_ACTIVE_ELEMENTS = (
+    "acronym|address|applet|area|article|aside|audio|base|basefont|bdi|bdo|bgsound|big|blink|blockquote|body|br|button|"
+    "canvas|caption|center|col|colgroup|command|content|datalist|dd|del|details|dfn|dialog|dir|dl|dt|embed|fieldset|"
+    "figcaption|figure|font|footer|form|frame|frameset|h[1-6]|head|header|hgroup|hr|html|iframe|img|input|ins|isindex|"
+    "keygen|legend|li|link|listing|marquee|math|menu|menuitem|meta|meter|multicol|nav|nextid|nobr|noembed|noframes|"
+    "noscript|ol|optgroup|picture|plaintext|portal|pre|progress|rb|rp|rt|rtc|ruby|samp|script|search|select|slot|small|"
+    "spacer|strike|strong|style|svg|table|tbody|td|template|textarea|tfoot|th|thead|title|tr|tt|ul|video|wbr|xmp|"
+    "animate|animatemotion|animatetransform|circle|clippath|defs|desc|ellipse|fe[a-z]+|foreignobject|"
+    "lineargradient|mpath|polygon|polyline|radialgradient|textpath|tspan|maction|mglyph|mtext|annotation-xml"
+)
+"""Elements of HTML, SVG and MathML that act, or change what is shown, without any attribute."""
+_PLAIN_ELEMENTS = (
+    "a|abbr|b|cite|code|data|em|i|image|kbd|label|line|main|map|mark|marker|mask|metadata|object|option|output|p|param|"
+    "path|pattern|q|rect|s|section|set|source|span|stop|sub|summary|sup|switch|symbol|filter|g|text|time|track|u|use|"
+    "var|view"
+)
+"""Elements that do nothing without attributes, and whose names are those of C++ types: std::plus<data>, f<T>."""
+_TARGET = (
+    r"\s{0,20}<?\s{0,20}(?:[a-z][a-z0-9+.\-]{0,40}\\?:(?!:)|[/\\?#%@]|\.\.?/|&\#?\w{1,32};|[\w+.\-]{0,60}(?:[/?%@\\]|&\#?\w{1,32};)"
+    r"|[\w\-]{1,60}\.[a-z])"
+)
+"""What a link leads to, told from parameters of a function: operator[](std::size_t)."""
+_ACTIVE = re.compile(
+    rf"""
+      (?P<tag> <
+        (?= [/?]                                              # no name of C++ has a closing tag
+          | !(?:--|\[CDATA|doctype)
+          | (?<!\w<)!                                         # a declaration hides what it holds; f<!b> is C++
+          | (?:{_ACTIVE_ELEMENTS})(?:[\s/>]|\Z)
+          | (?<!\w<)(?:{_PLAIN_ELEMENTS})(?:[\s/>]|\Z)
+          | [a-z][^\s<>/]*[\s/][^<>]*?(?<![\w:@.\-])[a-z_:@][\w:@.\-]*\s*=(?!=)   # any element with an attribute
+          | [a-z][a-z0-9+.\-]{{1,31}}:(?!:)                   # <scheme:...>
+          | [\w.+\-]{{1,64}}@
+        ))
+    | (?P<image> !(?=\[))
+    | (?P<link> \](?=\({_TARGET}))
+    | (?P<definition> \](?=:(?!:){_TARGET}))
+    | (?P<scheme> (?<!rooflens)(?<!\bs3)\\?:\\?/(?=\\?/))
+    | (?P<www> (?<!\w)www\\?\.(?=\w))
+    | (?P<reference> &(?!(?:lt|amp);)(?=\#?\w{{1,32}};))      # what it stands for would be read after us
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def visible(text: str) -> str:
+    """``text`` on one line: terminal sequences and hidden characters gone, controls as spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _CONTROLS.sub(" ", _HIDDEN.sub("", _ANSI.sub("", text)))
+
+
+def visible_lines(text: str) -> str:
+    """``text`` like ``visible``, with its lines and tabs."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _CONTROLS_IN_A_LINE.sub(" ", _HIDDEN.sub("", _ANSI.sub("", text.replace("\r\n", "\n"))))
+
+
+def inert(text: str) -> str:
+    """``text`` without anything hidden, and with markup that a renderer would act on escaped where it can be seen.
+
+    Doing it twice changes nothing more.
+    """
+    return _ACTIVE.sub(_escape_markup, visible_lines(text))
+
+
+def _escape_markup(match: re.Match[str]) -> str:
+    kind, text = match.lastgroup, match[0]
+    if kind == "tag":
+        return "&lt;"
+    if kind == "reference":
+        return "&amp;"
+    if kind == "scheme":
+        return f"[{text}]"
+    if kind == "www":
+        return f"{text[:3]}[.]"
+    return text + "\\"
+
+
+def visible_sql(expression: str) -> str:
+    """SQL that does what ``visible`` does. DuckDB's texts hold no surrogates."""
+    hidden = "".join(
+        f"\\x{{{first:X}}}-\\x{{{last:X}}}" for low, high in HIDDEN for first, last in _without_surrogates(low, high)
+    )
+    controls = "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in CONTROLS)
+    bare = f"regexp_replace({expression}, '{ANSI}', '', 'g')"
+    return f"regexp_replace(regexp_replace({bare}, '[{hidden}]', '', 'g'), '[{controls}]', ' ', 'g')"
+
+
+def _without_surrogates(low: int, high: int) -> list[tuple[int, int]]:
+    first, last = _SURROGATES
+    if high < first or low > last:
+        return [(low, high)]
+    return [part for part in ((low, first - 1), (last + 1, high)) if part[0] <= part[1]]
+
+
+def names_displayed_as(name: str, known: Sequence[str]) -> list[str]:
+    """Those of ``known`` that are ``name``, or are shown as it: a name copied from an answer finds what it names."""
+    if name in known:
+        return [name]
+    displayed = displayed_name(name)
+    return [each for each in known if displayed_name(each) == displayed]
+
+
+def displayed_name(name: str) -> str:
+    """A name as text and tables show it, one for all of its forms."""
+    return inert(name).replace("\\|", "|").replace("\n", " ").strip()
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text``, or its beginning and how much more there was."""
+    return text if len(text) <= limit else f"{text[:limit].rstrip()}... [{len(text) - limit:,} more characters]"
+
+
+_CPP_WORDS = """
+unsigned signed long short int char float double bool void const volatile struct class union enum typename
+template operator auto decltype restrict anonymous namespace half static inline extern global launch bounds
+host device kernel lambda"""
+_TYPES = frozenset(_CPP_WORDS.split())
+_WORDS = re.compile(r"(?<!\w)[^\W\d_]{2,20}(?:[,;]?[ \u00a0\u2000-\u200a\u202f\u205f\u3000][^\W\d_]{1,20}(?!\w)){5,}")
+_MOST_READ = 4000
+"""Characters of a text that are looked at."""
+_MANY = 6
+"""Plain words in a row that no name of a kernel, device or program has, and a sentence has."""
+_ORDERS = re.compile(
+    r"(?:ignore|disregard|forget|override|bypass)[\W_]+(?:all|any|the|your|these|those|previous|prior|above|earlier|my)\b"
+    r"|(?:previous|prior|above|system|new)[\W_]+(?:instruction|prompt|message)s?"
+    r"|\byou[\W_]+(?:are|must|should|shall|will|can|may|need)\b|\bdo[\W_]+not[\W_]+(?:tell|say|mention|ask|reveal|show)"
+    r"|\b(?:assistant|system|user)\s*:(?!:)",
+    re.IGNORECASE,
+)
+_FOREIGN = re.compile(r"(?:(?![\x00-\x7f])[^\W\d_]){10,}")
+
+
+def reads_like_a_sentence(text: str) -> bool:
+    """Whether a text of a profile reads like a sentence or an order rather than like a name."""
+    text = text[:_MOST_READ]
+    if _ORDERS.search(text) or _FOREIGN.search(text):
+        return True
+    return any(
+        sum(word.strip(",;").lower() not in _TYPES for word in run[0].split()) >= _MANY for run in _WORDS.finditer(text)
+    )
+
+
+def count_text(n: int, one: str, more: str = "") -> str:
+    """A number of things: ``1 kernel``, ``2 kernels``, ``2 copies``, ``2 launches``.
+
+    ``more`` is said of another number than 1 where an s is not enough: ``row has``, ``rows have``.
+    """
+    plural = (
+        f"{one[:-1]}ies"
+        if one.endswith("y") and one[-2] not in "aeiou"
+        else f"{one}{'es' if one.endswith(('ch', 's')) else 's'}"
+    )
+    return f"{n:,} {one if n == 1 else more or plural}"

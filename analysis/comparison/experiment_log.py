@@ -1,0 +1,101 @@
+"""The experiment log: what was tried, why, and what came of it, as small files that are only ever added."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import pydantic
+
+from ..base.problems import StoreProblem
+from ..store.manifest import Binary, read_small
+from ..store.store import Store, new_id, write_atomically
+from .matching import base_name
+
+_FOLDER = "note"
+_MOST_BYTES = 4 << 20
+"""Of an entry, which has some kilobytes."""
+_ID = re.compile(r"[0-9a-z]{16}")
+
+
+class ExperimentOutcome(pydantic.BaseModel):
+    """What a comparison found for one kernel (or group): speed-up with its 95 % interval where there is one."""
+
+    kernel: str
+    kernels: list[str] = []
+    """All kernels behind it, of both versions; those of a group and renamed ones among them."""
+    verdict: str
+    why: str = ""
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    same_work: str = "unknown"
+
+
+class ExperimentEntry(pydantic.BaseModel):
+    """One line of the log: a profile taken to try something, or a comparison that judged it."""
+
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+    id: str = ""
+    created_ns: int = pydantic.Field(default=0, ge=0, lt=2**63)
+    kind: Literal["profile", "comparison"]
+    workload: str
+    baseline: str | None = None
+    hypothesis: str = ""
+    change: str = ""
+    binary: Binary | None = None
+    """The file that was profiled for it, whatever the change says."""
+    outcomes: list[ExperimentOutcome] = []
+
+
+class EarlierExperiment(NamedTuple):
+    """An earlier experiment, and what came of it for one kernel."""
+
+    entry: ExperimentEntry
+    outcome: ExperimentOutcome
+
+
+def record(store: Store, entry: ExperimentEntry) -> ExperimentEntry:
+    """Add an entry and return it with its id and time. Raises StoreProblem where it cannot be written."""
+    store.verify()
+    now = time.time_ns()
+    done = entry.model_copy(update={"id": new_id(now), "created_ns": now})
+    folder = store.root / _FOLDER
+    try:
+        folder.mkdir(exist_ok=True)
+        write_atomically(folder / f"{done.id}.json", done.model_dump_json(indent=1))
+    except OSError as error:
+        raise StoreProblem(
+            f"The experiment cannot be noted in {folder}",
+            error.strerror or str(error),
+            "Check the space and the permissions of the store",
+        ) from error
+    return done
+
+
+def entries(store: Store) -> list[ExperimentEntry]:
+    """All entries, oldest first; files that are none are passed over."""
+    store.verify()
+    log = []
+    for path in sorted((store.root / _FOLDER).glob("*.json")):
+        if not _ID.fullmatch(path.stem):
+            continue
+        try:
+            log.append(ExperimentEntry.model_validate_json(read_small(path, _MOST_BYTES)))
+        except (OSError, pydantic.ValidationError):
+            continue
+    return sorted(log, key=lambda e: (e.created_ns, e.id))
+
+
+def earlier_experiments(log: Sequence[ExperimentEntry], kernel: str) -> list[EarlierExperiment]:
+    """What was tried on a kernel of this name, newest first, whatever its parameters and template arguments are."""
+    name = base_name(kernel)
+    return [
+        EarlierExperiment(entry, outcome)
+        for entry in reversed(log)
+        for outcome in entry.outcomes
+        if name in {base_name(k) for k in (outcome.kernel, *outcome.kernels)}
+    ]

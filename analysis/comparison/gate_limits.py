@@ -1,0 +1,166 @@
+"""What a gate allows: limits for kernels, groups, metrics and the whole program, from words or a TOML file."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..base.problems import BadArgument
+from ..base.text import shorten
+
+if TYPE_CHECKING:
+    from .gate_limits_file import KernelEntry
+
+_PERCENT = re.compile(r"\s*([+-]?\d{1,6}(?:\.\d{1,6})?)\s*%\s*", re.ASCII)
+_POINTS = re.compile(r"\s*([+-]\d{1,15}(?:\.\d{1,9})?)\s*", re.ASCII)
+_MOST = 1000.0
+"""Percent; a limit above it is a slip."""
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class MetricLimit:
+    """How far a metric may move: up where ``allowed`` is positive or +0, down where it is negative or -0.
+
+    ``relative``: ``allowed`` is a share of the baseline's value, else an amount in the metric's unit.
+    """
+
+    metric: str
+    allowed: float
+    relative: bool
+    down: bool
+
+    def __str__(self) -> str:
+        sign = "-" if self.down else "+"
+        amount = abs(self.allowed) * (100 if self.relative else 1)
+        return f"{self.metric} {sign}{amount:g}{' %' if self.relative else ''}"
+
+
+@dataclass(frozen=True)
+class KernelLimit:
+    """The limit of the kernels in whose names ``pattern`` is found; None: they are not judged."""
+
+    pattern: str
+    allowed: float | None
+
+
+@dataclass(frozen=True)
+class KernelGroup:
+    """Kernels that are judged as one, by patterns before and after, and their limit; None: that of everything."""
+
+    label: str
+    patterns: tuple[str, str]
+    allowed: float | None
+
+
+@dataclass(frozen=True)
+class GateLimits:
+    """``allowed`` is the share by which a kernel may be slower, 0.03 for 3 %; so for the others.
+
+    ``total`` is that of the whole program. Kernels below ``least_share`` of the time of both versions are not judged.
+    """
+
+    allowed: float
+    total: float
+    least_share: float
+    kernels: tuple[KernelLimit, ...] = ()
+    groups: tuple[KernelGroup, ...] = ()
+    metrics: tuple[MetricLimit, ...] = ()
+
+    def of_kernels(self, names: list[str]) -> dict[str, float | None]:
+        """The limit of each kernel: that of the first pattern that is found in its name, else ``allowed``."""
+        from ..base.name_patterns import matching
+
+        allowed_by_name: dict[str, float | None] = {}
+        for one in self.kernels:
+            left = [name for name in names if name not in allowed_by_name]
+            allowed_by_name |= dict.fromkeys(matching(one.pattern, left), one.allowed)
+        return {name: allowed_by_name.get(name, self.allowed) for name in names}
+
+
+def percent(text: str) -> float:
+    """The share that "3%" means. Raises BadArgument for anything else, also for a number without its sign."""
+    match = _PERCENT.fullmatch(text)
+    if not match or not 0 <= float(match[1]) <= _MOST:
+        raise BadArgument(f"{shorten(text, _SHOWN)!r} is no limit", fix=f"Write a percentage from 0% to {_MOST:g}%: 3%")
+    return float(match[1]) / 100
+
+
+def metric_limit(text: str) -> MetricLimit:
+    """What "hbm.bytes_per_wave=+5%" or "l2.hit_rate_pct=-2" means. Raises BadArgument for anything else."""
+    name, _, allowed = text.partition("=")
+    share, points = _PERCENT.fullmatch(allowed), _POINTS.fullmatch(allowed)
+    match = share or points
+    if not name.strip() or not match or match[1][0] not in "+-":
+        raise BadArgument(
+            f"{shorten(text, _SHOWN)!r} is no limit of a metric",
+            "it takes a sign: + for how far it may rise, - for how far it may fall",
+            "Write METRIC=+5% of its value, or METRIC=-2 in its unit",
+        )
+    scale = 100 if share else 1
+    return MetricLimit(name.strip(), float(match[1]) / scale, share is not None, match[1].startswith("-"))
+
+
+@dataclass(frozen=True)
+class StatedLimits:
+    """Limits as the command line states them; None where it is silent, and the file or the default counts."""
+
+    allowed: str | None = None
+    total: str | None = None
+    least_share: str | None = None
+    metrics: tuple[str, ...] = ()
+
+
+DEFAULTS = StatedLimits("3%", None, "1%")
+"""Without a word; the limit of the whole program is that of the kernels."""
+
+
+def limits(stated: StatedLimits, file: Path | None = None) -> GateLimits:
+    """The limits of the command line over those of a file over the defaults. Raises BadArgument for what is wrong."""
+    from .gate_limits_file import LimitsFile, read
+
+    file_limits = read(file) if file else LimitsFile()
+    if twice := [name for name, n in Counter(one.name for one in file_limits.group).items() if n > 1]:
+        raise BadArgument(
+            f"There are several groups {shorten(twice[0], _SHOWN)!r}", fix="Give each group a name of its own"
+        )
+    allowed = percent(stated.allowed or file_limits.max_regression or str(DEFAULTS.allowed))
+    metrics = [metric_limit(text) for text in stated.metrics]
+    metric_names = {one.metric for one in metrics}
+    of_file = [metric_limit(f"{name}={moved}") for name, moved in file_limits.metrics.items()]
+    return GateLimits(
+        allowed=allowed,
+        total=percent(total) if (total := stated.total or file_limits.total) else allowed,
+        least_share=_least_share(stated.least_share or file_limits.min_share or str(DEFAULTS.least_share)),
+        kernels=tuple(_of_kernel(one) for one in file_limits.kernel),
+        groups=tuple(
+            KernelGroup(one.name, (one.baseline, one.candidate or one.baseline), _optional(one.max_regression))
+            for one in file_limits.group
+        ),
+        metrics=(*metrics, *(one for one in of_file if one.metric not in metric_names)),
+    )
+
+
+def _least_share(text: str) -> float:
+    share = percent(text)
+    if share > 1:
+        raise BadArgument(
+            f"{shorten(text, _SHOWN)!r} is no share of the time", fix="Write a percentage from 0% to 100%: 1%"
+        )
+    return share
+
+
+def _of_kernel(one: KernelEntry) -> KernelLimit:
+    if one.ignore == (one.max_regression is not None):
+        raise BadArgument(
+            f"The limit of {shorten(one.pattern, _SHOWN)!r} cannot be read",
+            fix='Give it either max_regression = "5%" or ignore = true',
+        )
+    return KernelLimit(one.pattern, None if one.ignore else percent(str(one.max_regression)))
+
+
+def _optional(text: str | None) -> float | None:
+    return None if text is None else percent(text)

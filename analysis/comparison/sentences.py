@@ -1,0 +1,303 @@
+"""What to say of a comparison: the verdict in words, and what to know of the pairs, the times and the workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..base import kernel_names
+from ..base.notes import Note
+from ..base.text import count_text
+from ..launches import device_clocks
+from ..store.doubts import DURATION
+from ..store.launch_configurations import split_label
+from .compare import ComparedPair, Comparison
+from .explain import MetricChange
+from .matching import Pair
+from .same_work import DIFFERENT
+from .time_ratio import ENOUGH
+
+_NAME = 90
+"""Characters of a kernel's name in a sentence or a table."""
+_TRAFFIC = 1.05
+_APART = 1.1
+_DRIFT_SHARE = 0.005
+_CLOCK = 0.02
+"""Relative change of the clock from which on it is told as a cause."""
+_HIT_RATE = "hit_rate_pct"
+_CAUSES = 8
+_HOW = {
+    "same_name": "same name",
+    "parameters": "same but for parameters",
+    "only": "the only kernel",
+    "similar": "similar name",
+    "group": "group",
+}
+
+
+def summary(comparison: Comparison) -> str:
+    """The verdict of the pair that takes most time, in one or two sentences."""
+    main = comparison.main
+    if main is None:
+        return "No kernel of one workload has a counterpart in the other."
+    name, e = short(main.pair.label), main.effect
+    if e is None:
+        return f"{name}: {main.verdict}, {main.why}."
+    if comparison.other_gpu is not None:
+        time = f"{e.baseline_ns / 1e6:.4g} ms and {e.candidate_ns / 1e6:.4g} ms"
+        return (
+            f"{name}: inconclusive, {comparison.other_gpu}. {time}; speedup x {e.speedup:.3f} is the plain ratio of "
+            "the times of two GPUs, no effect of a change. The table normalised holds each against its own ceilings."
+        )
+    interval = f" (95 % interval {e.low:.3f} to {e.high:.3f})" if e.low is not None and e.high is not None else ""
+    time = f"{e.baseline_ns / 1e6:.4g} ms -> {e.candidate_ns / 1e6:.4g} ms, speed-up x {e.speedup:.3f}{interval}"
+    if main.work.answer in DIFFERENT:
+        surely = "" if main.work.answer == "no" else "probably "
+        return f"{name}: {surely}not like for like. {time} in time, but {main.work.why}. {_per_unit(main)}"
+    if main.work.answer in ("yes", "probably"):
+        said = "Same work" if main.work.answer == "yes" else "Probably the same work"
+        return f"{name}: {main.verdict}, {time}; {main.why}. {said}: {main.work.why}."
+    text = f"{name}: {main.verdict} by time alone, {time}; {main.why}. Whether both did the same work is unknown: "
+    return f"{text}{main.work.why}. {_per_unit(main)}".rstrip()
+
+
+def series_summary(steps: Sequence[Comparison]) -> str:
+    """The speed-up of every step over the baseline, and the best of those that are certain."""
+    timed = [(c.after.name, p, p.effect.speedup, c.other_gpu is None) for c in steps for p in c.pairs if p.effect]
+    if not timed:
+        return "No kernel of the baseline has a timed counterpart."
+    words = [
+        f"{name} x {speedup:.3f} ({'not like for like' if p.work.answer in DIFFERENT else p.verdict})"
+        for name, p, speedup, alike in timed
+        if alike
+    ]
+    improved = [(name, speedup) for name, p, speedup, _ in timed if p.verdict == "improved"]
+    best = max(improved, key=lambda step: step[1], default=None)
+    lead = f"Best so far: {best[0]}. " if best else "No step is a certain improvement. "
+    return f"{lead}Speed-up over {steps[0].before.name}: {', '.join(words)}."
+
+
+def notes(comparison: Comparison) -> list[Note]:
+    """What to know of the pairs, the times and the two workloads."""
+    before, after, pairs = comparison.before, comparison.after, comparison.pairs
+    notes: list[Note | None] = []
+    if before.id == after.id and any(c.pair.before == c.pair.after for c in pairs):
+        notes.append(Note("same_workload", "Baseline and candidate are the same workload."))
+    for compared in pairs:
+        pair = compared.pair
+        if pair.how not in ("same_name", "group"):
+            text = f"Taken for versions of each other, {pairing_words(pair)}: {short(pair.label)}."
+            notes.append(Note("taken_for_versions", text))
+        notes += [_traffic_note(compared), _launches(compared), _medians(compared)]
+        notes.append(_doubt_note(compared))
+    notes += [_few_launches(comparison), _whole(comparison)]
+    if any(c.telling_terms for c in pairs):
+        notes.append(
+            Note(
+                "terms_add_up",
+                "explanation: the ms of the terms add up to the change of the mean time of a launch (total: of all), "
+                "where speedup, baseline_ms and candidate_ms are of medians; what has no counters in both workloads, "
+                "and what causes lists, is in the last term.",
+            )
+        )
+    manifests = [before.workload.manifest, after.workload.manifest]
+    if partial := [m.name for m in manifests if "partial" in m.tags]:
+        notes.append(Note("partial_profiles", f"Partial profiles: {', '.join(partial)}."))
+    notes += _clocks(comparison)
+    if len({m.host for m in manifests if m.host}) > 1:
+        text = "The two were measured on different machines: their clocks and cooling may differ."
+        notes.append(Note("other_machine", text))
+    return list(dict.fromkeys(note for note in notes if note))
+
+
+def _clocks(comparison: Comparison) -> list[Note]:
+    """What the sampled clocks explain of the longest pair's ratio of times; those of other GPUs are not compared."""
+    main = comparison.main
+    if comparison.other_gpu:
+        return []
+    ratio = main.effect.candidate_ns / main.effect.baseline_ns if main and main.effect else None
+    return device_clocks.clock_difference_notes(comparison.before.workload, comparison.after.workload, ratio)
+
+
+def series_notes(steps: Sequence[Comparison]) -> list[Note]:
+    """What the steps of a series teach, and where they are not alike."""
+    notes = []
+    for c in steps:
+        name = c.after.name
+        if c.other_gpu:
+            notes.append(Note("other_gpu", f"{name}: {c.other_gpu}; its times are not compared."))
+        for pair in c.pairs:
+            if pair.work.answer in DIFFERENT:
+                text = f"{name}: not like for like, {pair.work.why}. {_per_unit(pair)}"
+                notes.append(Note("not_like_for_like", text))
+            if risen := _traffic_note(pair):
+                notes.append(Note(risen.code, f"{name}: {risen}"))
+        notes += [Note(note.code, f"{name}: {note.text}") for note in _clocks(c)]
+        if not c.pairs:
+            notes.append(Note("no_counterpart", f"{name}: no kernel has a counterpart in the baseline."))
+    if few := [p.effect for c in steps for p in c.pairs if p.effect and min(p.effect.n) < ENOUGH]:
+        notes.append(
+            Note(
+                "few_launches",
+                f"Fewer than {ENOUGH} timed launches in {len(few)} of {count_text(len(steps), 'step')}: no "
+                "interval, and a noise "
+                f"floor of {max(e.floor for e in few):.0%}.",
+            )
+        )
+    return list(dict.fromkeys(notes))
+
+
+def _per_unit(compared: ComparedPair) -> str:
+    """The corrected figure: time per unit of work."""
+    ratios = [f"x {ratio:.3f} per {_unit(name)}" for name, ratio in compared.per_unit.items()]
+    if not ratios:
+        return ""
+    more = f"; {', '.join(ratios[1:3])}" if len(ratios) > 1 else ""
+    if compared.work.answer not in DIFFERENT:
+        return f"By unit: {ratios[0]}{more}."
+    judged = "slower" if next(iter(compared.per_unit.values())) < 1 else "faster"
+    return f"Per unit of work the candidate is {judged}: {ratios[0]}{more}."
+
+
+def _unit(quantity: str) -> str:
+    known = {"flop": "FLOP", "hbm_bytes": "byte of HBM traffic", "global_bytes_asked": "byte asked for"}
+    return known.get(quantity, quantity.replace("_", " ").removesuffix("s"))
+
+
+def _traffic_note(compared: ComparedPair) -> Note | None:
+    """Bandwidth that rose because more was moved is no progress."""
+    amounts, before, after = traffic(compared), compared.before.time_ns, compared.after.time_ns
+    if amounts is None or not before or not after:
+        return None
+    more, faster = amounts[1] / amounts[0], before / after
+    if more < _TRAFFIC or compared.work.answer in DIFFERENT or more * faster <= 1:
+        return None
+    return Note(
+        "traffic_rose",
+        f"HBM bandwidth rose x {more * faster:.2f} but the speed-up is x {faster:.2f}: traffic rose by {more - 1:.0%}. "
+        "Percent of peak is not progress by itself.",
+    )
+
+
+def _launches(compared: ComparedPair) -> Note | None:
+    sides = compared.before, compared.after
+    before, after = (sum(k.timed for k in side.kernels) for side in sides)
+    lost = sum(k.launches - k.timed for side in sides for k in side.kernels)
+    words = []
+    if before != after and compared.effect is not None:
+        words.append(f"launched {before} and {after} times; {_basis(compared)} compared")
+    if lost:
+        words.append(f"{count_text(lost, 'launch has', 'launches have')} no usable time and are left out")
+    return Note("launches", f"{short(compared.pair.label)}: {'; '.join(words)}.") if words else None
+
+
+def _basis(compared: ComparedPair) -> str:
+    if compared.in_total:
+        return "whole profiles are"
+    if compared.pair.how != "group":
+        return "one launch is"
+    return f"{compared.rounds[0]} and {compared.rounds[1]} rounds of all kernels of the group are"
+
+
+def _doubt_note(compared: ComparedPair) -> Note | None:
+    """What of a pair is built on counters or times that are doubted."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in compared.doubts.items():
+        by_reason.setdefault(reason.text, []).append("time" if name == DURATION else name.replace("_", " "))
+    suspects = "; ".join(f"{', '.join(names)} ({text})" for text, names in by_reason.items())
+    return Note("doubted", f"{short(compared.pair.label)}: suspect are {suspects}.") if suspects else None
+
+
+def _medians(compared: ComparedPair) -> Note | None:
+    """Where sums and medians tell different stories: outliers, warm-up, or launches of different sizes."""
+    if compared.effect is None:
+        return None
+    mean, median = compared.before.time_ns / compared.after.time_ns, compared.effect.speedup
+    if 1 / _APART < mean / median < _APART:
+        return None
+    return Note(
+        "mean_and_median",
+        f"{short(compared.pair.label)}: by total time the speed-up is x {mean:.3f}, by the median launch x "
+        f"{median:.3f}: some launches are much longer than others (first ones, or other sizes).",
+    )
+
+
+def _few_launches(comparison: Comparison) -> Note | None:
+    """One sentence for all pairs without an interval."""
+    few = [c.effect for c in comparison.pairs if c.effect and min(c.effect.n) < ENOUGH]
+    if not few or comparison.other_gpu is not None:
+        return None
+    which = (
+        f" of {count_text(len(few), 'pair')}" if len(comparison.pairs) > 1 else f" ({few[0].n[0]} and {few[0].n[1]})"
+    )
+    return Note(
+        "few_launches",
+        f"Fewer than {ENOUGH} timed launches{which}: no interval, and differences below "
+        f"{max(e.floor for e in few):.0%} are taken for noise. Profile at least {ENOUGH} launches of each version.",
+    )
+
+
+def _whole(comparison: Comparison) -> Note | None:
+    """The effect end to end, where the pairs are not all there is."""
+    before, after = comparison.before.total_ns, comparison.after.total_ns
+    same_workload = comparison.before.id == comparison.after.id
+    if not before or not after or comparison.other_gpu is not None or same_workload:
+        return None
+    if sum(c.share for c in comparison.pairs) > 1 - _DRIFT_SHARE and len(comparison.pairs) == 1:
+        return None
+    names = comparison.before.kernels, comparison.after.kernels
+    matched = {name for pair in comparison.matching.pairs for name in pair.before} | {*comparison.matching.only_before}
+    if names[0].keys() != names[1].keys() and not matched.issuperset(names[0]):
+        return None  # of a few kernels asked for, the rest of each profile being other kernels
+    counts = len(names[0]), len(names[1])
+    what = "All kernels together" if counts[0] == counts[1] else f"All {counts[0]} -> {counts[1]} kernels"
+    text = f"{what}, in sum: {before / 1e6:.4g} ms -> {after / 1e6:.4g} ms, x {before / after:.3f}."
+    return Note("all_kernels", text)
+
+
+def causes(compared: ComparedPair, changed: Sequence[MetricChange]) -> list[str]:
+    """What changed with the time besides the work: the launch, the carve-out, the clock, hit rates of caches."""
+    sentences, moved = [], traffic(compared)
+    saved_traffic = compared.verdict == "improved" and moved is not None and moved[1] <= moved[0] * _TRAFFIC
+    for d in compared.launched:
+        if d.quantity == "clock" and abs(int(d.after) / int(d.before) - 1) < _CLOCK:
+            continue
+        sentences.append(f"{d.quantity} {d.before} -> {d.after}" + (f" {d.unit}" if d.unit else ""))
+    for change in (c for c in changed if c.before.name.endswith(_HIT_RATE)):
+        before, after = change.before.value or 0.0, change.after.value or 0.0
+        why = " (repeated reads went away: no more bytes of HBM traffic)" if after < before and saved_traffic else ""
+        sentences.append(f"{change.before.name} {before:.3g} -> {after:.3g} %{why}")
+    return sentences[:_CAUSES]
+
+
+def traffic(compared: ComparedPair) -> tuple[float, float] | None:
+    """HBM bytes of a round before and after, where both are known and not nothing."""
+    before, after = compared.before.amount("hbm"), compared.after.amount("hbm")
+    return (before, after) if before and after else None
+
+
+def brief_label(pair: Pair) -> str:
+    """A pair's name without parameters, and the launch configuration where it is one."""
+    if pair.how == "group":
+        return pair.label
+    names = (names[0] for names in (pair.before, pair.after))
+    return short(" -> ".join(dict.fromkeys(map(_plain, names))))
+
+
+def _plain(name: str) -> str:
+    kernel, configuration = split_label(name)
+    return kernel_names.short(kernel) + configuration
+
+
+def pairing_words(pair: Pair) -> str:
+    """Why a pair belongs together, in words."""
+    return _HOW[pair.how] if pair.likeness is None else f"{_HOW[pair.how]} ({pair.likeness:.2f})"
+
+
+def short(name: str) -> str:
+    """A kernel's name as it is, or short where a table could not bear it; its launch configuration stays whole."""
+    if len(name) > _NAME:
+        name = kernel_names.short(name)
+    kernel, configuration = split_label(name)
+    if configuration and len(name) > _NAME:
+        return short(kernel) + configuration
+    return name if len(name) <= _NAME else f"{name[: _NAME - 20]}...{name[-17:]}"

@@ -1,0 +1,321 @@
+"""Times of two versions: samples per kernel, speed-up, interval and verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ..base.database import sql_literal
+from ..workload import Workload
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SAMPLES = 500
+"""Launches of a kernel that are looked at one by one, spread evenly over all of them and over its configurations."""
+ENOUGH = 5
+"""Launches from which on the bootstrap interval of a ratio of medians covers at least 95 %; measured for 4 to 40."""
+_SHAPES = 20
+
+
+class LaunchShape(NamedTuple):
+    """How a kernel was launched: its configuration in words, its work-items, and those of a work-group."""
+
+    configuration: str
+    grid: int | None
+    workgroup_size: int | None
+
+
+@dataclass(frozen=True)
+class ShapeTimes:
+    """Launches of one kernel and shape: sampled run times in ns, in the order of the launches, and the launches."""
+
+    times: tuple[float, ...]
+    launches: int
+
+
+@dataclass(frozen=True)
+class KernelTotals:
+    """One kernel of a workload: its launches, those with a usable time, and the sum of their run times in ns."""
+
+    name: str
+    launches: int
+    timed: int
+    total_ns: float
+
+
+def kernels(workload: Workload) -> list[KernelTotals]:
+    """The kernels of a workload, longest total time first. Raises BadInput where it has no dispatches."""
+    rows = workload.rows(
+        "SELECT kernel, count(*), count(*) FILTER (duration_ns > 0), "
+        "coalesce(sum(duration_ns) FILTER (duration_ns > 0), 0)::DOUBLE AS total "
+        f"FROM {workload.relation('dispatches')} GROUP BY kernel ORDER BY total DESC, min(dispatch_id)"
+    )
+    return [KernelTotals(str(name), int(n), int(timed), float(total)) for name, n, timed, total in rows]
+
+
+def parts(workload: Workload, names: Sequence[str]) -> dict[str, dict[LaunchShape, ShapeTimes]]:
+    """The timed launches of these kernels by kernel and launch configuration."""
+    wanted = ", ".join(map(sql_literal, names)) or "NULL"
+    timed = (
+        "SELECT kernel, configuration, grid, workgroup_size, dispatch_id, duration_ns "
+        f"FROM {workload.relation('dispatches')} WHERE duration_ns > 0 AND kernel IN ({wanted})"
+    )
+    shape = "kernel, configuration, grid, workgroup_size"
+    rows = workload.rows(
+        f"WITH t AS ({timed}), r AS (SELECT *, row_number() OVER (PARTITION BY {shape} ORDER BY dispatch_id) AS i, "
+        f"count(*) OVER (PARTITION BY {shape}) AS launches, count(*) OVER (PARTITION BY kernel) AS n FROM t), "
+        f"w AS (SELECT *, least(launches, greatest({ENOUGH}, ceil({SAMPLES} * launches / n))) AS wanted FROM r) "
+        f"SELECT {shape}, launches, list(duration_ns::DOUBLE ORDER BY dispatch_id) FROM w "
+        "WHERE floor(i * wanted / launches) > floor((i - 1) * wanted / launches) GROUP BY ALL ORDER BY ALL"
+    )
+    by_kernel: dict[str, dict[LaunchShape, ShapeTimes]] = {}
+    for kernel, configuration, grid, size, launches, times in rows:
+        by_kernel.setdefault(str(kernel), {})[LaunchShape(configuration, grid, size)] = ShapeTimes(
+            tuple(times), int(launches)
+        )
+    return by_kernel
+
+
+def pool_kernels(runs: Sequence[Sequence[KernelTotals]]) -> dict[str, KernelTotals]:
+    """The kernels of several runs of one program by name, each with the launches and times of all runs."""
+    by_name: dict[str, KernelTotals] = {}
+    for kernel in (kernel for run in runs for kernel in run):
+        known = by_name.get(kernel.name, KernelTotals(kernel.name, 0, 0, 0.0))
+        by_name[kernel.name] = KernelTotals(
+            kernel.name,
+            known.launches + kernel.launches,
+            known.timed + kernel.timed,
+            known.total_ns + kernel.total_ns,
+        )
+    return dict(sorted(by_name.items(), key=lambda item: -item[1].total_ns)) if len(runs) > 1 else by_name
+
+
+def join_parts(runs: Sequence[dict[str, dict[LaunchShape, ShapeTimes]]]) -> dict[str, dict[LaunchShape, ShapeTimes]]:
+    """The launches of several runs of one program by kernel and launch configuration."""
+    by_kernel: dict[str, dict[LaunchShape, ShapeTimes]] = {}
+    for run in runs:
+        for kernel, shapes in run.items():
+            for shape, part in shapes.items():
+                known = by_kernel.setdefault(kernel, {}).get(shape, ShapeTimes((), 0))
+                by_kernel[kernel][shape] = ShapeTimes(known.times + part.times, known.launches + part.launches)
+    return by_kernel
+
+
+def comparable_parts(
+    one: dict[LaunchShape, ShapeTimes], other: dict[LaunchShape, ShapeTimes]
+) -> tuple[list[ShapeTimes], list[ShapeTimes]]:
+    """The parts of a kernel in two workloads, as far as they can face each other.
+
+    By configuration, else by size, where both launched the same equally often. Else each side's own, where all that
+    weigh were launched often enough: their sums are compared. Else all launches of a side are one part.
+
+    A kernel that is launched in several sizes has one median for each, and a change of shape is part of the change.
+    """
+    if max(len(one), len(other)) > 1:
+        for key in (_configuration, _size):
+            left, right = _merge_shapes(one, key), _merge_shapes(other, key)
+            if _launches(left) == _launches(right) and len(left) <= _SHAPES:
+                return [left[shape] for shape in left], [right[shape] for shape in left]
+        if max(len(one), len(other)) <= _SHAPES and min(_fewest(list(p.values()), 1) for p in (one, other)) >= ENOUGH:
+            return list(one.values()), list(other.values())
+    return [whole(one)], [whole(other)]
+
+
+def _configuration(shape: LaunchShape) -> Hashable:
+    return shape.configuration
+
+
+def _size(shape: LaunchShape) -> Hashable:
+    return shape.grid, shape.workgroup_size
+
+
+def _merge_shapes(
+    parts: dict[LaunchShape, ShapeTimes], key: Callable[[LaunchShape], Hashable]
+) -> dict[Hashable, ShapeTimes]:
+    """The parts by a key that may be that of several shapes."""
+    shapes: dict[Hashable, list[LaunchShape]] = {}
+    for shape in parts:
+        shapes.setdefault(key(shape), []).append(shape)
+    return {name: whole({shape: parts[shape] for shape in of_key}) for name, of_key in shapes.items()}
+
+
+def _launches(parts: dict[Hashable, ShapeTimes]) -> dict[Hashable, int]:
+    return {name: part.launches for name, part in parts.items()}
+
+
+def whole(parts: dict[LaunchShape, ShapeTimes]) -> ShapeTimes:
+    """All launches of a kernel as one part, in whose samples every shape weighs as its launches do.
+
+    Rare shapes have more samples for each launch than frequent ones, so that each has enough of its own.
+    """
+    launches = sum(part.launches for part in parts.values())
+    if len(parts) <= 1 or all(len(part.times) == part.launches for part in parts.values()):
+        return ShapeTimes(tuple(t for part in parts.values() for t in part.times), launches)
+    density = min(len(part.times) / part.launches for part in parts.values())
+    return ShapeTimes(tuple(_evenly(parts.values(), launches, math.ceil(density * launches))), launches)
+
+
+def _evenly(parts: Iterable[ShapeTimes], launches: int, wanted: int) -> Iterator[float]:
+    """``wanted`` samples, evenly spread over all launches: the samples of a part stand for its launches in order."""
+    first, number = 0, 0
+    for part in parts:
+        while number < wanted and (place := (number + 0.5) * launches / wanted - first) < part.launches:
+            yield part.times[int(place * len(part.times) / part.launches)]
+            number += 1
+        first += part.launches
+
+
+TimeVerdict = Literal["improved", "regressed", "inconclusive"]
+RUNS_DIFFER = 0.025
+"""Medians of 30 launches of one build differed by up to 2.4 % between ten runs (17 kernels of examples/kernels on an
+H200); launches of one run share its clock and placement, so their own spread does not show that."""
+LAUNCHES_DIFFER = 0.15
+"""Single launches of one build differed by up to 5 %, of two kernels by 15 and 20 % (the same kernels)."""
+JITTER_NS = 1000.0
+"""Start and end of a launch: what makes kernels of a few microseconds differ by tens of percent."""
+_RESAMPLES = 2000
+_RESAMPLED = 30_000
+"""Times of all parts of both sides together that are resampled; of more, each part gives fewer, and intervals widen."""
+_DRAWN = 20_000_000
+"""Times that are drawn at once: more would take gigabytes."""
+_LEVEL = 0.95
+_WEIGHS = 0.05
+"""Share of an average part's time from which on the number of launches of a part counts."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The time of one round of launches before and after, in ns, and ``speedup`` = before / after.
+
+    ``low`` and ``high`` bound the speed-up with 95 % confidence; None with fewer than ENOUGH launches. ``floor`` is
+    the relative difference that is taken for noise whatever the interval says. ``p`` is that of the rank test.
+    """
+
+    baseline_ns: float
+    candidate_ns: float
+    speedup: float
+    low: float | None
+    high: float | None
+    floor: float
+    n: tuple[int, int]
+    verdict: TimeVerdict
+    why: str
+    p: float | None = None
+    at_most: float | None = None
+    """Where nothing changed: the relative difference that the interval leaves possible, where that is below noise."""
+
+
+def effect(
+    before: Sequence[ShapeTimes],
+    after: Sequence[ShapeTimes],
+    rounds: tuple[int, int],
+    *,
+    short: int = 1,
+    runs: tuple[int, int] = (1, 1),
+) -> Effect:
+    """Compare run times as samples.
+
+    The time of a round is the sum over parts of launches / rounds x median. Its ratio has a bootstrap interval
+    (scipy.stats.bootstrap, percentiles, parts resampled one by one); where both sides are one part that is launched
+    equally often in a round, the Mann-Whitney test must agree. A difference counts only beyond the noise floor:
+    RUNS_DIFFER with repeated launches, LAUNCHES_DIFFER with few, and never less than JITTER_NS for each of ``short``
+    launches in a round. Where each side is pooled from several ``runs`` of the program, by which runs differ falls as
+    the error of a mean does.
+    """
+    times = [
+        sum(_share(part, n) * median(part.times) for part in side)
+        for side, n in zip((before, after), rounds, strict=True)
+    ]
+    n = (_fewest(before, rounds[0]), _fewest(after, rounds[1]))
+    speedup, few = times[0] / times[1], min(n) < ENOUGH
+    runs_differ = RUNS_DIFFER * math.sqrt(sum(1 / n for n in runs) / 2)
+    floor = max(LAUNCHES_DIFFER if few else runs_differ, short * JITTER_NS / min(times))
+    beyond = abs(math.log(speedup)) > math.log1p(floor)
+    low = high = p = at_most = None
+    if few:
+        apart = not _one_by_one(before, after, rounds) or _apart(before[0], after[0])
+        certain, why = beyond and apart, _few(n, floor, beyond)
+    else:
+        low, high = _interval(before, after, rounds)
+        p = _ranks(before, after) if _one_by_one(before, after, rounds) else None
+        excluded = not low <= 1 <= high and (p is None or p < 1 - _LEVEL)
+        certain, why = beyond and excluded, _many(floor, beyond, excluded)
+        left = max(high, 1 / low) - 1
+        if not certain and left <= floor:
+            at_most, why = left, f"no difference, at most {100 * left:.2g} %; {why}"
+    verdict: TimeVerdict = "inconclusive" if not certain else "improved" if speedup > 1 else "regressed"
+    return Effect(times[0], times[1], speedup, low, high, floor, n, verdict, why, p, at_most)
+
+
+def _few(n: tuple[int, int], floor: float, beyond: bool) -> str:
+    counted = f"only {n[0]} and {n[1]} launches" if n != (1, 1) else "one launch each (n=1)"
+    return f"{counted}: no interval, and {'beyond' if beyond else 'within'} the noise floor of {floor:.0%}"
+
+
+def _many(floor: float, beyond: bool, excluded: bool) -> str:
+    if beyond and excluded:
+        return f"beyond the interval and the noise floor of {floor:.1%}"
+    if excluded:
+        return f"within the noise floor of {floor:.1%}, by which runs of one build differ"
+    return "the interval does not exclude that nothing changed"
+
+
+def _share(part: ShapeTimes, rounds: int) -> float:
+    return part.launches / rounds
+
+
+def _fewest(side: Sequence[ShapeTimes], rounds: int) -> int:
+    """The least number of launches of the parts that weigh; repeats of one part cannot stand for another."""
+    spent = [_share(part, rounds) * median(part.times) for part in side]
+    return min(p.launches for p, time in zip(side, spent, strict=True) if time >= _WEIGHS * sum(spent) / len(spent))
+
+
+def _one_by_one(before: Sequence[ShapeTimes], after: Sequence[ShapeTimes], rounds: tuple[int, int]) -> bool:
+    """Whether launches of one part face as many of one other in a round, and can be held against each other."""
+    return len(before) == len(after) == 1 and _share(before[0], rounds[0]) == _share(after[0], rounds[1])
+
+
+def _apart(before: ShapeTimes, after: ShapeTimes) -> bool:
+    """Whether no launch of one side took as long as any of the other."""
+    return max(before.times) < min(after.times) or max(after.times) < min(before.times)
+
+
+def _interval(
+    before: Sequence[ShapeTimes], after: Sequence[ShapeTimes], rounds: tuple[int, int]
+) -> tuple[float, float]:
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    weights = [_share(part, rounds[0]) for part in before] + [_share(part, rounds[1]) for part in after]
+
+    def logarithm(*parts: np.ndarray[Any, Any], axis: int) -> Any:
+        spent = [w * np.median(p, axis=axis) for w, p in zip(weights, parts, strict=True)]
+        return np.log(sum(spent[: len(before)])) - np.log(sum(spent[len(before) :]))
+
+    most = max(ENOUGH, _RESAMPLED // (len(before) + len(after)))
+    data = tuple(np.asarray(_thin_out(part.times, most)) for part in (*before, *after))
+    at_once = max(1, min(_RESAMPLES, _DRAWN // sum(map(len, data))))
+    # A seed of its own: the same samples give the same interval.
+    interval = bootstrap(
+        data, logarithm, n_resamples=_RESAMPLES, method="percentile", confidence_level=_LEVEL, vectorized=True, rng=0,
+        batch=at_once,
+    ).confidence_interval  # fmt: skip
+    return math.exp(interval.low), math.exp(interval.high)
+
+
+def _thin_out(times: tuple[float, ...], most: int) -> Sequence[float]:
+    """At most so many of these times, evenly spread over them."""
+    if len(times) <= most:
+        return times
+    return [times[i * len(times) // most] for i in range(most)]
+
+
+def _ranks(before: Sequence[ShapeTimes], after: Sequence[ShapeTimes]) -> float:
+    """The p-value of the Mann-Whitney test of one part against one other."""
+    from scipy.stats import mannwhitneyu
+
+    return float(mannwhitneyu(before[0].times, after[0].times).pvalue)

@@ -1,0 +1,130 @@
+"""The table of kernels whose work is known: what a device launches of them, and what each launch does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from ..catalogue import files, targets
+from ..catalogue.files import CatalogueModel
+from .solve_work import solve_expressions
+
+_FILE = Path(__file__).with_name("kernels.toml")
+Data = Literal["", "f16", "f32", "f64", "i32"]
+_SIZES = ("groups", "rounds", "step", "keep", "reads", "writes")
+
+
+class KnownKernel(CatalogueModel):
+    """One kernel on one target, as the head of kernels.toml explains it."""
+
+    name: str
+    source: str
+    original: str = ""
+    """What the source calls it, where that is another name."""
+    threads: int = 256
+    groups: str
+    rounds: str
+    step: str = "0"
+    keep: str = "0"
+    data: Data = ""
+    above: str = ""
+    """What the upper half of ``step`` holds."""
+    reads: str
+    writes: str
+    shared_bytes: int = 0
+    given: dict[str, float] = {}
+    result: str = ""
+    quantities: dict[str, str]
+
+
+class KnownLaunch(CatalogueModel):
+    """One launch of a kernel on one device, in numbers."""
+
+    name: str
+    source: str
+    original: str = ""
+    threads: int
+    groups: int
+    rounds: int
+    step: int
+    keep: int
+    data: Data = ""
+    above: int = 0
+    reads: int
+    writes: int
+    shared_bytes: int = 0
+    result: float | None = None
+    quantities: dict[str, float]
+    """What is known of it, whole, by name."""
+
+
+@cache
+def kernels(target: str) -> tuple[KnownKernel, ...]:
+    """The kernels for a target, in the order in which they run."""
+    table = files.load(_FILE)
+    entries = (entry for entry in table["kernel"] if targets.holds(entry.get("gpus"), target))
+    return tuple(_kernel(entry, target, table) for entry in entries)
+
+
+def _kernel(entry: dict[str, Any], target: str, table: dict[str, Any]) -> KnownKernel:
+    """The entry with what its kind, the vendor and the target state besides; quantities are added, not replaced."""
+    whole: dict[str, Any] = {}
+    quantities: dict[str, str] = {**table["every"]}
+    for change in targets.changes(table, target):
+        quantities |= change.get("every", {})
+    for part in [*_kinds(entry.get("kind"), table), entry, *targets.changes(entry, target)]:
+        quantities |= part.get("quantities", {})
+        whole |= {key: value for key, value in part.items() if key not in ("kind", "like", "on", "gpus")}
+    quantities = {name: expression for name, expression in quantities.items() if expression}
+    return files.validate_entry(KnownKernel, {**whole, "quantities": quantities}, f"The kernel {entry['name']}")
+
+
+def _kinds(name: str | None, table: dict[str, Any]) -> list[dict[str, Any]]:
+    if name is None:
+        return []
+    kind = table["kind"][name]
+    return [*_kinds(kind.get("like"), table), kind]
+
+
+def launches(target: str, facts: Mapping[str, float], *, functional: bool = False) -> list[KnownLaunch]:
+    """What is launched on a device with these facts: at least cu_per_gpu and wave_size."""
+    given = {**facts, "cus": facts["cu_per_gpu"], "wave": facts["wave_size"]}
+    return [_launch(kernel, given, functional) for kernel in kernels(target)]
+
+
+def parse_plan(text: str) -> list[KnownLaunch]:
+    """The launches of a plan that was written down as JSON."""
+    return [KnownLaunch.model_validate(one) for one in json.loads(text)]
+
+
+def _launch(kernel: KnownKernel, device: Mapping[str, float], functional: bool) -> KnownLaunch:
+    inputs = {**device, "threads": float(kernel.threads), **kernel.given}
+    expressions = {name: getattr(kernel, name) for name in _SIZES} | kernel.quantities
+    if kernel.data:
+        expressions |= {"step": "0", "keep": "0"}
+    if functional:
+        most = files.load(_FILE)["functional"]
+        expressions |= {name: f"least({expressions[name]}, {limit})" for name, limit in most.items()}
+    if kernel.above:
+        expressions["above"] = kernel.above
+    if kernel.result:
+        expressions["result"] = kernel.result
+    values = solve_expressions(expressions, inputs)
+    sizes = {name: int(values[name] or 0) for name in (*_SIZES, *(["above"] if kernel.above else []))}
+    numbers = {name: value for name in kernel.quantities if (value := values[name]) is not None}
+    used = {name: float(sizes[name]) for name in ("groups", "rounds", "step")}
+    used |= {name: inputs[name] for name in ("cus", "wave", "threads")}
+    return KnownLaunch(
+        **sizes,
+        name=kernel.name,
+        source=kernel.source,
+        original=kernel.original,
+        threads=kernel.threads,
+        data=kernel.data,
+        shared_bytes=kernel.shared_bytes,
+        result=values.get("result"),
+        quantities={**numbers, **used, **kernel.given},
+    )

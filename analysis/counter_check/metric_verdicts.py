@@ -1,0 +1,191 @@
+"""Every metric of a profile of known kernels beside what it must say: expected, measured, ratio, verdict, cause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from ..catalogue import metrics as catalog
+from ..catalogue.metrics import Metric
+from .expected_metrics import Meaning, meanings
+from .known_kernels import KnownLaunch
+from .solve_work import solve_expressions
+
+MetricVerdict = Literal["holds", "off", "not_determined"]
+_SAME = 0.03
+"""Ratios of one cause differ by less than this share."""
+_NOTHING = 0.002
+"""What an event that must not happen may count, as a share of the most that the metric shows elsewhere."""
+
+
+@dataclass(frozen=True)
+class MeasuredMetric:
+    """One figure of one kernel, as the engine gives it."""
+
+    metric: str
+    kernel: str
+    value: float | None
+    why: str = ""
+    """Of a value that is missing."""
+
+
+@dataclass(frozen=True)
+class CheckedFigure:
+    """One metric of one kernel: what it must be and what it is."""
+
+    kernel: str
+    expected: float
+    measured: float
+    holds: bool
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured by expected; None where nothing is expected."""
+        return self.measured / self.expected if self.expected else None
+
+
+@dataclass(frozen=True)
+class MetricJudgement:
+    """What is known of one metric on this device."""
+
+    metric: Metric
+    verdict: MetricVerdict
+    points: tuple[CheckedFigure, ...] = ()
+    factor: float | None = None
+    """By which all figures are off, where that is one number."""
+    cause: str = ""
+    """Likely cause of what does not hold; why nothing is determined."""
+
+    @property
+    def representative(self) -> CheckedFigure | None:
+        """The kernel to show: the one that is furthest off, else the one with the largest expectation."""
+        off = [point for point in self.points if not point.holds]
+        return max(off or self.points, key=_distance if off else lambda p: abs(p.expected), default=None)
+
+
+def judge_metrics(
+    target: str, launches: Sequence[KnownLaunch], figures: Iterable[MeasuredMetric],
+    inputs: Mapping[str, Mapping[str, float]], facts: Mapping[str, float],
+) -> list[MetricJudgement]:  # fmt: skip
+    """A judgement of every metric of a target, in the order of the catalogue.
+
+    ``inputs`` is what is known of single kernels besides their quantities: time_ns, cycles, mhz, what their code tells.
+    """
+    by_metric: dict[str, dict[str, MeasuredMetric]] = {}
+    for figure in figures:
+        by_metric.setdefault(figure.metric, {})[figure.kernel] = figure
+    known = meanings(target)
+    expected = {
+        launch.name: _expected_values(launch, known, {**facts, **inputs.get(launch.name, {})}) for launch in launches
+    }
+    return [
+        _judge_metric(metric, known.get(metric.name), expected, by_metric.get(metric.name, {}), facts)
+        for metric in catalog.metrics(target)
+    ]
+
+
+def _expected_values(
+    launch: KnownLaunch, known: Mapping[str, Meaning], inputs: Mapping[str, float]
+) -> dict[str, float]:
+    """Metric -> what it must be for one launch, where that is known."""
+    numbers = {**launch.quantities, **inputs, "lanes": float(launch.groups * launch.threads)}
+    expressions = {}
+    for name, meaning in known.items():
+        if (meaning.only and launch.name not in meaning.only) or any(numbers.get(n) for n in meaning.without):
+            continue
+        usable = (e for e in meaning.expressions if meaning.names(e) <= numbers.keys())
+        if expression := next(usable, None):
+            expressions[name] = expression
+    values = solve_expressions(expressions, numbers)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _judge_metric(
+    metric: Metric, meaning: Meaning | None, expected: Mapping[str, Mapping[str, float]],
+    measured: Mapping[str, MeasuredMetric], facts: Mapping[str, float],
+) -> MetricJudgement:  # fmt: skip
+    if meaning is None:
+        return MetricJudgement(metric, "not_determined", cause="no kernel here has a known figure of it")
+    expected_here = {kernel: values[metric.name] for kernel, values in expected.items() if metric.name in values}
+    if not any(expected_here.values()):
+        return MetricJudgement(
+            metric, "not_determined", cause="no kernel that ran has a known figure of it that is not zero"
+        )
+    have = {k: m for k in expected_here if (m := measured.get(k)) and m.value is not None}
+    if not any(expected_here[kernel] for kernel in have):
+        why = next(
+            (m.why for k in expected_here if (m := measured.get(k)) and m.why), "the profile has no figure of it"
+        )
+        return MetricJudgement(metric, "not_determined", cause=why)
+    most = max(abs(m.value or 0) for m in have.values())
+    points = []
+    for kernel, figure in have.items():
+        value = figure.value or 0.0
+        points.append(
+            CheckedFigure(
+                kernel, expected_here[kernel], value, _fits(metric, meaning, expected_here[kernel], value, most)
+            )
+        )
+    if all(point.holds for point in points):
+        return MetricJudgement(metric, "holds", tuple(points))
+    factor, cause = _cause(points, facts)
+    return MetricJudgement(metric, "off", tuple(points), factor, cause)
+
+
+def _fits(metric: Metric, meaning: Meaning, expected: float, value: float, most: float) -> bool:
+    if metric.unit == "%":
+        return abs(value - expected) <= meaning.within
+    if expected == 0:
+        return abs(value) <= _NOTHING * most
+    return abs(value - expected) <= meaning.within / 100 * abs(expected)
+
+
+def _distance(point: CheckedFigure) -> float:
+    ratio = point.ratio
+    return abs(math.log(ratio)) if ratio and ratio > 0 else math.inf
+
+
+def _cause(points: Sequence[CheckedFigure], facts: Mapping[str, float]) -> tuple[float | None, str]:
+    """One factor for all, and what may make it; else what the kernels that do not fit have in common."""
+    ratios = [ratio for point in points if (ratio := point.ratio) is not None]
+    off = [point for point in points if not point.holds]
+    if any(point.expected == 0 for point in off):
+        kernel = next(point.kernel for point in off if point.expected == 0)
+        return None, f"it counts something else too: {kernel} does nothing of the kind"
+    middle = median(ratios)
+    if middle == 0:
+        return 0.0, "it stays zero: the wrong counter, or one that does not count here"
+    if max(ratios) - min(ratios) > _SAME * abs(middle) or len(off) < len(ratios):
+        offenders = ", ".join(f"{p.kernel} {p.ratio:.3g}" for p in off[:3] if p.ratio is not None)
+        return (
+            None,
+            f"off by no single factor ({offenders} of what is expected): a term is missing, or another event counted",
+        )
+    for factor, cause in _factors(facts):
+        if abs(middle / factor - 1) <= _SAME:
+            return factor, cause
+    return middle, "no usual factor: the wrong counter, or a term too many or too few"
+
+
+def _factors(facts: Mapping[str, float]) -> list[tuple[float, str]]:
+    """Factors by which figures are known to be off, with what makes them."""
+    causes = [
+        (facts.get("num_xcd", 1.0), "the number of XCDs: summed over them, or of one only"),
+        (
+            2.0,
+            "a factor of 2: lines of 128 or 64 bytes, 64 or 32; pairs counted twice or once; an FMA as one or two",
+        ),
+        (4.0, "a factor of 4: a sum over the SIMDs of a CU or of one, quad-cycles for cycles, 128 for 32 bytes"),
+        (facts.get("simd_per_cu", 4.0), "the SIMDs of a compute unit"),
+        (8.0, "a factor of 8: bits for bytes, or 256 for 32 bytes"),
+        (16.0, "a factor of 16: lanes of a SIMD"),
+        (facts.get("wave_size", 64.0), "the lanes of a wave: counted by lane or by wave"),
+        (100.0, "a share for a percentage"),
+        (1000.0, "a prefix of the unit"),
+        (1024 / 1000, "KiB for kB"),
+        (facts.get("cu_per_gpu", 1.0), "the compute units: a sum or an average over them"),
+    ]
+    return [pair for factor, cause in causes if factor > 1 for pair in ((factor, cause), (1 / factor, cause))]

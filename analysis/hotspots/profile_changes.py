@@ -1,0 +1,124 @@
+"""Which lines of a kernel lost or gained samples between two versions: shares with the interval of their difference."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal, NamedTuple
+
+from ..workload import Workload
+from .code import SourceLine, read
+from .hot_lines import place
+from .kernels import sampled_kernels
+from .ranking import FEW, Interval, Ranking, Spot, rank, wilson
+
+Verdict = Literal["lost", "gained", "same"]
+How = Literal["text", "line", "instruction"]
+_REGISTERS = re.compile(r"\b(?:U?[RP]\d+|[vas]\d+|[vas]\[\d+:\d+\]|0x[0-9a-f]+|-?\d+(?:\.\d+)?)\b")
+MOST_LINES = 200_000
+"""Lines of source text that are read of a workload to match its lines by."""
+
+
+class LineChange(NamedTuple):
+    """One place: its shares in percent (0 where the version has no samples there), and their difference in points."""
+
+    place: str
+    before_pct: float
+    after_pct: float
+    difference: float
+    interval: Interval
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class LineChanges:
+    """The places of a kernel in two versions, the largest difference first; ``how`` they were told to be the same."""
+
+    how: How
+    samples: tuple[int, int]
+    lines: list[LineChange]
+
+    @property
+    def few(self) -> bool:
+        """Whether a version has too few samples to be evidence."""
+        return min(self.samples) < FEW
+
+
+def changes(before: Workload, kernel: str, after: Workload, candidate: str) -> LineChanges | None:
+    """What became of the lines of a kernel; None where it was not sampled in both versions.
+
+    Lines are the same if their text is, where both profiles carry the source: numbers move with every edit. Else they
+    are by file and number, and without line information instructions by their text without registers, and their loop.
+    """
+    sides: list[Ranking] = []
+    for workload, name in ((before, kernel), (after, candidate)):
+        if not workload.has("samples") or name not in {one.kernel for one in sampled_kernels(workload)}:
+            return None
+        sides.append(rank(read(workload, name), "line"))
+    first, second = sides
+    if not (first.code.sample_count and second.code.sample_count):
+        return None
+    texts = [_texts(workload, side) for workload, side in zip((before, after), sides, strict=True)]
+    how: How = "instruction"
+    if first.by == second.by == "line":
+        how = "text" if all(texts) else "line"
+    else:
+        sides = [rank(side.code, "instruction") for side in sides]
+    costs = [_costs(side, how, text) for side, text in zip(sides, texts, strict=True)]
+    totals = [side.total for side in sides]
+    names = {key: name for side in reversed(costs) for key, (name, _) in side.items()}
+    rows = [
+        _change(names[key], [side[key][1] if key in side else 0.0 for side in costs], totals)
+        for key in dict.fromkeys([*costs[0], *costs[1]])
+    ]
+    rows.sort(key=lambda row: -abs(row.difference))
+    return LineChanges(how, (first.code.sample_count, second.code.sample_count), rows)
+
+
+def _costs(side: Ranking, how: How, texts: Mapping[SourceLine, str]) -> dict[Hashable, tuple[str, float]]:
+    """What tells a place apart -> what it is called, and its cost; places that are alike are one."""
+    names: dict[Hashable, str] = {}
+    costs: dict[Hashable, float] = defaultdict(float)
+    instructions = {one.key: one for one in side.code.instructions}
+    for spot in side.spots:
+        key = _key(side, spot, how, texts)
+        names.setdefault(key, place(instructions[spot.main]))
+        costs[key] += spot.cost
+    return {key: (names[key], cost) for key, cost in costs.items()}
+
+
+def _key(side: Ranking, spot: Spot, how: How, texts: Mapping[SourceLine, str]) -> Hashable:
+    if how == "instruction" or spot.line.file is None:
+        return _REGISTERS.sub("#", spot.main.text), side.loop_of(spot)
+    file = PurePosixPath(spot.line.file).name
+    return file, (texts.get(spot.line) or spot.line.number) if how == "text" else spot.line.number
+
+
+def _texts(workload: Workload, side: Ranking) -> dict[SourceLine, str]:
+    """The text of the lines that cost something, where the profile carries it."""
+    if not workload.has("source_lines"):
+        return {}
+    wanted = {spot.line for spot in side.spots}
+    rows = workload.rows(
+        f'SELECT source_file, source_line, "text" FROM {workload.relation("source_lines")} LIMIT {MOST_LINES}'
+    )
+    return {
+        SourceLine(f, n): " ".join(text.split()) for f, n, text in rows if SourceLine(f, n) in wanted and text.strip()
+    }
+
+
+def _change(name: str, costs: list[float], totals: list[float]) -> LineChange:
+    """The difference of two shares with its interval by R. G. Newcombe (1998, method 10), from Wilson's of each."""
+    before, after = (100 * cost / total for cost, total in zip(costs, totals, strict=True))
+    (low_1, high_1), (low_2, high_2) = (
+        wilson(cost, total) or Interval(0.0, 100.0) for cost, total in zip(costs, totals, strict=True)
+    )
+    difference = after - before
+    low = difference - math.hypot(after - low_2, high_1 - before)
+    high = difference + math.hypot(high_2 - after, before - low_1)
+    verdict: Verdict = "lost" if high < 0 else "gained" if low > 0 else "same"
+    return LineChange(name, before, after, difference, Interval(low, high), verdict)

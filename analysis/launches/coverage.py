@@ -1,0 +1,158 @@
+"""What the counters of a workload stand for: the launches that were counted, and the share of all that they speak for.
+
+A launch was counted if it holds any counter. Where only some were, each stands for the launches of its configuration
+(engine/multiplexed.py); a configuration without any is not in the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..base.database import sql_literal, sql_name
+from ..base.notes import Note, Reason
+from ..workload import Selection, Workload
+
+NOT_COUNTED = Reason("not_counted", "none of its launches was counted")
+_WHOLE_PCT = 99.95
+"""Shares from which on they are called all of it."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Launches and configurations of a selection, those that were counted, and what these stand for, in percent."""
+
+    launches: int
+    counted: int
+    configurations: int
+    counted_configurations: int
+    launches_pct: float
+    time_pct: float | None
+    """None where nothing has a time."""
+
+    @property
+    def text(self) -> str:
+        """Both in a sentence."""
+        counted = f"{self.counted} of {self.launches} launches were counted"
+        if self.counted_configurations == self.configurations:
+            return f"{counted}, some of every launch configuration; each stands for the launches of its configuration."
+        time = f" and {_share(self.time_pct)} of the time" if self.time_pct is not None else ""
+        return (
+            f"{counted}, of {self.counted_configurations} of {self.configurations} launch configurations; they stand "
+            f"for {_share(self.launches_pct)} of the launches{time}. Figures of counters hold for these."
+        )
+
+
+def _share(pct: float) -> str:
+    return f"{pct:.3g} %" if pct < _WHOLE_PCT else "nearly all"
+
+
+def coverage(workload: Workload, selection: Selection) -> Coverage | None:
+    """What the counters of the selected launches stand for; None where not only some launches were to be counted."""
+    if not workload.manifest.sampled or not workload.has("dispatches") or not workload.has("counters"):
+        return None
+    ((launches, counted, configurations, counted_configurations, share, time),) = workload.rows(
+        "SELECT sum(n)::BIGINT, sum(counted)::BIGINT, count(*), count(*) FILTER (counted > 0), "
+        "100 * coalesce(sum(n) FILTER (counted > 0), 0) / sum(n), "
+        "100 * coalesce(sum(spent) FILTER (counted > 0), 0) / nullif(sum(spent), 0) FROM ("
+        "SELECT count(*) AS n, count(*) FILTER (seen.dispatch_id IS NOT NULL) AS counted, sum(d.duration_ns) AS spent "
+        f"FROM {workload.relation('dispatches')} d "
+        f"LEFT JOIN ({_counted_launches_sql(workload)}) seen USING (dispatch_id) "
+        f"WHERE {selection.condition('d')} GROUP BY d.kernel, d.launch)"
+    )
+    return Coverage(launches, counted, configurations, counted_configurations, share, time) if launches else None
+
+
+def counted_launches(workload: Workload) -> dict[str, int]:
+    """Kernel -> its launches that were counted; of a workload opened by launch, of each configuration."""
+    rows = workload.rows(
+        f"SELECT d.kernel, count(*) FROM {workload.relation('dispatches')} d "
+        f"JOIN ({_counted_launches_sql(workload)}) USING (dispatch_id) GROUP BY d.kernel"
+    )
+    return {str(kernel): int(n) for kernel, n in rows}
+
+
+def uncounted_kernels(workload: Workload, kernels: Iterable[str]) -> set[str]:
+    """Those of some kernels of which no launch was counted, in a profile that counted others.
+
+    Empty, at no cost, for a profile whose every pass holds every launch.
+    """
+    names = set(kernels)
+    if not names or not _is_partly_counted(workload):
+        return set()
+    listed = ", ".join(map(sql_literal, sorted(names)))
+    rows = workload.rows(
+        f"SELECT DISTINCT kernel FROM {workload.relation('counters')} "
+        f"WHERE kernel IN ({listed}) AND {_holds_a_counter_sql(workload)}"
+    )
+    return names - {str(kernel) for (kernel,) in rows}
+
+
+def notes(workload: Workload, selection: Selection) -> list[Note]:
+    """What the counters of a selection stand for, and how to count the kernels that were not, as notes."""
+    sentences = []
+    if (selected := coverage(workload, selection)) and selected.counted < selected.launches:
+        sentences.append(Note("coverage", selected.text))
+    sentences += _partly_counted_notes(workload, selection)
+    if not_counted := uncounted_kernels(workload, selection.kernels):
+        ranked = [f"#{workload.kernels[name].number}" for name in selection.kernels if name in not_counted]
+        more = f" and {len(ranked) - _MOST_NAMED} more" if len(ranked) > _MOST_NAMED else ""
+        text = f"Not counted: {', '.join(ranked[:_MOST_NAMED])}{more}; profile with kernel= to count them."
+        sentences.append(Note("not_counted", text))
+    return sentences
+
+
+def _partly_counted_notes(workload: Workload, selection: Selection) -> list[Note]:
+    """The kernels of which some configurations were not counted, so that their figures are those of a part."""
+    if not workload.manifest.sampled or workload.by == "launch" or len(selection.kernels) == 1:
+        return []
+    rows = workload.rows(
+        "SELECT kernel, 100 * coalesce(sum(spent) FILTER (counted), 0) / sum(spent) AS share FROM (SELECT d.kernel, "
+        "sum(d.duration_ns) AS spent, bool_or(seen.dispatch_id IS NOT NULL) AS counted "
+        f"FROM {workload.relation('dispatches')} d "
+        f"LEFT JOIN ({_counted_launches_sql(workload)}) seen USING (dispatch_id) "
+        f"WHERE {selection.condition('d')} GROUP BY d.kernel, d.launch) GROUP BY kernel "
+        f"HAVING share > 0 AND share < {_MOST_PCT} ORDER BY sum(spent) DESC"
+    )
+    if not rows:
+        return []
+    kernel_shares = ", ".join(f"#{workload.kernels[k].number} ({_share(share)})" for k, share in rows[:_MOST_NAMED])
+    more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+    text = (
+        f"Counted in part, with the share of their time: {kernel_shares}{more}; by='launch' shows each configuration."
+    )
+    return [Note("partly_counted", text)]
+
+
+_MOST_PCT = 90.0
+"""Share of a kernel's time from which on its figures are taken for those of the whole."""
+_MOST_NAMED = 4
+"""Kernels named in a sentence."""
+
+
+def _is_partly_counted(workload: Workload) -> bool:
+    """Whether a pass with counters lacks launches of the workload."""
+    if not workload.has("counters") or not workload.manifest.counters or not workload.has("dispatches"):
+        return False
+    if workload.manifest.sampled:
+        return True
+    return workload.has("passes") and bool(
+        workload.rows(
+            f"SELECT 1 FROM {workload.relation('passes')} WHERE counters != '' "
+            f"AND matched < {workload.manifest.dispatches} LIMIT 1"
+        )
+    )
+
+
+def _counted_launches_sql(workload: Workload) -> str:
+    """SQL for the launches that hold any counter."""
+    return f"SELECT dispatch_id FROM {workload.relation('counters')} WHERE {_holds_a_counter_sql(workload)}"
+
+
+def _holds_a_counter_sql(workload: Workload) -> str:
+    """The condition that a launch holds a counter; of a sampled profile one that the run for times does not have."""
+    collected = workload.manifest.counters
+    if workload.manifest.sampled and workload.passes:
+        every = next(iter(workload.passes.values()))
+        collected = [name for name in collected if name not in every] or collected
+    return f"coalesce({', '.join(map(sql_name, collected))}) IS NOT NULL" if collected else "false"

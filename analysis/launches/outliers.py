@@ -1,0 +1,70 @@
+"""Single launches that took much longer than their like, and so drag a kernel's total and mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..base.database import sql_literal
+from ..base.notes import Note
+from ..workload import Workload
+from .configuration_spread import short_time
+
+_OUTLIER_RATIO = 2.0
+"""Times the median of its launch configuration from which on a launch is an outlier."""
+_FEWEST = 3
+"""Launches of a configuration that have a median worth the name."""
+_MOST_SHARE = 0.1
+"""Share of a configuration's launches up to which they are outliers, and not another way that it runs."""
+_OF_KERNEL, _OF_ALL = 0.05, 0.01
+"""Shares of the kernel's time, and of all kernels' time, that their excess must reach to be told."""
+_MOST_NOTES = 2
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """The longest of the outlying launches of a kernel."""
+
+    number: str
+    """Of the kernel, as it can be asked for."""
+    dispatch_id: int
+    place: int
+    """Among the launches of the kernel, from 1."""
+    launches: int
+    outlying: int
+    longest_ns: float
+    median_ns: float
+
+
+def outliers(workload: Workload, kernels: Iterable[str]) -> list[Outlier]:
+    """Those of some kernels, the largest excess over the median first."""
+    names = list(kernels)
+    if not names or not workload.has("dispatches"):
+        return []
+    table = workload.relation("dispatches")
+    rows = workload.rows(
+        "WITH d AS (SELECT kernel, launch, dispatch_id, duration_ns, count(*) OVER (PARTITION BY kernel) AS launches, "
+        "sum(duration_ns) OVER (PARTITION BY kernel) AS spent, "
+        "row_number() OVER (PARTITION BY kernel ORDER BY dispatch_id) AS place "
+        f"FROM {table} WHERE kernel IN ({', '.join(map(sql_literal, names))})), "
+        "m AS (SELECT kernel, launch, median(duration_ns) AS mid, count(*) AS n FROM d GROUP BY ALL "
+        f"HAVING n >= {_FEWEST} AND mid > 0 AND max(duration_ns) >= {_OUTLIER_RATIO} * mid) "
+        "SELECT kernel, arg_max(dispatch_id, duration_ns), arg_max(place, duration_ns), any_value(launches), "
+        "count(*) AS many, max(duration_ns), any_value(mid), sum(duration_ns - mid) AS excess "
+        f"FROM d JOIN m USING (kernel, launch) WHERE duration_ns >= {_OUTLIER_RATIO} * mid GROUP BY kernel, launch "
+        f"HAVING many <= greatest(1, {_MOST_SHARE} * any_value(n)) AND excess >= {_OF_KERNEL} * any_value(spent) "
+        f"AND excess >= {_OF_ALL} * (SELECT sum(duration_ns) FROM {table}) ORDER BY excess DESC, kernel"
+    )
+    return [Outlier(workload.kernels[kernel].number, *figures) for kernel, *figures, _ in rows]
+
+
+def notes(workload: Workload, kernels: Iterable[str]) -> list[Note]:
+    """A sentence for each of those with the largest effect."""
+    return [Note("outlier", _text(one)) for one in outliers(workload, kernels)[:_MOST_NOTES]]
+
+
+def _text(one: Outlier) -> str:
+    times = f"{one.longest_ns / one.median_ns:.1f} x the median of {short_time(one.median_ns)}"
+    which = f"launch {one.place} of {one.launches} (dispatch {one.dispatch_id})"
+    more = f"; {one.outlying - 1} more took over {_OUTLIER_RATIO:g} x" if one.outlying > 1 else ""
+    return f"#{one.number}: {which} took {short_time(one.longest_ns)}, {times}{more}: total and mean hold it."

@@ -1,0 +1,65 @@
+"""What keeps the achieved occupancy of a launch where it is: its grid, its resources, or work that ends unevenly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from . import Occupancy
+from .launches import LaunchConfiguration
+from .sentences import words_of
+
+_FAR_BELOW, _MARGIN = 0.5, 1.05
+_PAIRED = "work-group processor"
+"""How the unit is called that has two compute units."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """``by``: grid (too few work-groups for the slots that resources leave), uneven (far fewer waves than grid and
+    resources allow: work-groups of different length, a short last round, launch cost) or resources (nearly what they
+    allow). ``helps`` says whether other registers, LDS or work-group sizes can give more waves."""
+
+    by: Literal["grid", "uneven", "resources"]
+    text: str
+    helps: Literal["no", "doubtful", "perhaps"]
+    offered: float | None = None
+    """Waves per compute unit that the grid has, where it binds."""
+
+
+def binding(figure: Occupancy, launched: LaunchConfiguration, cus: float | None) -> Binding | None:
+    """What binds a launch on a device of ``cus`` compute units (SMs); None where neither its grid nor what it achieved
+    tells, where not one work-group fits, or where it achieved more than is possible."""
+    possible, achieved = figure.waves_per_cu, launched.achieved_waves_per_cu
+    if not possible:
+        return None
+    words, most = words_of(figure.gpu), figure.max_waves_per_cu
+    waves, unit = f"{words.wave}s", words.unit
+    resources = f"registers and {words.limiters['lds']}"
+    achieved_text = (
+        f" {achieved:.3g} were resident on average, from start to end of the kernel." if achieved is not None else ""
+    )
+    units = (cus or 0) / (2 if figure.unit.startswith(_PAIRED) else 1)
+    if units and launched.grid and launched.workgroup_size:
+        groups = launched.grid / launched.workgroup_size / units
+        offered = groups * figure.waves_per_workgroup
+        if offered <= possible:
+            text = (
+                f"The grid binds: {groups:.2g} {words.group}s per {unit} are {offered:.3g} {waves} "
+                f"({100 * offered / most:.3g} % occupancy at most), and {resources} allow {possible} "
+                f"(occupancy_pct).{achieved_text} Only a larger grid gives more {waves}."
+            )
+            return Binding("grid", text, "no", offered)
+    if achieved is None or achieved > possible * _MARGIN:
+        return None
+    if achieved < possible * _FAR_BELOW:
+        text = (
+            f"Not the resources bind: they allow {possible} {waves} per {unit} and the grid would fill "
+            f"them.{achieved_text} "
+            f"Look for {words.group}s of different length, a short last round and launch cost before {resources}."
+        )
+        return Binding("uneven", text, "doubtful")
+    text = f"Resources ({words.limiter_names(figure.limiters)}) allow {possible} {waves} per {unit}.{achieved_text}"
+    if possible < most:
+        text += f" More {waves} help where the kernel waits for latency (diagnose_bottleneck)."
+    return Binding("resources", text, "perhaps")

@@ -1,0 +1,173 @@
+"""The manifest of a workload: what it is, where it came from, and the files that hold it, whole or not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+
+from ..base.host_link import PcieLink
+from ..base.notes import Note
+from ..base.problems import StoreProblem
+from .doubts import Doubt
+
+LAYOUT = 1
+PREFIX = "workload="
+ID = re.compile(r"[0-9a-z]{1,64}")
+MANIFEST = "manifest.json"
+MANIFEST_BYTES = 16 << 20
+"""Of a manifest, which has some kilobytes; a tenth of a megabyte with thousands of counters."""
+_AGAIN = "Import the profile again"
+_Whole = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
+
+
+class Binary(pydantic.BaseModel):
+    """The file of a program as it was when it was profiled."""
+
+    path: str
+    size: _Whole
+    sha256: str | None = None
+    """None for a file that was too large to be read for it."""
+    modified_ns: _Whole = 0
+
+
+def _note_of_warning(warning: object) -> object:
+    """A warning of an old manifest, which held words alone."""
+    return Note("recorded", warning) if isinstance(warning, str) else warning
+
+
+class Manifest(pydantic.BaseModel):
+    """What one workload is: where it came from, on what device, and the files that hold it."""
+
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+    layout: int = LAYOUT
+    id: str = ""
+    name: str
+    created_ns: _Whole = 0
+    vendor: str | None = None
+    arch: str | None = None
+    device: str | None = None
+    device_uuid: str | None = None
+    """Where one device is known beyond doubt to be the one."""
+    link: PcieLink | None = None
+    """Its PCIe link, where rooflens profiled it."""
+    command: str | None = None
+    binary: Binary | None = None
+    """The file that was really profiled, where rooflens started it."""
+    format: str
+    tool: str | None = None
+    tool_version: str | None = None
+    host: str | None = None
+    rank: _Whole | None = None
+    ranks: _Whole = 0
+    """Rows of the table ranks: processes of a program that has several; 0 for a program of one."""
+    commit: str | None = None
+    """Of the sources that were profiled, where known (tools/running/program_revision.py)."""
+    branch: str | None = None
+    tags: Annotated[list[str], pydantic.FailFast()] = []
+    multiplexed: str | None = None
+    """How the groups of counters took turns, where each launch of a kernel collected another one."""
+    sampled: bool = False
+    """Whether only some launches of each launch configuration were counted, which stand for the others."""
+    replayed: Annotated[list[str], pydantic.FailFast()] = []
+    """Passes beside the main one that replayed single kernels: their counters go with the times of that pass."""
+    facts: dict[str, pydantic.FiniteFloat] = {}
+    """Numeric facts of the profiled device, as the profile states them (names of analysis/catalogue/gpus)."""
+    dispatches: _Whole = 0
+    kernels: _Whole = 0
+    events: _Whole = 0
+    """Rows of the table events: a workload that has some has a timeline."""
+    samples: _Whole = 0
+    """Samples of the program counter: a workload with some can be asked for its hot lines."""
+    counters: Annotated[list[str], pydantic.FailFast()] = []
+    """Columns of the table counters that hold counters, with their pass suffix where they have one."""
+    warnings: Annotated[
+        list[Annotated[Note, pydantic.BeforeValidator(_note_of_warning), pydantic.PlainSerializer(vars)]],
+        pydantic.FailFast(),
+    ] = []
+    doubts: list[Doubt] | None = None
+    """What those warnings say of counters and times; None in a manifest from before they were kept."""
+    files: dict[str, _Whole] = {}
+    """Bytes of every Parquet file, by file name: a truncated file is noticed without opening it."""
+    sha256: dict[str, str] = {}
+    """Checksum of every file, of a workload that is or was in a shared store."""
+
+    @property
+    def kernel_count(self) -> int | None:
+        """The number of kernels; None where samples are all there is, and they do not name theirs."""
+        return None if self._holds_samples_only and not self.kernels else self.kernels
+
+    @property
+    def dispatch_count(self) -> int | None:
+        """The number of launches; None where samples are all there is: they tell none."""
+        return None if self._holds_samples_only else self.dispatches
+
+    @property
+    def _holds_samples_only(self) -> bool:
+        return bool(self.samples) and not (self.dispatches or self.events)
+
+
+def read_manifest(folder: str, *, linked: bool) -> Manifest:
+    """The manifest of a workload whose files all have their size; StoreProblem for any other folder.
+
+    Links are not followed, neither to files nor, where it is ``linked``, to the folder: a workload lies in its store.
+    """
+    if linked:
+        raise StoreProblem("the folder is a link", "a workload lies in its store", "Import the profile there")
+    try:
+        with os.scandir(folder) as entries:
+            files = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
+        if MANIFEST not in files:
+            raise StoreProblem(f"no {MANIFEST}", "the folder is not a complete workload", "Delete it")
+        state = files[MANIFEST]
+        manifest = _read_cached(f"{folder}/{MANIFEST}", (state.st_mtime_ns, state.st_ino, state.st_size))
+    except pydantic.ValidationError as error:
+        raise StoreProblem(f"{MANIFEST} cannot be read", _first_error(error), _AGAIN) from error
+    except OSError as error:
+        raise StoreProblem(f"{MANIFEST} cannot be read", error.strerror or str(error), _AGAIN) from error
+    if manifest.layout > LAYOUT:
+        raise StoreProblem(f"layout {manifest.layout} is newer than this rooflens knows", fix="Update rooflens")
+    if not ID.fullmatch(manifest.id) or not folder.endswith(f"/{PREFIX}{manifest.id}"):
+        raise StoreProblem("the manifest belongs to another workload", fix=_AGAIN)
+    for name, size in manifest.files.items():
+        if name not in files:
+            raise StoreProblem(f"{name} is missing", fix=_AGAIN)
+        if not stat.S_ISREG(files[name].st_mode):
+            raise StoreProblem(f"{name} is no regular file", "a workload lies in its store", _AGAIN)
+        if (actual := files[name].st_size) != size:
+            raise StoreProblem(f"{name} is truncated or changed ({actual} of {size} bytes)", fix=_AGAIN)
+    return manifest
+
+
+def read_small(path: str | Path, most: int) -> bytes:
+    """The content of a regular file of at most ``most`` bytes; OSError for a link, a pipe, a folder or a larger one."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        if state.st_size > most:
+            raise OSError(errno.EFBIG, f"it has more than {most} bytes")
+        return os.read(handle, state.st_size + 1)
+    finally:
+        os.close(handle)
+
+
+@lru_cache(maxsize=10_000)
+def _read_cached(path: str, _state: tuple[int, ...]) -> Manifest:
+    """A manifest, parsed once as long as its file stays the same: a store of a thousand is listed at every call."""
+    return Manifest.model_validate_json(read_small(path, MANIFEST_BYTES))
+
+
+def _first_error(error: pydantic.ValidationError) -> str:
+    """Where a manifest is wrong, without its content, which may be anything."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part)[:40] for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]

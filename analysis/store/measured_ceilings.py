@@ -1,0 +1,134 @@
+"""Measured ceilings of devices in the store: one immutable Parquet file per run of the micro-benchmarks.
+
+Layout: ``<store>/peak/<vendor>-<device uuid>-<partition>/<time>-<id>.parquet``, a row per ceiling or point of a sweep.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.database import open_own_database, sql_path
+from ..base.problems import StoreProblem
+from .integrity import why_unreadable
+from .store import Store, new_id, write_table
+
+if TYPE_CHECKING:
+    import duckdb
+
+USABLE = ("ok", "suspect")
+"""States of a figure that may count as a ceiling."""
+COLUMNS = {
+    **dict.fromkeys(
+        ("vendor", "device_uuid", "partition", "device", "gpu", "host", "run_id", "mode", "ceiling", "unit", "status",
+         "reason", "held_back", "kernel", "method", "checked", "driver", "compiler", "kernel_version", "measured_at"),
+        "VARCHAR",
+    ),
+    **dict.fromkeys(
+        ("value", "median", "p05", "p95", "clock_mhz", "temperature_c", "power_w", "theoretical", "pct_of_theoretical",
+         "pct_at_clock", "work_per_launch", "intensity"),
+        "DOUBLE",
+    ),
+    **dict.fromkeys(("n", "compute_units", "grid", "workgroup_size"), "BIGINT"),
+}  # fmt: skip
+"""Of every file, with their types in DuckDB."""
+_MAGIC = b"PAR1"
+
+
+def save(store: Store, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Publish the rows of one run on one device; what a row lacks is NULL. StoreProblem where the disk refuses."""
+    first, now = rows[0], time.time_ns()
+    words = (str(first.get(name) or "") for name in ("vendor", "device_uuid", "partition"))
+    key = "-".join(re.sub(r"[^\w.-]+", "_", word).strip("._")[:80] for word in words if word)
+    con = open_own_database()
+    try:
+        with store.draft() as folder:
+            created = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+            con.execute(f"CREATE TABLE peak ({created})")
+            con.executemany(
+                f"INSERT INTO peak VALUES ({', '.join('?' for _ in COLUMNS)})",
+                [[row.get(name) for name in COLUMNS] for row in rows],
+            )
+            draft = folder / "peak.parquet"
+            write_table(con, "FROM peak", draft)
+            with draft.open("rb") as handle:
+                os.fsync(handle.fileno())
+            at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now / 1e9))
+            target = store.root / "peak" / key / f"{at}-{new_id(now)}.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft.rename(target)
+    finally:
+        con.close()
+    return target
+
+
+def files(store: Store) -> list[Path]:
+    """The complete files, oldest first, whatever their device."""
+    store.verify()
+    complete_files = [path for path in store.root.glob("peak/*/*.parquet") if is_complete(path)]
+    return sorted(complete_files, key=lambda path: path.name.rpartition("-")[2])
+
+
+def latest(con: duckdb.DuckDBPyConnection, store: Store) -> list[dict[str, Any]]:
+    """The newest row of every ceiling, mode and point on every device and partition, newest first."""
+    import duckdb
+
+    source = _source(files(store))
+    if source is None:
+        return []
+    names = list(COLUMNS)
+    query = (
+        f"SELECT {', '.join(names)} FROM ({source}) QUALIFY row_number() OVER (PARTITION BY device_uuid, partition, "
+        "ceiling, mode, intensity ORDER BY measured_at DESC) = 1 ORDER BY measured_at DESC, ceiling, intensity"
+    )
+    try:
+        rows = con.execute(query).fetchall()
+    except duckdb.Error as error:
+        if damaged := [path for path in files(store) if why_unreadable(path)]:
+            what = f"Measured ceilings cannot be read: {damaged[0].relative_to(store.root)} is damaged"
+            raise StoreProblem(what, fix="Delete it, and run run_peak_benchmarks again") from error
+        raise
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def relation(store: Store) -> str | None:
+    """Trusted SQL for the table ``ceilings``: what was measured, and beside it the theoretical figure of each."""
+    source = _source(files(store))
+    if source is None:
+        return None
+    shared = ("device_uuid", "device", "partition", "gpu", "ceiling", "intensity", "unit", "measured_at")
+    theory = ", ".join(shared)
+    return (
+        f"(SELECT *, 'empirical' AS kind FROM ({source}) WHERE value IS NOT NULL UNION ALL BY NAME "
+        f"SELECT DISTINCT {theory}, theoretical AS value, 'theoretical' AS kind, 'units x rate x clock' AS method "
+        f"FROM ({source}) WHERE theoretical IS NOT NULL)"
+    )
+
+
+def _source(paths: Iterable[Path]) -> str | None:
+    """SQL that reads files with all of ``COLUMNS``, also where an older rooflens did not know some."""
+    listed = ", ".join(map(sql_path, paths))
+    if not listed:
+        return None
+    typed = ", ".join(f"NULL::{kind} AS {name}" for name, kind in COLUMNS.items())
+    return (
+        f"SELECT {typed} WHERE false UNION ALL BY NAME "
+        f"SELECT * FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+    )
+
+
+def is_complete(path: Path) -> bool:
+    """Whether a regular file begins and ends as Parquet does; one that was cut off would fail every query."""
+    try:
+        # A pipe of that name would block for ever.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(handle, "rb") as file:  # noqa: PTH123  the descriptor is read; a path could have been swapped
+            head = file.read(4)
+            file.seek(-4, os.SEEK_END)
+            return head == _MAGIC and file.read(4) == _MAGIC
+    except OSError:
+        return False

@@ -1,0 +1,92 @@
+"""Addresses of shared stores, ``s3://bucket/prefix`` and ``ducklake:...``, which never hold a secret."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...base.problems import BadArgument
+
+S3, DUCKLAKE = "s3://", "ducklake:"
+_POSTGRES = "postgres:"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_PREFIX = re.compile(r"[\w.=+-]+(/[\w.=+-]+)*")
+_SECRET = re.compile(r"(?i)\b(\w*(?:password|passwd|secret|token))(\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)")
+_LOGIN = re.compile(r"(//[^\s/@:]*):[^\s@]*@")
+_URI = re.compile(r"postgres(ql)?://")
+_LONGEST = 1000
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A place in S3-compatible storage."""
+
+    name: str
+    prefix: str
+    """Empty, or ends in a slash."""
+
+    def __str__(self) -> str:
+        return f"{S3}{self.name}/{self.prefix}".rstrip("/")
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A DuckLake catalogue: in PostgreSQL, or for trials in one DuckDB file, which one process at a time can open."""
+
+    connection: str
+    """What libpq takes (``dbname=lake host=db``), or the path of the file."""
+    postgres: bool
+
+    def __str__(self) -> str:
+        return f"{DUCKLAKE}{_POSTGRES if self.postgres else ''}{self.connection}"
+
+
+def parse_address(text: str) -> Bucket | Lake:
+    """What an address means. BadArgument for one that cannot be understood, or that holds a password."""
+    if len(text) > _LONGEST or mask_secrets(text) != text:
+        raise BadArgument(
+            f"The store {mask_secrets(text)[:200]} holds a password, or is no address",
+            "addresses are shown, logged and stored",
+            "Leave it out: S3 takes AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws, PostgreSQL takes PGPASSWORD "
+            "or ~/.pgpass",
+        )
+    if text.startswith(S3):
+        return bucket(text)
+    connection_text = text.removeprefix(DUCKLAKE)
+    if (
+        connection_text.startswith(_POSTGRES)
+        and not _URI.match(connection_text)
+        and not _URI.match(connection_text.removeprefix(_POSTGRES).strip())
+    ):
+        connection = connection_text.removeprefix(_POSTGRES).strip()
+        return Lake(connection, postgres=True)
+    if (
+        _URI.match(connection_text)
+        or not connection_text
+        or connection_text.startswith((_POSTGRES, "sqlite:", "mysql:", "duckdb:"))
+    ):
+        raise BadArgument(
+            f"The store {text[:200]} is no address of a catalogue",
+            "a catalogue lies in PostgreSQL or in a DuckDB file",
+            "Write ducklake:postgres:dbname=NAME host=HOST, or for a trial on one machine ducklake:FILE.ducklake",
+        )
+    return Lake(str(Path(connection_text).expanduser().absolute()), postgres=False)
+
+
+def bucket(text: str) -> Bucket:
+    """The bucket and prefix of ``s3://bucket/prefix``; BadArgument for anything else."""
+    name, _, prefix = text.removeprefix(S3).partition("/")
+    prefix = prefix.strip("/")
+    if not text.startswith(S3) or not _BUCKET.fullmatch(name) or (prefix and not _PREFIX.fullmatch(prefix)):
+        raise BadArgument(
+            f"{mask_secrets(text)[:200]} is no place in a bucket",
+            "a bucket's name has lower-case letters, digits, dots and dashes; a prefix letters, digits and -_.=+/",
+            "Write s3://BUCKET or s3://BUCKET/PREFIX; the endpoint goes into AWS_ENDPOINT_URL",
+        )
+    return Bucket(name, f"{prefix}/" if prefix else "")
+
+
+def mask_secrets(text: str) -> str:
+    """``text`` with the passwords of addresses and connection strings replaced, wherever they stand in it."""
+    return _LOGIN.sub(r"\1:***@", _SECRET.sub(r"\1\2***", text))

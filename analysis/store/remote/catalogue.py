@@ -1,0 +1,408 @@
+"""The DuckLake catalogue of a shared store: which workloads there are, and SQL over all of them.
+
+Its tables are those of docs/reference/schema.md that are kept in files, with the workload as a column by which they are
+partitioned, and ``workloads`` and ``facts`` with the checksum of the manifest. The rows of a workload are its own
+Parquet files, made known without a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...base.database import open_own_database, sql_literal, sql_name
+from ...base.problems import BadArgument, StoreProblem, Unreachable
+from ...base.temporary_files import mark
+from ..manifest import PREFIX, Manifest
+from ..schema import columns, manifest_rows, schema
+from ..store import TABLES
+from .address import S3, Bucket, Lake, bucket, mask_secrets
+from .extensions import load
+from .objects import Folder, Objects
+from .s3 import S3Objects
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LAKE, _PLAIN = "lake", "catalogue"
+_VERSION_COLUMN = "manifest_sha256"
+"""Column of ``workloads``, beside those of the schema: of the manifest as it lies among the files."""
+_ROWS = ("workloads", "facts")
+_LOCK = 0x726F6F666C656E73
+"""Number of the advisory lock in PostgreSQL that is held while a workload is made known or forgotten."""
+_TRIES, _PAUSE_S = 20, 0.2
+_PATIENCE_S, _POLL_S = 120, 0.05
+"""How long a writer waits for others."""
+_CONNECT_S = 5
+_SNAPSHOTS_S = 86_400
+"""For how long the catalogue still knows what it was: longer than anyone's question takes."""
+_MEMORY = "2GB"
+_REQUESTS = 16
+"""Threads, which mostly wait for the answers of the storage: one file of a workload each."""
+_OFFLINE: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+T = TypeVar("T")
+
+
+class Catalogue:
+    """One catalogue. Connections are made when they are first needed, and kept: loading extensions costs half a second.
+
+    ``room`` is a folder on this machine that takes what is read from afar.
+    """
+
+    def __init__(self, place: Lake, room: Path) -> None:
+        self.place, self.room = place, room
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def data(self) -> Objects:
+        """Where the files lie."""
+        return _objects(self._path)
+
+    def manifest_versions(self, id: str | None = None) -> dict[str, str]:
+        """Id -> SHA-256 of the manifest of every workload, or of one."""
+        only = "" if id is None else f" WHERE workload = {sql_literal(id)}"
+        with self._open(read_only=True) as con:
+            rows = con.execute(f"SELECT workload, {_VERSION_COLUMN} FROM {_LAKE}.workloads{only}").fetchall()
+        return {str(workload): str(version) for workload, version in rows}
+
+    def columns(self, table: str) -> list[str]:
+        """The columns of one table."""
+        with self._open(read_only=True) as con:
+            return _columns(con, table)
+
+    def extract(self, table: str, ids: Sequence[str], names: Sequence[str], target: Path) -> None:
+        """Write those of the columns ``names`` that the table has, of some workloads, to a new Parquet file.
+
+        Reads the files of these workloads and no others, and of them those columns.
+        """
+        draft = self.room / mark()
+        try:
+            with self._open(read_only=True) as con:
+                self.room.mkdir(parents=True, exist_ok=True)
+                known = {name.lower() for name in _columns(con, table)}
+                column_list = ", ".join(sql_name(name) for name in names if name.lower() in known)
+                id_list = ", ".join(map(sql_literal, ids))
+                con.execute(
+                    f"COPY (SELECT {column_list} FROM {_LAKE}.{table} WHERE workload IN ({id_list})) "
+                    f"TO {sql_literal(str(draft))} (FORMAT parquet)"
+                )
+            shutil.move(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def create(self, data: str) -> bool:
+        """Make the catalogue, with its files at ``data`` (``s3://...`` or a folder); False where there is one.
+
+        BadArgument for a place that is no place.
+        """
+        path = f"{bucket(data)}/" if data.startswith(S3) else f"{Path(data).expanduser().absolute()}/"
+        if mask_secrets(data) != data:
+            raise BadArgument("The data path holds a password", "it is stored in the catalogue", "Leave it out")
+        with closing(self._plain_connection()) as con:
+            before = self._find_data_path(con)
+        if before is not None:
+            if before != path:
+                what = f"The catalogue keeps its files at {before}"
+                raise BadArgument(what, f"and not at {path}", "Name another database, or leave --data as it is")
+            return False
+        with closing(self._connect(read_only=False, create=path)) as con, self._explain_errors():
+            con.execute("BEGIN")
+            for table in (*_ROWS, *TABLES):
+                known = columns(table)
+                column_definitions = [f"{sql_name(name)} {column.type}" for name, column in known.items()]
+                if table == "workloads":
+                    column_definitions.append(f"{_VERSION_COLUMN} VARCHAR")
+                if "workload" not in known:
+                    column_definitions.insert(0, "workload VARCHAR")
+                con.execute(f"CREATE TABLE {_LAKE}.{table} ({', '.join(column_definitions)})")
+                if table in TABLES:
+                    con.execute(f"ALTER TABLE {_LAKE}.{table} SET PARTITIONED BY (workload)")
+            con.execute("COMMIT")
+            for table in TABLES:
+                # A deletion of all rows then takes the file out of the table, instead of a note of its rows.
+                con.execute(f"CALL {_LAKE}.set_option('data_inlining_row_limit', 0, table_name => '{table}')")
+        return True
+
+    def add(self, manifests: Mapping[str, Manifest], data: Objects) -> list[bool]:
+        """Make known workloads whose files are at their place, by the checksums of their manifests, in one transaction.
+
+        Returns whether each was new: of several writers of the same workload one makes it known.
+        """
+        return self._write_exclusively(lambda con: [_add(con, m, version, data) for version, m in manifests.items()])
+
+    def restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
+        """Make another manifest of a known workload known in one transaction, within which ``put`` stores it."""
+
+        def replace_manifest(con: duckdb.DuckDBPyConnection) -> None:
+            _update_manifest(con, manifest, version)
+            put()
+
+        self._write_exclusively(replace_manifest)
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Forget workloads in one transaction, and what the catalogue was longer ago than a day; their files stay."""
+
+        def forget(con: duckdb.DuckDBPyConnection) -> None:
+            id_list = ", ".join(map(sql_literal, ids))
+            for table in (*_ROWS, *TABLES):
+                con.execute(f"DELETE FROM {_LAKE}.{table} WHERE workload IN ({id_list})")
+
+        self._write_exclusively(forget)
+        for work in (_expire, _unschedule):  # what the first schedules is there when it has come to its end
+            self._write_exclusively(work)
+
+    def _write_exclusively(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+        """``work`` in a transaction while no other rooflens writes; again where another client was in between."""
+        import duckdb
+
+        with self._writer_lock():
+            for attempt in range(_TRIES):
+                with self._open(read_only=False) as con:
+                    try:
+                        con.execute("BEGIN")
+                        result = work(con)
+                        con.execute("COMMIT")
+                        return result
+                    except duckdb.TransactionException:
+                        if attempt + 1 == _TRIES:
+                            raise
+                time.sleep(_PAUSE_S * (1 + random.random()))
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def _writer_lock(self) -> Iterator[None]:
+        """Hold the lock of writers, which ends with this connection whatever happens to the process."""
+        if not self.place.postgres:  # a DuckDB file is open in one process at a time anyway
+            yield
+            return
+        with self._open(read_only=False) as con:
+            con.execute("BEGIN")
+            query = sql_literal(f"SELECT pg_try_advisory_xact_lock({_LOCK})::text AS free")
+            end = time.monotonic() + _PATIENCE_S
+            while con.execute(f"FROM postgres_query('{_PLAIN}', {query})").fetchall() != [("true",)]:
+                if time.monotonic() > end:
+                    raise Unreachable(
+                        f"The catalogue could not be written within {_PATIENCE_S} s",
+                        "another writer holds the catalogue",
+                        "Try again later; pg_locks of the database shows who holds an advisory lock",
+                    )
+                time.sleep(_POLL_S)
+            yield
+            con.execute("ROLLBACK")
+
+    # -- connections -------------------------------------------------------------------------
+
+    @contextmanager
+    def _open(self, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor of its own, with the catalogue attached."""
+        wanted, other = ("_reader", "_writer") if read_only else ("_writer", "_reader")
+        if not self.place.postgres and (held := self.__dict__.pop(other, None)):
+            held.close()  # a file can be attached once
+        with closing(getattr(self, wanted).cursor()) as con, self._explain_errors():
+            yield con
+
+    @cached_property
+    def _reader(self) -> duckdb.DuckDBPyConnection:
+        con = self._connect(read_only=True)
+        rooms = f"[{sql_literal(self._path)}, {sql_literal(f'{self.room}/')}]"
+        with self._explain_errors():
+            # Paths in a catalogue are what somebody wrote there: nothing outside of its data is read.
+            con.execute(f"SET allowed_directories = {rooms}")
+            con.execute("SET enable_external_access = false")
+        return con
+
+    @cached_property
+    def _writer(self) -> duckdb.DuckDBPyConnection:
+        con = self._connect(read_only=False)
+        if self.place.postgres:
+            with self._explain_errors():
+                con.execute(f"ATTACH {sql_literal(self._libpq)} AS {_PLAIN} (TYPE postgres)")
+        return con
+
+    @cached_property
+    def _path(self) -> str:
+        """The data path; StoreProblem where there is no catalogue."""
+        with closing(self._plain_connection()) as con:
+            return self._require_data_path(con)
+
+    def _connect(self, *, read_only: bool, create: str | None = None) -> duckdb.DuckDBPyConnection:
+        """A database of its own with the catalogue attached, and what reads its files loaded."""
+        import duckdb
+
+        con = self._plain_connection()
+        if "_path" not in self.__dict__ and not create:
+            self.__dict__["_path"] = self._require_data_path(con)
+        data = create or self._path
+        options = ["READ_ONLY"] if read_only else []
+        options += [f"DATA_PATH {sql_literal(create)}"] if create else ["CREATE_IF_NOT_EXISTS false"]
+        name = f"ducklake:postgres:{self._libpq}" if self.place.postgres else str(self.place)
+        load(con, ["ducklake", *(["httpfs"] if data.startswith(S3) else [])])
+        if data.startswith(S3):
+            S3Objects(bucket(data)).secret(con, "rooflens")
+        try:
+            con.execute(f"ATTACH {sql_literal(name)} AS {_LAKE} ({', '.join(options)})")
+            query = f"SELECT lower(view_name) FROM duckdb_views() WHERE database_name = '{_LAKE}'"
+            views = {str(view) for (view,) in con.execute(query).fetchall()}
+        except duckdb.Error as error:
+            raise StoreProblem(
+                f"The catalogue {mask_secrets(str(self.place))} cannot be opened",
+                mask_secrets(str(error).splitlines()[0])[:300],
+                "If another version of DuckLake wrote it, install the same version of the extension everywhere",
+            ) from None
+        if clashing_views := sorted(views & {*_ROWS, *TABLES}):
+            raise StoreProblem(
+                f"{clashing_views[0]} of the catalogue {mask_secrets(str(self.place))} is a view",
+                "rooflens makes tables; a view could read any file of this machine",
+                "Ask who may write to the catalogue, and set it up again",
+            )
+        return con
+
+    def _plain_connection(self) -> duckdb.DuckDBPyConnection:
+        """A database of its own that can look into the place of the catalogue."""
+        con = open_own_database(_REQUESTS, memory_limit=_MEMORY, **_OFFLINE)
+        if self.place.postgres:
+            load(con, ["postgres_scanner"])
+        return con
+
+    def _require_data_path(self, con: duckdb.DuckDBPyConnection) -> str:
+        if (path := self._find_data_path(con)) is None:
+            shown = mask_secrets(str(self.place))
+            raise StoreProblem(
+                f"There is no catalogue at {shown}",
+                "nothing was set up there",
+                f"Set it up once: rooflens init --store '{shown}' --data PLACE",
+            )
+        if not path.startswith(S3) and _is_private(Path(path)):
+            raise StoreProblem(
+                f"The catalogue keeps its files at {mask_secrets(path)[:200]}",
+                "that holds more than a shared store, and whoever may write SQL here could read it",
+                "Set up a catalogue whose files have a folder of their own",
+            )
+        return path
+
+    def _find_data_path(self, con: duckdb.DuckDBPyConnection) -> str | None:
+        """The data path of the catalogue, None where there is none. StoreProblem where its place cannot be reached."""
+        import duckdb
+
+        file = Path(self.place.connection)
+        if not self.place.postgres and not file.exists():
+            return None
+        kind, name = ("postgres", self._libpq) if self.place.postgres else ("duckdb", str(file))
+        with self._explain_errors():
+            con.execute(f"ATTACH {sql_literal(name)} AS {_PLAIN} (TYPE {kind}, READ_ONLY)")
+        try:
+            query = f"SELECT value FROM {_PLAIN}.ducklake_metadata WHERE key = 'data_path'"
+            row = con.execute(query).fetchone()
+        except duckdb.CatalogException:
+            return None
+        finally:
+            con.execute(f"DETACH {_PLAIN}")
+        return str(row[0]) if row else None
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        """Errors of DuckDB as Unreachable: what is asked here is ours, so that what fails is the place."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.Error as error:
+            for kept in ("_reader", "_writer"):  # the next question connects anew
+                self.__dict__.pop(kept, None)
+            why = mask_secrets(str(error).splitlines()[0])[:300]
+            raise Unreachable(
+                f"The catalogue {mask_secrets(str(self.place))} cannot be used",
+                why,
+                "Check that its server runs, and that this user may read (and to push, write) its tables and files",
+            ) from error
+
+    @property
+    def _libpq(self) -> str:
+        connection = self.place.connection
+        return connection if "connect_timeout" in connection else f"{connection} connect_timeout={_CONNECT_S}"
+
+
+def _add(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str, data: Objects) -> bool:
+    """The statements that make a workload known."""
+    known = con.execute(f"SELECT {_VERSION_COLUMN} FROM {_LAKE}.workloads WHERE workload = ?", [manifest.id]).fetchone()
+    if known:
+        if known[0] != version:  # whoever gave it other tags did not come to an end
+            _update_manifest(con, manifest, version)
+        return False
+    for table in _ROWS:
+        for row in manifest_rows(table, [manifest]):
+            values = {**row, _VERSION_COLUMN: version} if table == "workloads" else row
+            names = ", ".join(map(sql_name, values))
+            marks = ", ".join("?" for _ in values)
+            con.execute(f"INSERT INTO {_LAKE}.{table} ({names}) VALUES ({marks})", list(values.values()))
+    for table in TABLES:
+        if f"{table}.parquet" not in manifest.files:
+            continue
+        path = sql_literal(f"{data.place}workload={manifest.id}/{table}.parquet")
+        if schema()[table].open:
+            _widen(con, table, path)
+        con.execute(
+            f"CALL ducklake_add_data_files('{_LAKE}', '{table}', {path}, allow_missing => true, "
+            "ignore_extra_columns => true, hive_partitioning => true)"
+        )
+    return True
+
+
+def _update_manifest(con: duckdb.DuckDBPyConnection, manifest: Manifest, version: str) -> None:
+    """The statement that makes another manifest of a known workload known: only its tags can differ."""
+    (row,) = manifest_rows("workloads", [manifest])
+    changed = f"UPDATE {_LAKE}.workloads SET tags = ?, {_VERSION_COLUMN} = ? WHERE workload = ?"
+    con.execute(changed, [row["tags"], version, manifest.id])
+
+
+def _expire(con: duckdb.DuckDBPyConnection) -> None:
+    """Give up old snapshots, and with them the rows of workloads that are gone."""
+    before = f"(now() AT TIME ZONE 'UTC')::TIMESTAMP - INTERVAL {_SNAPSHOTS_S} SECOND"
+    con.execute(f"CALL ducklake_expire_snapshots('{_LAKE}', older_than => {before})")
+
+
+def _unschedule(con: duckdb.DuckDBPyConnection) -> None:
+    """Keep DuckLake from deleting the files of such workloads: we did, and another push may have brought them again."""
+    scheduled = f"__ducklake_metadata_{_LAKE}.ducklake_files_scheduled_for_deletion"
+    con.execute(f"DELETE FROM {scheduled} WHERE contains(path, {sql_literal(PREFIX)})")
+
+
+def _widen(con: duckdb.DuckDBPyConnection, table: str, path: str) -> None:
+    """Give a table the columns of a file that it lacks."""
+    there = {name.lower() for name in _columns(con, table)}
+    for name, kind, *_ in con.execute(f"DESCRIBE FROM read_parquet({path}, hive_partitioning = false)").fetchall():
+        if name.lower() not in there:
+            con.execute(f"ALTER TABLE {_LAKE}.{table} ADD COLUMN {sql_name(name)} {kind}")
+
+
+def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[str]:
+    return [str(name) for name, *_ in con.execute(f"DESCRIBE {_LAKE}.{table}").fetchall()]
+
+
+def _is_private(path: Path) -> bool:
+    """Whether a folder is, or holds, the user's own, or is one of the system's."""
+    real = path.resolve()
+    own = [Path.home(), *(Path(value) for name, value in os.environ.items() if name.startswith("XDG_") and value)]
+    system = any(real.is_relative_to(folder) for folder in ("/etc", "/proc", "/sys", "/dev"))
+    return not path.is_absolute() or system or any(folder.resolve().is_relative_to(real) for folder in own)
+
+
+def _objects(path: str) -> Objects:
+    """The files at a data path, as a catalogue states it."""
+    if path.startswith(S3):
+        place: Bucket = bucket(path)
+        return S3Objects(place)
+    if not path.startswith("/"):
+        raise StoreProblem(
+            f"The catalogue keeps its files at {mask_secrets(path)[:200]}", "rooflens reads S3 and folders"
+        )
+    return Folder(Path(path))

@@ -1,0 +1,64 @@
+"""The extensions of DuckDB that a catalogue needs: installed by DuckDB, or from a package, or fetched where allowed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...base.database import sql_literal
+from ...base.problems import MissingTool
+
+if TYPE_CHECKING:
+    import duckdb
+
+INSTALL = "ROOFLENS_INSTALL_EXTENSIONS"
+"""Variable that allows DuckDB to fetch extensions from its own server."""
+_PACKAGED = "1.5.5"
+"""The version of DuckDB for which packages with these extensions exist."""
+
+
+def load(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Load extensions into a connection; MissingTool, with the command that installs them, where one is not here."""
+    import duckdb
+
+    for name in names:
+        try:
+            con.execute(f"LOAD {name}")
+            continue
+        except duckdb.Error:
+            pass
+        if packaged := _packaged_file(name):
+            con.execute(f"LOAD {sql_literal(str(packaged))}")
+            continue
+        if os.environ.get(INSTALL) != "1":
+            raise _missing(name)
+        try:
+            con.execute(f"INSTALL {name}")
+            con.execute(f"LOAD {name}")
+        except duckdb.Error as error:
+            raise _missing(name, "DuckDB could not fetch it") from error
+
+
+def _packaged_file(name: str) -> Path | None:
+    """The file of an extension in a package that was made for this version of DuckDB."""
+    import duckdb
+
+    package = find_spec(f"duckdb_extension_{name}")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        file = Path(folder) / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+        if file.is_file():
+            return file
+    return None
+
+
+def _missing(name: str, why: str = "it is not installed") -> MissingTool:
+    import duckdb
+
+    version = duckdb.__version__
+    fitting = f"pip install 'rooflens[team]' brings it, with DuckDB {_PACKAGED}"
+    fetched = f"or set {INSTALL}=1 and DuckDB fetches it from its own server"
+    return MissingTool(f"A DuckLake store needs DuckDB's extension {name}", f"DuckDB is {version} here, and {why}",
+                       f"{fitting}; {fetched}")  # fmt: skip

@@ -1,0 +1,76 @@
+"""A shared store behind a DuckLake catalogue: what is there, and SQL over all of it, comes from the catalogue."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...base.problems import BadInput
+from ..manifest import MANIFEST_BYTES, Manifest
+from .address import Lake
+from .catalogue import Catalogue
+from .remote_store import RemoteStore, StoredWorkload, cache_folder, marker, parse_manifest
+
+_FEW = 4
+"""Workloads that are rather copied here, which serves the next question too, than read where they are."""
+
+
+@dataclass(frozen=True)
+class CatalogueWorkloads:
+    """Workloads that a catalogue reads where they lie (a ``Distant``)."""
+
+    catalogue: Catalogue
+    manifests: Sequence[Manifest]
+
+    def extract(self, table: str, names: Sequence[str], target: Path) -> None:
+        """See ``Catalogue.extract``."""
+        self.catalogue.extract(table, [m.id for m in self.manifests], names, target)
+
+    def columns(self, table: str) -> list[str]:
+        """See ``Catalogue.columns``."""
+        return self.catalogue.columns(table)
+
+
+class LakeStore(RemoteStore):
+    """Files in a bucket or a shared folder, made known by transactions in a catalogue."""
+
+    def __init__(self, place: Lake, *, read_only: bool = False) -> None:
+        self.catalogue = Catalogue(place, cache_folder(str(place)) / "tmp")
+        super().__init__(str(place), self.catalogue.data, read_only=read_only)
+
+    def distant(self, manifests: Sequence[Manifest]) -> CatalogueWorkloads | None:
+        missing = self.missing(manifests)
+        return CatalogueWorkloads(self.catalogue, missing) if len(missing) > _FEW else None
+
+    def _manifest_versions(self) -> dict[str, str]:
+        return self.catalogue.manifest_versions()
+
+    def _direct(self, reference: str) -> Manifest | None:
+        if (version := self.catalogue.manifest_versions(reference).get(reference)) is None:
+            return None
+        content = self.objects.read(marker(reference), MANIFEST_BYTES)
+        if content is None:
+            return None
+        self._check_marker(content, version, reference)
+        return parse_manifest(content, reference)
+
+    def _check_marker(self, content: bytes, version: str, id: str) -> None:
+        if hashlib.sha256(content).hexdigest() != version:
+            raise BadInput(
+                f"the manifest of {id} is not the one that was stored",
+                "its SHA-256 differs from the catalogue's",
+                f"Somebody changed {marker(id)} there: restore it, and ask who may write",
+            )
+
+    def _announce(self, stored: Sequence[StoredWorkload]) -> list[bool]:
+        return self.catalogue.add({one.version: one.manifest for one in stored}, self.objects)
+
+    def _restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
+        self.catalogue.restate(manifest, version, put)
+
+    def _forget(self, ids: Iterable[str]) -> None:
+        listed = list(ids)
+        self.catalogue.remove(listed)
+        super()._forget(listed)

@@ -1,0 +1,388 @@
+"""A shared store as this machine uses it: workloads are listed there and read from copies kept here.
+
+Layout of the shared place, the same in a bucket and in a folder::
+
+    workload=<id>/<table>.parquet, manifest.json     as in a folder of one user
+    manifests/<id>.json                              the manifest once more, written last: now the workload is there
+
+and of the copies, in ``$XDG_CACHE_HOME/rooflens/<digest of the address>``: a store as of one user, with
+``manifests/<id>.<version>.json`` for what was listed. What is computed from workloads, runs, measured ceilings and the
+log of experiments stay on the machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import pydantic
+
+from ...base.problems import BadInput, LimitExceeded, NotAllowed, StoreProblem
+from ...base.temporary_files import mark, remove
+from ..manifest import ID, LAYOUT, MANIFEST, MANIFEST_BYTES, PREFIX, Manifest, read_manifest
+from ..store import ProgressListener, Store, quiet, refuse_other_workload, sha256_of, write_atomically
+from .objects import Objects
+
+MARKERS = "manifests"
+A = TypeVar("A")
+B = TypeVar("B")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}\.parquet")
+_CACHED_MANIFEST = re.compile(rf"{ID.pattern}\.[0-9a-f]{{1,64}}\.json")
+_AT_ONCE = 8
+_MOST_FILES, _MOST_WORKLOADS = 64, 1_000_000
+_CACHE_BYTES = 10_000_000_000
+CACHE_BYTES = "ROOFLENS_CACHE_BYTES"
+"""Variable that says how large the copies of all shared stores' workloads may grow, each store for itself."""
+_IN_USE_S = 3600
+"""A copy that was asked for within this time is not given up: somebody may be reading it."""
+_TOUCH_S = 60
+_A_BATCH = 64
+"""Workloads that are made known together."""
+
+
+class StoredWorkload(NamedTuple):
+    """A workload whose files are there: its manifest, the checksum of that as it is there, and whether it was new."""
+
+    manifest: Manifest
+    version: str
+    new: bool
+
+
+class RemoteStore(Store):
+    """A store whose workloads lie in ``objects``; opening one reaches no network."""
+
+    def __init__(self, address: str, place: Callable[[], Objects], *, read_only: bool = False) -> None:
+        super().__init__(cache_folder(address), read_only=read_only)
+        self.address = address
+        self._place = place
+        self._copies = Store(self.root)
+        """The copies alone, which are written too where the shared store is only read."""
+
+    @cached_property
+    def objects(self) -> Objects:
+        """Where its files lie."""
+        return self._place()
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def scan(self) -> tuple[list[Manifest], list[str]]:
+        versions = self._manifest_versions()
+        manifests, broken = [], []
+        for one in self._manifests(versions):
+            if isinstance(one, Manifest):
+                manifests.append(one)
+            else:
+                broken.append(one)
+        return sorted(manifests, key=lambda m: (m.created_ns, m.id)), broken
+
+    def _direct(self, reference: str) -> Manifest | None:
+        if len(reference) < _ID_LENGTH:
+            return None
+        content = self.objects.read(marker(reference), MANIFEST_BYTES)
+        return None if content is None else parse_manifest(content, reference)
+
+    def folder(self, manifest: Manifest) -> Path:
+        folder = self.root / f"{PREFIX}{manifest.id}"
+        try:
+            copy = read_manifest(str(folder), linked=folder.is_symlink())
+        except StoreProblem:
+            copy = None
+        if copy is None or copy.files != manifest.files or copy.sha256 != manifest.sha256:
+            self._fetch(manifest)
+        _touch(folder)
+        return folder
+
+    def prepare(self, manifests: Sequence[Manifest]) -> None:
+        """Bring copies of several workloads here at once."""
+        if len(missing := self.missing(manifests)) > 1:
+            for _ in _at_once(self.folder, missing):
+                pass
+
+    def missing(self, manifests: Iterable[Manifest]) -> list[Manifest]:
+        """Those of which there is no copy here."""
+        return [m for m in manifests if not (self.root / f"{PREFIX}{m.id}").is_dir()]
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def publish(self, folder: Path, manifest: Manifest) -> Manifest:
+        published = super().publish(folder, manifest)
+        local = self.root / f"{PREFIX}{published.id}"
+        try:
+            self.add(self._copies, [published])
+        except BaseException as error:
+            remove(local)  # what is not there is not here either
+            if not isinstance(error, StoreProblem):
+                raise
+            problem = error
+            fix = f"{problem.fix}. Or store it in a folder (--store DIR) now, and rooflens push it later"
+            raise StoreProblem(f"{problem.what}; nothing was stored", problem.why, fix) from problem
+        return read_manifest(str(local), linked=False)
+
+    def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
+        if self.read_only:
+            raise NotAllowed(f"The store {self.address} is open for reading only")
+        new: list[bool] = []
+        for first in range(0, len(manifests), _A_BATCH):
+            batch = manifests[first : first + _A_BATCH]
+            stored = []
+            for one in _at_once(lambda m: self._upload(source.folder(m), m), batch):
+                stored.append(one)
+                step(f"{first + len(stored)} of {len(manifests)}: {one.manifest.name}")
+            new += self._announce(stored)
+        return new
+
+    def _upload(self, folder: Path, manifest: Manifest) -> StoredWorkload:
+        """Store the files of a workload, and what makes it visible last; nothing that is there is sent again."""
+        complete = manifest.model_copy(update={"sha256": {name: sha256_of(folder / name) for name in manifest.files}})
+        check_manifest(complete)
+        if manifest.sha256:
+            refuse_other_workload(complete, manifest, str(folder))
+        content = complete.model_dump_json(indent=1).encode()
+        there = self.objects.read(marker(complete.id), MANIFEST_BYTES)
+        if there is None:
+            for name in complete.files:
+                self.objects.upload(folder / name, f"{PREFIX}{complete.id}/{name}", complete.sha256[name])
+            with self._copies.draft() as draft, self.writing():
+                (draft / MANIFEST).write_bytes(content)
+                self.objects.upload(draft / MANIFEST, f"{PREFIX}{complete.id}/{MANIFEST}", sha256_of(draft / MANIFEST))
+                if folder.parent == self.root:  # then it is a copy like those that were brought
+                    (draft / MANIFEST).replace(folder / MANIFEST)
+            if not self.objects.create(marker(complete.id), content):
+                there = self.objects.read(marker(complete.id), MANIFEST_BYTES)
+        if there is None:
+            return StoredWorkload(complete, hashlib.sha256(content).hexdigest(), new=True)
+        already_there = parse_manifest(there, complete.id)
+        refuse_other_workload(already_there, complete, self.address)
+        return StoredWorkload(already_there, hashlib.sha256(there).hexdigest(), new=False)
+
+    def _announce(self, stored: Sequence[StoredWorkload]) -> list[bool]:
+        """Make workloads known whose files are there; whether each was new."""
+        return [one.new for one in stored]
+
+    def retag(self, manifest: Manifest, tags: Sequence[str]) -> Manifest:
+        if self.read_only:
+            raise NotAllowed(f"The store {self.address} is open for reading only")
+        retagged = manifest.model_copy(update={"tags": list(tags)})
+        with self._copies.draft() as draft:
+            file = draft / MANIFEST
+            with self._copies.writing():
+                file.write_bytes(retagged.model_dump_json(indent=1).encode())
+            version = sha256_of(file)
+            self.objects.upload(file, f"{PREFIX}{retagged.id}/{MANIFEST}", version)
+            self._restate(retagged, version, lambda: self.objects.upload(file, marker(retagged.id), version))
+        return retagged
+
+    def _restate(self, manifest: Manifest, version: str, put: Callable[[], None]) -> None:
+        """``upload`` the manifest that makes a workload visible in the place of the one that is there."""
+        put()
+
+    def remove(self, manifests: Sequence[Manifest]) -> None:
+        if self.read_only:
+            raise NotAllowed(f"The store {self.address} is open for reading only")
+        self._forget([m.id for m in manifests])
+        for manifest in manifests:
+            names = [*manifest.files, MANIFEST]
+            self.objects.delete(f"{PREFIX}{manifest.id}/{name}" for name in names)
+            self._give_up(self.root / f"{PREFIX}{manifest.id}")
+
+    def _forget(self, ids: Sequence[str]) -> None:
+        """Make workloads invisible, before their files go."""
+        self.objects.delete(marker(id) for id in ids)
+
+    # -- listings ----------------------------------------------------------------------------
+
+    def _manifest_versions(self) -> dict[str, str]:
+        """Id -> version of the manifest of every workload that is there."""
+        versions = {}
+        for one in self.objects.listing(f"{MARKERS}/")[:_MOST_WORKLOADS]:
+            id = one.key.removeprefix(f"{MARKERS}/").removesuffix(".json")
+            if ID.fullmatch(id):
+                versions[id] = hashlib.sha256(one.version.encode()).hexdigest()
+        return versions
+
+    def _manifests(self, versions: Mapping[str, str]) -> Iterable[Manifest | str]:
+        """The manifest of every workload listed, or a sentence on what is wrong with it; each is brought here once."""
+        folder = self.root / MARKERS
+        with self._copies.writing():
+            folder.mkdir(parents=True, exist_ok=True)
+        names = {id: f"{id}.{version[:32]}.json" for id, version in versions.items()}
+        cached = {entry.name for entry in os.scandir(folder)}
+        lacking = [id for id in versions if names[id] not in cached]
+
+        def bring(id: str) -> None:
+            content = self.objects.read(marker(id), MANIFEST_BYTES)
+            if content is not None:
+                self._check_marker(content, versions[id], id)
+                with self._copies.writing():
+                    write_atomically(folder / names[id], content.decode(errors="replace"))
+
+        problems: dict[str, str] = {}
+
+        def bring_or_note(id: str) -> None:
+            try:
+                bring(id)
+            except BadInput as problem:
+                problems[id] = f"{id}: {problem.text}"
+
+        for _ in _at_once(bring_or_note, lacking, 2 * _AT_ONCE):
+            pass
+        for stale in filter(_CACHED_MANIFEST.fullmatch, cached - set(names.values())):
+            with suppress(OSError):  # another process may have listed later than this one, and need it
+                if time.time() - (folder / stale).stat().st_mtime > _IN_USE_S:
+                    (folder / stale).unlink()
+        for id in versions:
+            if id not in problems and not (folder / names[id]).exists():  # another process removed it here
+                bring_or_note(id)
+            if id in problems:
+                yield problems[id]
+                continue
+            try:
+                yield parse_manifest((folder / names[id]).read_bytes(), id)
+            except FileNotFoundError:  # removed meanwhile from the shared store
+                continue
+            except StoreProblem as problem:
+                yield f"{id}: {problem.text}"
+
+    def _check_marker(self, content: bytes, version: str, id: str) -> None:
+        """BadInput where a manifest is not the one that was made known."""
+
+    # -- copies ------------------------------------------------------------------------------
+
+    def _fetch(self, manifest: Manifest) -> None:
+        """Bring a copy of a workload here; it appears whole, with the sizes and checksums of its manifest."""
+        check_manifest(manifest)
+        size_needed = sum(manifest.files.values())
+        with self._copies.draft() as draft:
+            if (free := shutil.disk_usage(draft).free) < size_needed:
+                raise LimitExceeded(
+                    f"Workload {manifest.id} has {size_needed / 1e9:.1f} GB",
+                    f"{self.root} has room for {free / 1e9:.1f} GB",
+                    "Free space, or name another folder with XDG_CACHE_HOME",
+                )
+            with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(manifest.files)))) as pool:
+                downloads = {
+                    name: pool.submit(self.objects.fetch, f"{PREFIX}{manifest.id}/{name}", draft / name, size)
+                    for name, size in manifest.files.items()
+                }
+            for name, future in downloads.items():
+                if future.result() != manifest.sha256[name]:
+                    raise StoreProblem(
+                        f"{name} of workload {manifest.id} is not what its manifest says",
+                        "its SHA-256 differs: it was damaged on the way, or changed in the shared store",
+                        "Try again; if it stays, push the workload again from a store that has it",
+                    )
+            (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
+            target = self.root / f"{PREFIX}{manifest.id}"
+            if target.is_dir():
+                self._give_up(target)
+            try:
+                draft.rename(target)
+            except OSError:
+                if not target.is_dir():  # else another process was first
+                    raise
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Give up copies that were not asked for longest, down to the limit."""
+        limit = _limit()
+        copies = []
+        for folder in self.root.glob(f"{PREFIX}*"):
+            with suppress(OSError):
+                size = sum(file.stat().st_size for file in folder.iterdir())
+                copies.append((folder.stat().st_mtime, size, folder))
+        total = sum(size for _, size, _ in copies)
+        for used, size, folder in sorted(copies):
+            if total <= limit or time.time() - used < _IN_USE_S:
+                return
+            self._give_up(folder)
+            total -= size
+
+    def _give_up(self, folder: Path) -> None:
+        """Remove a copy: first from its place in one step, so that nobody finds half of it."""
+        away = self.root / "tmp" / mark()
+        with suppress(OSError):
+            away.parent.mkdir(parents=True, exist_ok=True)
+            folder.rename(away)
+            remove(away)
+
+
+_ID_LENGTH = 16
+
+
+def _at_once(work: Callable[[A], B], items: Sequence[A], number: int = _AT_ONCE) -> Iterator[B]:
+    """The results of ``work`` in the order of ``items``, done by several threads; the first error ends what waits."""
+    if not items:
+        return
+    with ThreadPoolExecutor(number) as pool:
+        pending = [pool.submit(work, item) for item in items]
+        try:
+            for one in pending:
+                yield one.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def cache_folder(address: str) -> Path:
+    """Where the copies of a shared store lie on this machine."""
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(home).expanduser() / "rooflens" / hashlib.sha256(address.encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=10_000)
+def parse_manifest(content: bytes, id: str) -> Manifest:
+    """The manifest of workload ``id`` as a shared store has it, of which nothing is trusted. Raises StoreProblem."""
+    try:
+        manifest = Manifest.model_validate_json(content)
+    except (pydantic.ValidationError, RecursionError) as error:
+        what = f"the manifest of {id} cannot be read"
+        raise StoreProblem(what, "it is none", f"Delete {marker(id)} there, and push the workload again") from error
+    if manifest.id != id or not ID.fullmatch(id):
+        raise StoreProblem(f"the manifest of {id} belongs to another workload")
+    check_manifest(manifest)
+    return manifest
+
+
+def check_manifest(manifest: Manifest) -> None:
+    """StoreProblem for a manifest that names what is no table, or lacks a checksum."""
+    if manifest.layout > LAYOUT:
+        raise StoreProblem(
+            f"layout {manifest.layout} of {manifest.id} is newer than this rooflens knows", fix="Update rooflens"
+        )
+    if len(manifest.files) > _MOST_FILES or not all(map(_NAME.fullmatch, manifest.files)):
+        raise StoreProblem(f"the manifest of {manifest.id} names files that are no tables")
+    if manifest.files.keys() != manifest.sha256.keys():
+        raise StoreProblem(
+            f"the manifest of {manifest.id} states no checksums", "it was not stored by rooflens push or import"
+        )
+
+
+def marker(id: str) -> str:
+    """The key of a workload's manifest that makes it visible."""
+    return f"{MARKERS}/{id}.json"
+
+
+def _touch(folder: Path) -> None:
+    """Note that a copy is in use, now and then."""
+    with suppress(OSError):
+        if time.time() - folder.stat().st_mtime > _TOUCH_S:
+            os.utime(folder)
+
+
+def _limit() -> int:
+    text = os.environ.get(CACHE_BYTES, "")
+    if not text:
+        return _CACHE_BYTES
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"{CACHE_BYTES} is no number of bytes", fix="Such as 20e9") from error

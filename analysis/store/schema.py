@@ -1,0 +1,277 @@
+"""The tables that SQL sees: their columns, units and meaning, and how each is read from the store."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..base.database import connect, sql_literal, sql_name, sql_path
+from ..base.problems import StoreProblem
+from ..catalogue.aliases import other_names
+from . import launch_configurations
+from . import measured_ceilings as peaks
+from .store import TABLES, DistantWorkloads, Manifest, Store
+
+_PASS_TIME = "duration_ns@"
+_RULES = """\
+-- One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE, EXPLAIN) a query, DuckDB's dialect, read-only.
+-- NULL is not collected, 0 is measured zero. Ratios: sum(a) / nullif(sum(b), 0), over the same launches.
+-- Names with @ need double quotes: "SQ_INSTS_LDS@SQ_INST_LEVEL_LDS". Text needs single quotes.
+-- Per launch configuration: SELECT kernel, configuration, sum(SQ_WAVES) FROM counters JOIN dispatches
+-- USING (workload, dispatch_id, kernel) GROUP BY ALL
+-- DESCRIBE counters lists the counters that were collected; a counter with several names answers to each
+-- (TCC_EA_RDREQ_sum is TCC_EA0_RDREQ_sum)."""
+
+
+@dataclass(frozen=True)
+class SchemaColumn:
+    """One column: its DuckDB type, its unit where it has one, and what it means."""
+
+    type: str
+    description: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One table; ``open`` describes the columns that workloads add to it, if they do."""
+
+    description: str
+    columns: dict[str, SchemaColumn]
+    open: str | None = None
+
+
+@cache
+def schema() -> dict[str, TableSchema]:
+    """Every table of schema.toml by its name."""
+    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {
+        name: TableSchema(
+            description=table["description"],
+            columns={column: SchemaColumn(**facts) for column, facts in table["columns"].items()},
+            open=table.get("open"),
+        )
+        for name, table in data.items()
+    }
+
+
+def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] = ()) -> dict[str, SchemaColumn]:
+    """The columns of ``table`` in order; for counters, with those that the given workloads collected.
+
+    ``more`` names further columns of an open table: what ``pass_times`` found.
+    """
+    known = schema()[table]
+    described = dict(known.columns)
+    if known.open:
+        counter, time = SchemaColumn("DOUBLE", known.open), known.columns["duration_ns"]
+        for collected in (*(manifest.counters for manifest in manifests), more):
+            for name in collected:
+                if name not in described:
+                    described[name] = time if name.startswith(_PASS_TIME) else counter
+    return described
+
+
+def further_names(manifests: Iterable[Manifest], words: Collection[str]) -> list[str]:
+    """Of ``words``, in lower case, those that are further names of counters that a workload collected."""
+    names = set()
+    for arch in {m.arch for m in manifests}:
+        if not any(other_names(arch, word.upper()) for word in words):
+            continue
+        collected = {name for m in manifests if m.arch == arch for name in m.counters}
+        names |= {n for c in collected for n in other_names(arch, c) if n.lower() in words and n not in collected}
+    return sorted(names)
+
+
+_pass_times_of_file: dict[str, list[str]] = {}
+"""The columns ``duration_ns@PASS`` of files that were looked at; files never change."""
+
+
+def pass_times(store: Store, manifests: Iterable[Manifest]) -> list[str]:
+    """The columns ``duration_ns@PASS`` of the table counters, sorted; manifests do not name them."""
+    holders = [m for m in manifests if "counters.parquet" in m.files]
+    distant = store.distant(holders)
+    files = [str(path) for path in _files(store, _exclude(holders, distant), "counters")]
+    if new := [file for file in files if file not in _pass_times_of_file]:
+        import duckdb
+
+        listed = ", ".join(sql_path(Path(file)) for file in new)
+        with connect() as con:
+            try:
+                rows = con.execute(f"SELECT DISTINCT file_name, name FROM parquet_schema([{listed}])").fetchall()
+            except duckdb.Error as error:
+                raise unreadable_table_problem() from error
+        _pass_times_of_file.update({file: [] for file in new})
+        for file, name in rows:
+            if name.startswith(_PASS_TIME):
+                _pass_times_of_file[file].append(name)
+    further = [name for name in distant.columns("counters") if name.startswith(_PASS_TIME)] if distant else []
+    return sorted({*further, *(name for file in files for name in _pass_times_of_file[file])})
+
+
+def unreadable_table_problem() -> StoreProblem:
+    """A file of the store that was there a moment ago cannot be read."""
+    why = "A workload was removed or damaged meanwhile"
+    return StoreProblem("A table of the store could not be read", why, "Call list_workloads to see which are left")
+
+
+def relation(
+    store: Store,
+    manifests: Sequence[Manifest],
+    table: str,
+    names: Sequence[str] | None = None,
+    scratch_folder: Path | None = None,
+) -> str | None:
+    """Trusted SQL that reads ``table`` of the given workloads from their files.
+
+    Its columns are ``names``, or all that the manifests know, with their declared types; what a file lacks
+    is NULL. None where no workload has the table, or where it is not kept in files. ``scratch_folder`` is a folder that
+    takes what is brought from afar for it; without one, copies of workloads are.
+    """
+    holders = [m for m in manifests if f"{table}.parquet" in m.files] if table in TABLES else []
+    distant = store.distant(holders) if scratch_folder and names is not None else None
+    files = _files(store, _exclude(holders, distant), table)
+    older = _files_without_numbers(files) if table == "dispatches" and _names_configurations(names) else []
+    newer = [file for file in files if file not in older]
+    sources = [_read_files_sql(newer)] if newer else []
+    if older:
+        sources.append(f"FROM ({_number_rows(older)})")
+    if table == "ceilings" and (measured := peaks.relation(store)):
+        sources.append(f"SELECT * FROM {measured}")
+    if not (sources or distant):
+        return None
+    known = columns(table, manifests, names or ())
+    names = list(known) if names is None else names
+    spellings = _other_spellings(manifests, names) if table == "counters" else {}
+    # The branch without rows gives every column its name and type, whatever each file holds.
+    needed = dict.fromkeys([*names, *(name for by_id in spellings.values() for name in by_id)])
+    if distant:
+        assert scratch_folder
+        fetched_file = scratch_folder / f"{table}-brought.parquet"
+        distant.extract(table, list(dict.fromkeys(["workload", *needed])), fetched_file)
+        sources.append(f"SELECT * FROM read_parquet({sql_path(fetched_file)}, hive_partitioning = false)")
+    typed = ", ".join(f"NULL::{known[n].type if n in known else 'DOUBLE'} AS {sql_name(n)}" for n in needed)
+    if spellings and "workload" not in needed:
+        typed += ", NULL::VARCHAR AS workload"
+    picks = [_pick(name, spellings.get(name, {})) for name in names]
+    return f"SELECT {', '.join(picks)} FROM ({' UNION ALL BY NAME '.join([f'SELECT {typed} WHERE false', *sources])})"
+
+
+def _exclude(manifests: Iterable[Manifest], others: DistantWorkloads | None) -> list[Manifest]:
+    left_out = {m.id for m in others.manifests} if others else set()
+    return [m for m in manifests if m.id not in left_out]
+
+
+def _read_files_sql(files: Sequence[Path]) -> str:
+    """SQL for the rows of some files, each with the workload that it belongs to."""
+    listed = ", ".join(map(sql_path, files))
+    return (
+        "SELECT substr(string_split(filename, '/')[-2], 10) AS workload, * EXCLUDE (filename) "
+        f"FROM read_parquet([{listed}], union_by_name = true, filename = true, hive_partitioning = false)"
+    )
+
+
+def _names_configurations(names: Sequence[str] | None) -> bool:
+    return names is None or not {"launch", "configuration"}.isdisjoint(names)
+
+
+_launch_columns: dict[Path, frozenset[str]] = {}
+"""The columns of files of dispatches that were looked at; files never change."""
+
+
+def _files_without_numbers(files: Sequence[Path]) -> list[Path]:
+    """The files of workloads that were stored before launch configurations were numbered."""
+    if new := [file for file in files if file not in _launch_columns]:
+        import duckdb
+
+        listed = ", ".join(map(sql_path, new))
+        with connect() as con:
+            try:
+                rows = con.execute(
+                    f"SELECT file_name, list(name) FROM parquet_schema([{listed}]) GROUP BY 1"
+                ).fetchall()
+            except duckdb.Error as error:
+                raise unreadable_table_problem() from error
+        _launch_columns.update({Path(file): frozenset(columns) for file, columns in rows})
+    return [file for file in files if "launch" not in _launch_columns[file]]
+
+
+def _number_rows(files: Sequence[Path]) -> str:
+    """SQL for the rows of such files with their configurations numbered."""
+    stated = frozenset[str]().union(*(_launch_columns[file] for file in files))
+    lacking = "".join(f", NULL::BIGINT AS {name}" for name in launch_configurations.COLUMNS if name not in stated)
+    return launch_configurations.number_configurations(
+        f"SELECT *{lacking} FROM ({_read_files_sql(files)})", within="workload, kernel"
+    )
+
+
+def _other_spellings(manifests: Iterable[Manifest], names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """Counter -> the other name under which some workloads collected it -> their ids."""
+    spellings: dict[str, dict[str, list[str]]] = {}
+    by_arch: dict[str | None, list[Manifest]] = {}
+    for manifest in manifests:
+        by_arch.setdefault(manifest.arch, []).append(manifest)
+    for arch, of_arch in by_arch.items():
+        if not (further := {name: known for name in names if (known := other_names(arch, name))}):
+            continue
+        for manifest in of_arch:
+            collected = set(manifest.counters)
+            for name, known in further.items():
+                if name not in collected and (has := next((n for n in known if n in collected), None)):
+                    spellings.setdefault(name, {}).setdefault(has, []).append(manifest.id)
+    return spellings
+
+
+def _pick(name: str, spellings: Mapping[str, list[str]]) -> str:
+    """A column, or for the workloads that call it otherwise that."""
+    if not spellings:
+        return sql_name(name)
+    cases = " ".join(
+        f"WHEN workload IN ({', '.join(map(sql_literal, ids))}) THEN {sql_name(other)}"
+        for other, ids in spellings.items()
+    )
+    return f"CASE {cases} ELSE {sql_name(name)} END AS {sql_name(name)}"
+
+
+def manifest_rows(table: str, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
+    """The rows of ``workloads`` or ``facts``, which live in the manifests, by column."""
+    if table == "facts":
+        return [{"workload": m.id, "fact": fact, "value": value} for m in manifests for fact, value in m.facts.items()]
+    rows = []
+    for m in manifests:
+        derived = {"workload": m.id, "created": iso(m.created_ns), "tags": ",".join(m.tags)}
+        rows.append({name: derived.get(name, getattr(m, name, None)) for name in schema()["workloads"].columns})
+    return rows
+
+
+def render() -> str:
+    """All tables as compact, commented CREATE TABLE text: the resource rooflens://schema."""
+    blocks = [_RULES]
+    for name, table in schema().items():
+        lines = [f"CREATE TABLE {name} (  -- {table.description}"]
+        for column, facts in table.columns.items():
+            unit = f" [{facts.unit}]" if facts.unit else ""
+            comment = f"  -- {facts.description}{unit}" if column != "workload" or name == "workloads" else ""
+            lines.append(f"  {column} {facts.type},{comment}")
+        if table.open:
+            lines.append(f"  <COUNTER> DOUBLE, ...  -- {table.open}")
+        blocks.append("\n".join([*lines, ");"]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _files(store: Store, manifests: Iterable[Manifest], table: str) -> list[Path]:
+    """The files of one table."""
+    if table not in TABLES:
+        return []
+    holders = [m for m in manifests if f"{table}.parquet" in m.files]
+    store.prepare(holders)
+    return [path for m in holders if (path := store.file(m, table))]
+
+
+def iso(created_ns: int) -> str:
+    """A time since 1970 in ns as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(created_ns / 1e9, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

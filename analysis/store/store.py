@@ -1,0 +1,486 @@
+"""The workload store: a directory of immutable folders of Parquet, published by one rename.
+
+Layout, relative to the store's root::
+
+    format.json                      {"layout": 1}
+    tmp/<mark>/                      a draft being written; swept when its owner is dead (owners.py)
+    workload=<id>/manifest.json      what was profiled, with the size of every file
+    workload=<id>/<table>.parquet    the tables of TABLES: passes, dispatches, counters, ceilings, clocks, ...
+    peak/<device>/<time>.parquet     ceilings that run_peak_benchmarks measured (measured_ceilings.py)
+    derived/<digest>/<id>/<table>    what is computed from a workload once (tools/sql/sources.py); may go at any time
+    runs/<run_id>/                   what profiling and benchmarks are doing (tools/runner); readable by the owner alone
+
+Many processes may share a store: no lock, no server. A folder is either complete or absent.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ..base.database import sql_literal
+from ..base.problems import BadArgument, NotAllowed, NotFound, StoreProblem, near
+from ..base.temporary_files import MARK, draft_of, is_made_by, mark, remove, sweep
+from .manifest import ID, LAYOUT, MANIFEST, PREFIX, read_manifest, read_small
+from .manifest import Manifest as Manifest
+
+if TYPE_CHECKING:
+    import duckdb
+
+TABLES = (
+    "passes",
+    "dispatches",
+    "counters",
+    "counter_instances",
+    "ranks",
+    "events",
+    "ranges",
+    "samples",
+    "instructions",
+    "source_lines",
+    "kernel_stats",
+    "ceilings",
+    "clocks",
+)
+_KNOWN_ENTRIES = {"tmp", "format.json", "peak", "note", "comparison", "runs", "plots", "derived", "costs", "check"}
+_DERIVED_LIFETIME_S = 7 * 86_400
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_DRAFT = re.compile(rf"\..+\.({MARK}|[0-9a-f]{{32}})")
+"""Names of the drafts of ``draft_of``."""
+_SHARED_PREFIXES = ("s3://", "ducklake:")
+"""How the addresses of shared stores begin; what is more of them is loaded when one is named."""
+_FORMAT = "format.json"
+_FORMAT_BYTES = 4096
+
+
+ProgressListener = Callable[[str], None]
+"""Hears how far a long work is."""
+
+
+def quiet(_: str) -> None:
+    """Nobody wants to hear."""
+
+
+class DistantWorkloads(Protocol):
+    """Workloads whose tables are read where they lie, by columns, without copying the workloads here."""
+
+    @property
+    def manifests(self) -> Sequence[Manifest]:
+        """Which ones."""
+        ...
+
+    def extract(self, table: str, names: Sequence[str], target: Path) -> None:
+        """Write those of the columns ``names`` that ``table`` has to a new Parquet file."""
+        ...
+
+    def columns(self, table: str) -> list[str]:
+        """The columns that ``table`` has."""
+        ...
+
+
+class Store:
+    """A store at ``root``; every method opens what it needs and keeps nothing open."""
+
+    def __init__(self, root: str | Path, *, read_only: bool = False) -> None:
+        self.root = Path(root).expanduser().absolute()
+        """Where its files are on this machine; of a shared store, the copies of them."""
+        self.address = str(self.root)
+        """By which ``locate`` finds it again, in this process and in others."""
+        self.read_only = read_only
+        """Whether everything that writes refuses to."""
+
+    @staticmethod
+    def locate(explicit: str | Path | None = None, *, read_only: bool = False) -> Store:
+        """The store named by the caller, else ``$ROOFLENS_STORE``, else the user's data folder.
+
+        A name is a path, or the address of a shared store: ``s3://bucket/prefix``, ``ducklake:...`` (remote/).
+        Reaches no network. Raises BadArgument for an address that means nothing or holds a password.
+        """
+        address = str(explicit) if explicit else os.environ.get("ROOFLENS_STORE") or ""
+        if address.startswith(_SHARED_PREFIXES):
+            remote: Store = import_module(".remote.open_store", __package__).open_remote_store(address, read_only=read_only)
+            return remote
+        data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+        return Store(address or Path(data) / "rooflens", read_only=read_only)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def verify(self) -> None:
+        """StoreProblem for a store of a newer rooflens: it may mean something else by the same names."""
+        marker = self.root / _FORMAT
+        try:
+            stated = json.loads(read_small(marker, _FORMAT_BYTES))
+            layout = stated["layout"]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            layout, why = None, getattr(error, "strerror", None) or "it does not state the layout of the store"
+        else:
+            why = "it does not state the layout of the store"
+        if isinstance(layout, bool) or not isinstance(layout, int) or layout < 1:
+            raise StoreProblem(f"{marker} cannot be read", why, f"Write {json.dumps({'layout': LAYOUT})} into it")
+        if layout > LAYOUT:
+            raise StoreProblem(
+                f"The store {self.root} has layout {layout}", f"this rooflens knows {LAYOUT}", "Update rooflens"
+            )
+
+    def scan(self) -> tuple[list[Manifest], list[str]]:
+        """All readable workloads, oldest first, and one sentence for every damaged or foreign entry."""
+        self.verify()
+        manifests: list[Manifest] = []
+        broken: list[str] = []
+        try:
+            entries = sorted(os.scandir(self.root), key=lambda e: e.name)
+        except FileNotFoundError:
+            return [], []
+        except OSError as error:
+            raise StoreProblem(
+                f"The store {self.root} cannot be read",
+                error.strerror or str(error),
+                "Name another with --store or ROOFLENS_STORE",
+            ) from error
+        for entry in entries:
+            if not entry.name.startswith(PREFIX):
+                if entry.name not in _KNOWN_ENTRIES and not _DRAFT.fullmatch(entry.name):
+                    broken.append(f"{entry.name}: not a part of a store, ignored.")
+                continue
+            try:
+                manifests.append(read_manifest(entry.path, linked=entry.is_symlink()))
+            except StoreProblem as problem:
+                if os.path.lexists(entry.path):  # else it was deleted meanwhile
+                    broken.append(f"{entry.name}: {problem.text}")
+        return sorted(manifests, key=lambda m: (m.created_ns, m.id)), broken
+
+    def resolve(self, reference: str) -> Manifest:
+        """The workload meant by an id, a unique id prefix, a name (its newest) or ``latest``.
+
+        Raises NotFound with near names when nothing, or more than one id, fits; BadArgument for an empty reference,
+        which an unset variable of a script leaves.
+        """
+        if not reference.strip():
+            raise BadArgument("The name of the workload is empty", fix='Name one; "latest" is the newest')
+        self.verify()
+        if ID.fullmatch(reference):
+            try:
+                direct = self._direct(reference)
+            except StoreProblem as problem:
+                what = f"Workload {reference} is damaged: {problem.what}"
+                raise StoreProblem(what, problem.why, problem.fix) from problem
+            if direct:
+                return direct
+        known, broken = self.scan()
+        if not known and broken:
+            what = f"There is no workload {reference!r}"
+            raise NotFound(what, f"nothing in the store can be read; {broken[0]}", "list_workloads names all of it")
+        if not known:
+            raise NotFound(
+                f"There is no workload {reference!r}",
+                f"the store {self.address} is empty",
+                "Import one with import_profile, or run `rooflens demo`",
+            )
+        if reference == "latest":
+            return known[-1]
+        if by_name := [m for m in known if m.name == reference]:
+            return by_name[-1]
+        by_prefix = [m for m in known if m.id.startswith(reference)]
+        if len(by_prefix) == 1:
+            return by_prefix[0]
+        if by_prefix:
+            raise NotFound(
+                f"The id prefix {reference!r} is not unique",
+                f"it fits {', '.join(m.id for m in by_prefix[:8])}",
+                "Give more of the id",
+            )
+        hint = near(reference, [*(m.name for m in known), *(m.id for m in known)])
+        raise NotFound(f"There is no workload {reference!r}", hint, "list_workloads shows all")
+
+    def file(self, manifest: Manifest, table: str) -> Path | None:
+        """The Parquet file of one table of a workload, or None where the workload has no such table."""
+        name = f"{table}.parquet"
+        return self.folder(manifest) / name if name in manifest.files else None
+
+    def folder(self, manifest: Manifest) -> Path:
+        """The folder of a workload with all its files."""
+        return self.root / f"{PREFIX}{manifest.id}"
+
+    def prepare(self, manifests: Sequence[Manifest]) -> None:
+        """Get ready to read several workloads; files of one's own are."""
+
+    def distant(self, manifests: Sequence[Manifest]) -> DistantWorkloads | None:
+        """Those whose tables are better read where they lie than copied here, if any are; of one's own, none."""
+        return None
+
+    def _direct(self, reference: str) -> Manifest | None:
+        """The workload of this id, found without looking at others."""
+        folder = self.root / f"{PREFIX}{reference}"
+        return read_manifest(str(folder), linked=folder.is_symlink()) if folder.is_dir() else None
+
+    def derived_folder(self, digest: str) -> Path:
+        """Where files computed from workloads by the code and catalogue of ``digest`` are kept, if any are."""
+        return self.root / "derived" / digest
+
+    @property
+    def runs(self) -> Path:
+        """The folder of runs, which may not exist yet."""
+        self.verify()
+        return self.root / "runs"
+
+    def run_folder(self, run_id: str) -> Path:
+        """The folder of one run."""
+        return self.runs / run_id
+
+    # -- writing -----------------------------------------------------------------------------
+
+    @contextmanager
+    def draft(self) -> Iterator[Path]:
+        """A fresh folder to write tables into; it is removed unless ``publish`` moved it away."""
+        with self.writing():
+            self._create_if_missing()
+            (self.root / "tmp").mkdir(exist_ok=True)
+            self.sweep_drafts()
+            folder = self.root / "tmp" / mark()
+            folder.mkdir()
+        try:
+            with self.writing():
+                yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def new_run(self, run_id: str) -> Path:
+        """Make the folder of a run, closed to other users: what programs print may be private."""
+        with self.writing():
+            self._create_if_missing()
+            self.runs.mkdir(mode=0o700, exist_ok=True)
+            folder = self.run_folder(run_id)
+            folder.mkdir(mode=0o700)
+        return folder
+
+    def publish(self, folder: Path, manifest: Manifest) -> Manifest:
+        """Make a draft visible as a workload: fsync every file, write the manifest, rename.
+
+        Returns the manifest with its id, creation time and file sizes filled in.
+        """
+        with self.writing():
+            files = {p.name: p.stat().st_size for p in sorted(folder.glob("*.parquet"))}
+            for name in files:
+                _fsync(folder / name)
+            while True:
+                now = time.time_ns()
+                done = manifest.model_copy(update={"id": new_id(now), "created_ns": now, "files": files})
+                (folder / MANIFEST).write_text(done.model_dump_json(indent=1))
+                _fsync(folder / MANIFEST)
+                _fsync(folder)
+                try:
+                    folder.rename(self.root / f"{PREFIX}{done.id}")
+                except OSError as error:
+                    if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                        continue
+                    raise
+                _fsync(self.root)
+                return done
+
+    def add(self, source: Store, manifests: Sequence[Manifest], step: ProgressListener = quiet) -> list[bool]:
+        """Copy workloads of another store under their ids, each visible when it is whole; whether each was new here.
+
+        What is here already stays as it is, so this can be repeated after anything. StoreProblem where another
+        workload of that id is here, or where a file is not what its manifest says.
+        """
+        new = []
+        for number, manifest in enumerate(manifests, 1):
+            step(f"{number} of {len(manifests)}: {manifest.name}")
+            new.append(self._add(source.folder(manifest), manifest))
+        return new
+
+    def _add(self, folder: Path, manifest: Manifest) -> bool:
+        target = self.root / f"{PREFIX}{manifest.id}"
+        if target.is_dir():
+            there = read_manifest(str(target), linked=target.is_symlink())
+            refuse_other_workload(there, manifest, self.address)
+            return False
+        with self.draft() as draft, self.writing():
+            for name, size in manifest.files.items():
+                shutil.copyfile(folder / name, draft / name, follow_symlinks=False)
+                stated = manifest.sha256.get(name)
+                if (draft / name).stat().st_size != size or (stated and sha256_of(draft / name) != stated):
+                    raise StoreProblem(f"{name} of {manifest.id} is not what its manifest says", fix="Try again")
+                _fsync(draft / name)
+            (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
+            _fsync(draft / MANIFEST)
+            _fsync(draft)
+            try:
+                draft.rename(target)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was first
+                    return False
+                raise
+            _fsync(self.root)
+        return True
+
+    def retag(self, manifest: Manifest, tags: Sequence[str]) -> Manifest:
+        """Give a workload these tags instead of those it has, in one step. Of several writers the last one counts."""
+        done = manifest.model_copy(update={"tags": list(tags)})
+        with self.writing():
+            write_atomically(self.folder(manifest) / MANIFEST, done.model_dump_json(indent=1))
+        return done
+
+    def remove(self, manifests: Sequence[Manifest]) -> None:
+        """Delete workloads: each is gone in one step, and its files after it."""
+        with self.writing():
+            self._create_if_missing()
+            (self.root / "tmp").mkdir(exist_ok=True)
+            for manifest in manifests:
+                away = self.root / "tmp" / mark()
+                with suppress(FileNotFoundError):
+                    (self.root / f"{PREFIX}{manifest.id}").rename(away)
+                remove(away)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Within, a disk that refuses is a StoreProblem about this store."""
+        return _disk_errors_as_problems(self.root)
+
+    def keep(self, draft: Path, target: Path) -> None:
+        """Move a complete file of a draft to its place in the store, in one step; it replaces one of that name."""
+        with self.writing():
+            _fsync(draft)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft.rename(target)
+
+    def sweep_derived(self, digest: str) -> None:
+        """Remove derived files of workloads that are gone, and those of other digests that nobody used for a week."""
+        for folder in self.root.glob("derived/*"):
+            try:
+                if folder.name == digest:
+                    gone = [f for f in folder.iterdir() if not (self.root / f"{PREFIX}{f.name}").is_dir()]
+                else:
+                    gone = [folder] if time.time() - folder.stat().st_mtime > _DERIVED_LIFETIME_S else []
+            except OSError:  # another process sweeps as well
+                continue
+            for unused in gone:
+                shutil.rmtree(unused, ignore_errors=True)
+
+    def sweep_drafts(self) -> None:
+        """Remove what processes that are gone were writing."""
+        sweep(list(self.root.glob("tmp/*")))
+
+    def discard_drafts(self, pid: int) -> None:
+        """Remove what a process of this machine was writing when it was killed."""
+        for draft in self.root.glob("tmp/*"):
+            if is_made_by(draft.name, pid):
+                remove(draft)
+
+    def _create_if_missing(self) -> None:
+        """Make the store where there is none; NotAllowed where it may only be read."""
+        if self.read_only:
+            raise NotAllowed(
+                f"The store {self.address} is open for reading only", fix="Start the server without --read-only"
+            )
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.verify()
+        sweep(path for path in self.root.glob(".*") if _DRAFT.fullmatch(path.name))
+        marker = self.root / _FORMAT
+        if not marker.exists():
+            write_atomically(marker, json.dumps({"layout": LAYOUT}))
+
+
+def write_table(con: duckdb.DuckDBPyConnection, select: str, path: Path) -> int:
+    """Stream the rows of ``select`` into one Parquet file and return how many there were.
+
+    A disk that fills up or refuses the file is a StoreProblem; any other DuckDB error passes through.
+    """
+    import duckdb
+
+    try:
+        done = con.execute(
+            f"COPY ({select}) TO {sql_literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 30720)"
+        ).fetchone()
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        path.unlink(missing_ok=True)
+        if problem := write_problem(path, error):
+            raise problem from error
+        raise
+    return int(done[0]) if done else 0
+
+
+def write_problem(path: Path, error: Exception) -> StoreProblem | None:
+    """The StoreProblem behind a DuckDB error while writing ``path``; None where reading failed or memory ran out."""
+    text, root = str(error), next((p.parent for p in path.parents if p.name == "tmp"), path.parent)
+    if any(sign in text for sign in ("No space left", "Disk quota", "File too large", "max_temp_directory_size")):
+        return _disk_problem(root, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    if str(path) in text:
+        return _disk_problem(root, OSError(errno.EIO, text.splitlines()[0][:200]))
+    return None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the content of a small file in one step: a reader sees the old or the new, never a part."""
+    with draft_of(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_store(names: Iterable[str]) -> bool:
+    """Whether a folder with entries of these names is, or was, a store."""
+    return any(name == _FORMAT or name.startswith(PREFIX) for name in names)
+
+
+def refuse_other_workload(there: Manifest, ours: Manifest, place: str) -> None:
+    """StoreProblem where two workloads of one id are not the same, by their sizes and what checksums there are."""
+    if there.files != ours.files or (there.sha256 and ours.sha256 and there.sha256 != ours.sha256):
+        raise StoreProblem(
+            f"{place} has another workload {ours.id}",
+            "its files differ from these",
+            "One of both was changed after it was stored: import the profile again, under a new id",
+        )
+
+
+def new_id(now_ns: int) -> str:
+    """16 characters, sortable by time: 10 of milliseconds, 6 random (a ULID's alphabet)."""
+    ms, digits = now_ns // 1_000_000, []
+    for _ in range(10):
+        ms, digit = divmod(ms, 32)
+        digits.append(_ALPHABET[digit])
+    return "".join(reversed(digits)) + "".join(secrets.choice(_ALPHABET) for _ in range(6))
+
+
+def _fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _disk_errors_as_problems(root: Path) -> Iterator[None]:
+    """Turn a full, read-only or forbidden disk into a StoreProblem."""
+    try:
+        yield
+    except OSError as error:
+        raise _disk_problem(root, error) from error
+
+
+def _disk_problem(root: Path, error: OSError) -> StoreProblem:
+    why = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreProblem(
+            f"The store {root} is full", why, "Free space or name another store with --store; nothing was imported"
+        )
+    return StoreProblem(
+        f"The store {root} cannot be written", why, "Check its permissions, or name another with --store"
+    )

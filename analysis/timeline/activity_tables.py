@@ -1,0 +1,265 @@
+"""What ran and who asked for it: kernels, copies, launches, ranges and the balance of devices, within windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..base.database import sql_literal
+from .busy import Busy, Within
+from .rules import rules
+from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, is_same, pieces
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .trace import Ints
+
+    Floats = NDArray[np.float64]
+
+_NAMES = 40
+"""Names of ranges that are looked at, and instances of each."""
+_INSTANCES = 200_000
+_FEW_LAUNCHES = 5
+"""Launches below which nothing is typical of what they cost."""
+_OF_LAUNCHES = {
+    "launch_call_us": "us",
+    "host_us_per_launch": "us",
+    "launch_bound_index": "ratio",
+    "queue_depth": "operations",
+}
+
+
+@dataclass(frozen=True)
+class TimelineFigure:
+    """A figure with unit; ``value`` is None with a reason where it could not be told."""
+
+    name: str
+    value: float | None
+    unit: str
+    status: str = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """A kernel: launches, ns of them together and on average, share of all kernels' ns in %, and whether it talks."""
+
+    name: str
+    calls: int
+    ns: int
+    mean_ns: float
+    share_pct: float
+    communication: bool
+
+
+@dataclass(frozen=True)
+class CopyRow:
+    """Copies of one direction, pinned or not (None: unknown); ``exposed_ns`` of them are beside no kernel."""
+
+    direction: str
+    pinned: bool | None
+    copies: int
+    ns: int
+    bytes: int | None
+
+    @property
+    def gbs(self) -> float | None:
+        """Bytes over the time of the copies, GB/s."""
+        return self.bytes / self.ns if self.bytes and self.ns else None
+
+
+@dataclass(frozen=True)
+class RangeRow:
+    """Ranges of one name: instances, ns on the host, ns of the device work that was asked for meanwhile."""
+
+    name: str
+    source: str | None
+    count: int
+    host_ns: int
+    device_ns: int | None
+
+
+@dataclass(frozen=True)
+class Imbalance:
+    """How far the devices' computing times are apart, in % of the longest; the lanes with least and most."""
+
+    pct: float
+    least: int
+    most: int
+
+
+def kernels(trace: Trace, within: Within, limit: int) -> tuple[list[KernelRow], int]:
+    """The kernels with most time in the windows, and how many different ones there are; what reaches out of a window
+    counts with its part."""
+    import numpy as np
+
+    work = trace.work
+    calls, low, high = sums = np.zeros((3, int(work.kernel.max(initial=-1)) + 1), dtype=np.int64)
+    for piece in pieces(0, len(work.s)):
+        kernel = work.kernel[piece]
+        mine = kernel >= 0
+        s, e, of = work.s[piece][mine], work.e[piece][mine], kernel[mine]
+        ns = within.ns(s, e)
+        # In two halves, since sums of times may need more than 64 bits.
+        for total, part in zip(sums, (within.windows_touched(s, e), ns & 0xFFFFFFFF, ns >> 32), strict=True):
+            np.add.at(total, of, part)
+    known = np.flatnonzero(calls)
+    by_time = known[np.lexsort((known, -(low + high * 2.0**32)[known]))]  # numbers are in the order of names
+    whole = int(low.sum()) + (int(high.sum()) << 32)
+    names, talking = trace.kernel_names([int(k) for k in by_time[:limit]]), set(trace.communicating)
+    rows = []
+    for k in map(int, by_time[:limit]):
+        n, spent = int(calls[k]), int(low[k]) + (int(high[k]) << 32)
+        rows.append(KernelRow(names[k], n, spent, spent / n, 100 * spent / whole if whole else 0.0, k in talking))
+    return rows, len(known)
+
+
+def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
+    """Copies in the windows by direction and memory, most time first; what reaches out of a window counts with its
+    part."""
+    source, time = _clipped_events_sql(trace, windows)
+    rows = trace.rows(
+        f"SELECT coalesce(direction, 'other') AS direction, pinned, count(*), sum({time}) AS ns, "
+        f"sum(bytes * (({time}) / greatest(end_ns - start_ns, 1))) FROM {source} WHERE kind = 'copy' GROUP BY ALL "
+        "ORDER BY ns DESC, direction"
+    )
+    return [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in rows]
+
+
+def _clipped_events_sql(trace: Trace, windows: Sequence[Window]) -> tuple[str, str]:
+    """SQL for the events that touch the windows, once for each, and for their ns within it."""
+    if len(windows) == 1:
+        start, end = windows[0]
+        return (
+            f"(FROM {trace.events} WHERE start_ns < {end} AND end_ns > {start})",
+            f"least(end_ns, {end}) - greatest(start_ns, {start})",
+        )
+    values = ", ".join(f"({w.start}, {w.end})" for w in windows)
+    return (
+        f"(FROM {trace.events} JOIN (VALUES {values}) w(w0, w1) ON start_ns < w1 AND end_ns > w0)",
+        "least(end_ns, w1) - greatest(start_ns, w0)",
+    )
+
+
+def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[TimelineFigure]:
+    """Launches, queue and kernels in single figures."""
+    import numpy as np
+
+    work, total = trace.work, sum(busy.values(), Busy(0))
+    ns = within.ns(work.s, work.e)
+    kernel = work.of((COMPUTE, COMMUNICATION)) & (ns > 0)
+    brief = kernel & (work.e - work.s < rules().limits.short_kernel_ns)
+    n, time = int(kernel.sum()), int(ns[kernel].sum(dtype=np.float64))
+    mean = time / n if n else None
+    made = [
+        TimelineFigure("kernels", n, "launches"),
+        _figure("kernels_per_s", n / total.wall * 1e9 if total.wall else None, "1/s"),
+        _figure("mean_kernel_us", mean and mean / 1e3, "us"),
+        _figure("kernels_below_10us_pct", 100 * int(brief.sum()) / n if n else None, "%"),
+        _figure("time_in_kernels_below_10us_pct", 100 * ns[brief].sum(dtype=np.float64) / time if time else None, "%"),
+        _figure("operations_at_once", total.summed / total.any if total.any else None, "operations"),
+    ]
+    return [*made, *_launching(trace, within, mean)]  # rates and depths are of one device
+
+
+def _launching(trace: Trace, within: Within, mean: float | None) -> list[TimelineFigure]:
+    """What a launch costs the host, against what it brings the device."""
+    import numpy as np
+
+    work = trace.work
+    asked = np.flatnonzero((work.a0 != NONE) & (within.ns(work.s, work.e) > 0))
+    if not len(asked):
+        why = "the profile holds no host calls that belong to device work"
+        return [TimelineFigure(name, None, unit, "not_collected", why) for name, unit in _OF_LAUNCHES.items()]
+    # What a call took until the next one on its thread is what it costs the host.
+    mine = slice(None) if len(asked) == len(work.s) else asked  # without a copy where it is everything
+    a0, a1, e = (column[mine] for column in (work.a0, work.a1, work.e))
+    if is_same(work.thread) and is_same(work.pid):
+        apart = np.diff(np.sort(a0, kind="stable"))
+    else:
+        thread, pid = work.thread[mine], work.pid[mine]
+        order = np.lexsort((a0, thread, pid))
+        apart = np.diff(a0[order])[(np.diff(thread[order]) == 0) & (np.diff(pid[order]) == 0)]
+    apart = apart[apart > 0]
+    typical = float(np.median(apart)) if len(apart) else None
+    devices = within.wall * len(trace.lanes)
+    queued = float((e - np.minimum(a0, e)).sum())
+    launched = work.of((COMPUTE, COMMUNICATION), mine)  # a call that copies lasts as long as its copy
+    made = [
+        _figure("launch_call_us", float((a1 - a0)[launched].mean()) / 1e3 if launched.any() else None, "us"),
+        _figure("host_us_per_launch", None if typical is None else typical / 1e3, "us"),
+        _figure("launch_bound_index", typical / mean if typical and mean else None, "ratio"),
+        _figure("queue_depth", queued / devices if devices else None, "operations"),
+    ]
+    if int(launched.sum()) >= _FEW_LAUNCHES:
+        return made
+    why = f"fewer than {_FEW_LAUNCHES} launches"
+    return [f if f.value is None else replace(f, status="suspect", reason=why) for f in made]
+
+
+def _figure(name: str, value: float | None, unit: str) -> TimelineFigure:
+    return (
+        TimelineFigure(name, value, unit)
+        if value is not None
+        else TimelineFigure(name, None, unit, "undefined", "there were none")
+    )
+
+
+def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow]:
+    """Ranges by name, those of the user first: time on the host, and of the device work asked for meanwhile.
+
+    Work counts for every range of its process that is open when it is asked for, on any thread: what autograd's
+    thread launches counts for the range in which the main thread waits for it.
+    """
+    if not trace.ranges:
+        return []
+    low, high = min(w.start for w in windows), max(w.end for w in windows)
+    own = "coalesce(source, '') NOT IN ('torch', 'python')"
+    rows = trace.rows(
+        f"SELECT name, any_value(source), count(*), sum(end_ns - start_ns), bool_or({own}) AS own, "
+        f"coalesce(pid, {NONE}) "
+        f"FROM {trace.ranges} WHERE start_ns >= {low} AND start_ns < {high} GROUP BY name, pid "
+        f"ORDER BY own DESC, sum(end_ns - start_ns) DESC LIMIT {limit}"
+    )
+    device = _asked_within(trace, [r[0] for r in rows[:_NAMES]], low, high) if trace.calls else {}
+    return [
+        RangeRow(str(name), source, n, int(ns), int(device.get((name, pid), 0)) if trace.calls else None)
+        for name, source, n, ns, _, pid in rows
+    ]
+
+
+def _asked_within(trace: Trace, names: Sequence[str], low: int, high: int) -> dict[tuple[str, int], int]:
+    """ns of device work by name and process of the ranges in which it was asked for."""
+    import numpy as np
+
+    if not names:
+        return {}
+    listed = ", ".join(sql_literal(name) for name in names)
+    rows = trace.rows(
+        f"SELECT name, coalesce(pid, {NONE}), list(start_ns), list(end_ns) FROM (FROM {trace.ranges} WHERE name IN "
+        f"({listed}) AND start_ns >= {low} AND start_ns < {high} LIMIT {_INSTANCES}) GROUP BY ALL"
+    )
+    sums: dict[int, tuple[Ints, Floats]] = {}
+    work, rows_by_work = trace.work, {}
+    for name, pid, starts, ends in rows:
+        if pid not in sums:
+            mine = np.flatnonzero((work.pid == pid) & (work.a0 != NONE))
+            mine = mine[np.argsort(work.a0[mine], kind="stable")]
+            sums[pid] = work.a0[mine], np.concatenate([[0], np.cumsum((work.e - work.s)[mine], dtype=np.float64)])
+        asked, done = sums[pid]
+        first, last = np.searchsorted(asked, starts, side="left"), np.searchsorted(asked, ends, side="right")
+        rows_by_work[name, pid] = int((done[last] - done[first]).sum())
+    return rows_by_work
+
+
+def imbalance(trace: Trace, busy: Mapping[int, Busy]) -> Imbalance | None:
+    """How unevenly devices compute; None for one device."""
+    if len(trace.lanes) < 2:
+        return None
+    by_time = sorted(busy, key=lambda lane: busy[lane].computing)
+    least, most = by_time[0], by_time[-1]
+    longest = busy[most].computing
+    return Imbalance(100 * (longest - busy[least].computing) / longest, least, most) if longest else None

@@ -1,0 +1,106 @@
+"""What the host did in gaps of the device: the range that it was in, and its longest operations there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from .idle import Gap
+from .trace import Trace
+
+_OPERATIONS = 3
+_FRAMEWORK = ("torch", "python", "")
+_FEW = 40
+_LEAST = 0.01
+"""Share of the gaps below which an operation explains nothing of them."""
+_CALLED = -1
+"""Instead of a depth: a host call, which is not known to lie in a range."""
+
+
+@dataclass(frozen=True)
+class Doing:
+    """The innermost range of the user around most of the gaps, and operations within them: name and ns there."""
+
+    range: str | None
+    operations: Sequence[tuple[str, int]]
+
+
+NOTHING = Doing(None, [])
+
+
+def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
+    """What the host did in each group of gaps; operations that lie in one another are told by the innermost.
+
+    A name may stand among the calls and among the ranges, as some profilers write both: it counts once, as a call.
+    """
+    listed = [(number, gap) for number, group in enumerate(groups) for gap in group]
+    if not listed:
+        return [NOTHING for _ in groups]
+    values = ", ".join(f"({n}, {g.start}, {g.end}, {-1 if g.pid is None else g.pid})" for n, g in listed)
+    sources = []
+    for spans in _conditions(_merge_gaps(listed)):
+        sources.append(
+            f"SELECT name, name AS path, {_CALLED} AS depth, '' AS source, start_ns, end_ns, pid, 0 AS place "
+            f"FROM {trace.events} WHERE kind IN ('api', 'sync', 'alloc') AND name IS NOT NULL AND ({spans})"
+        )
+        if trace.ranges:
+            sources.append(
+                "SELECT name, coalesce(path, name), coalesce(depth, 0), coalesce(source, ''), start_ns, end_ns, pid, 1 "
+                f"FROM {trace.ranges} WHERE ({spans})"
+            )
+    rows = trace.rows(
+        f"WITH g(n, g0, g1, gp) AS (VALUES {values}), h AS ({' UNION ALL '.join(sources)}) "
+        "SELECT n, name, arg_min(path, place), max(depth), arg_min(source, place), max(in_one) AS ns FROM ("
+        "SELECT n, name, place, any_value(path) AS path, max(depth) AS depth, any_value(source) AS source, "
+        "sum(least(end_ns, g1) - greatest(start_ns, g0))::BIGINT AS in_one "
+        "FROM h JOIN g ON start_ns < g1 AND end_ns > g0 AND (gp = -1 OR coalesce(pid, gp) IN (gp, -1)) "
+        "GROUP BY n, name, place) GROUP BY n, name ORDER BY n, ns DESC, name"
+    )
+    operations_by_gap = {n: [_Operation(*row[1:]) for row in of] for n, of in groupby(rows, key=lambda row: row[0])}
+    return [_host_doing(operations_by_gap.get(n, []), sum(gap.ns for gap in group)) for n, group in enumerate(groups)]
+
+
+@dataclass(frozen=True)
+class _Operation:
+    name: str
+    path: str
+    depth: int
+    source: str
+    ns: int
+
+
+def _host_doing(operations: Sequence[_Operation], total: int) -> Doing:
+    own = [o for o in operations if o.source not in _FRAMEWORK]
+    around = max((o for o in own if o.ns >= total / 2), key=lambda o: (o.depth, o.ns), default=None)
+    others = [o for o in operations if o not in own and o.ns >= _LEAST * total][:50]
+    # An operator around another one of about the same time says less than the inner one.
+    told = [
+        (o.name, o.ns)
+        for o in others
+        if o.depth == _CALLED or not any(i.depth > o.depth and i.ns >= 0.8 * o.ns for i in others)
+    ]
+    return Doing(None if around is None else around.path, told[:_OPERATIONS])
+
+
+def _conditions(spans: Sequence[tuple[int, int]]) -> list[str]:
+    """What touches some disjoint spans, as SQL conditions no two of which hold for one event.
+
+    Few spans have one each: files are in the order of time, and are then read only where a span can be.
+    """
+    touching = [f"(start_ns < {end} AND end_ns > {start})" for start, end in spans]
+    if len(spans) > _FEW:
+        return [" OR ".join(touching)]
+    before = [f" AND start_ns >= {end}" for _, end in spans]
+    return [own + behind for own, behind in zip(touching, ["", *before], strict=False)]
+
+
+def _merge_gaps(listed: Sequence[tuple[int, Gap]]) -> list[tuple[int, int]]:
+    """The gaps as disjoint stretches."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted((g.start, g.end) for _, g in listed):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

@@ -1,0 +1,84 @@
+"""What a change of wall time consists of: the parts of two timelines side by side, per step where both have steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..base.notes import Note
+from ..base.problems import BadInput
+from ..workload import Workload
+from .timeline import Timeline, TimelineRequest, timeline
+from .trace import has_timeline
+
+_LEAST_SHARE = 0.02
+"""Of the change, which a part has to make up to be told."""
+_MOST = 4
+
+
+@dataclass(frozen=True)
+class WallTimePart:
+    """A part of the wall time before and after, ns per step (or of all): computing, copies alone, idle by cause..."""
+
+    name: str
+    before: float
+    after: float
+
+    @property
+    def delta(self) -> float:
+        """ns that it adds to the wall time."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class WallTimeChange:
+    """The wall time per step, or of the whole where one side has no steps; the ns of the parts add up to its change."""
+
+    before: float
+    after: float
+    per_step: bool
+    parts: Sequence[WallTimePart]
+
+
+def change(before: Workload, after: Workload) -> WallTimeChange | None:
+    """The change of the wall time by its parts; None where one of the two has no timeline."""
+    if not (has_timeline(before) and has_timeline(after)):
+        return None
+    try:
+        sides = timeline(before, TimelineRequest(top_n=1)), timeline(after, TimelineRequest(top_n=1))
+    except BadInput:  # the timeline of one holds nothing of a device
+        return None
+    per_step = all(side.selected == "steady" for side in sides)
+    if not per_step:
+        sides = tuple(timeline(w, TimelineRequest(top_n=1, steady=False)) for w in (before, after))  # type: ignore[assignment]
+    scales = [side.steps.count if per_step and side.steps else 1 for side in sides]
+    split = [{name: ns / n for name, ns in _parts(side).items()} for side, n in zip(sides, scales, strict=True)]
+    walls = [side.wall_ns / n for side, n in zip(sides, scales, strict=True)]
+    parts = [WallTimePart(name, split[0].get(name, 0.0), split[1].get(name, 0.0)) for name in {**split[0], **split[1]}]
+    return WallTimeChange(walls[0], walls[1], per_step, sorted(parts, key=lambda part: -abs(part.delta)))
+
+
+def notes(before: Workload, after: Workload) -> list[Note]:
+    """The change of the wall time in a sentence; nothing where there are no two timelines."""
+    changed = change(before, after)
+    if changed is None:
+        return []
+    total = abs(changed.after - changed.before)
+    told = [p for p in changed.parts if abs(p.delta) >= _LEAST_SHARE * max(total, 1)][:_MOST]
+    parts = ", ".join(f"{p.name} {p.before / 1e6:.3g} -> {p.after / 1e6:.3g} ms ({p.delta / 1e6:+.3g})" for p in told)
+    what = "a step" if changed.per_step else "all"
+    mean = "Mean wall" if changed.per_step else "Wall"
+    text = f"{mean} time of {what} by the timelines: {changed.before / 1e6:.4g} -> {changed.after / 1e6:.4g} ms"
+    return [Note("wall_time", f"{text}; of that {parts}." if parts else f"{text}.")]
+
+
+def _parts(of: Timeline) -> dict[str, float]:
+    """Disjoint parts of the wall time in ns, as the mean of the devices."""
+    total, devices = of.total, max(len(of.trace.lanes), 1)
+    parts = {
+        "kernels": total.computing,
+        "communication alone": total.exposed_communication,
+        "copies alone": total.exposed_copies,
+        **{f"idle: {row.idle.cause}": row.idle.ns for row in of.causes},
+    }
+    return {name: ns / devices for name, ns in parts.items() if ns}

@@ -1,0 +1,204 @@
+"""Reading the timeline of a workload into arrays: device work with the call that asked for each, calls that block.
+
+SQL reads; running over millions of intervals in order is done with numpy, five times as fast as with window functions.
+Every pass of SQL over ten million events costs some tenths of a second, so there are two (``groups``).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ..base.database import speed_up
+from ..base.problems import BadInput
+from ..workload import Workload
+from . import event_groups
+from .event_groups import Events, Seen, code, of_groups, same
+from .trace import NONE, PROFILER, Blocks, Trace, Window, Work, events_of, has_timeline, is_same, pieces, ranges_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .trace import Ints
+
+_MANY = 100_000
+
+
+def prepare(workload: Workload) -> Trace:
+    """Read the timeline of a workload, or its launches where it has no other; BadInput where there is no work of a
+    device in it, or no times."""
+    if not (has_timeline(workload) or _has_times(workload)):
+        raise BadInput(
+            f"Workload {workload.name!r} has no timeline",
+            "its profile holds neither events of the host and the device nor launches that began at different times",
+            "profile_command(metrics=['timeline']) takes one, plan_profile prints how; or import one (PyTorch, nsys)",
+        )
+    if (workload.manifest.events or workload.manifest.dispatches) > _MANY:
+        speed_up(workload.cursor)
+    seen = event_groups.look(workload)
+    if not seen.lanes:
+        raise BadInput(
+            f"The timeline of {workload.name!r} holds no work of a device",
+            "nothing was launched, or the profiler did not record it",
+            "Trace kernels and copies too (rocprofv3 --sys-trace, ProfilerActivity.CUDA)",
+        )
+    events = event_groups.read(workload, seen)
+    work = _work(events, seen)
+    blocks, profiler = _blocks(events, seen)
+    whole = _whole(workload, seen.span)
+    return Trace(workload, seen.lanes, work, blocks, profiler, whole, seen.communicating, seen.calls, seen.unusable)
+
+
+def _has_times(workload: Workload) -> bool:
+    """Whether launches say when they ran: some profilers tell how long they took alone, and then all begin at one
+    time. A single launch has nothing before or after it."""
+    if not workload.has("dispatches"):
+        return False
+    return bool(
+        workload.rows(f"SELECT coalesce(min(start_ns) < max(start_ns), false) FROM {events_of(workload)}")[0][0]
+    )
+
+
+def _work(events: Events, seen: Seen) -> Work:
+    """All device work, lane by lane, with the call that asked for each."""
+    import numpy as np
+
+    device = seen.groups.device >= 0
+    at = np.flatnonzero(device[events.g])
+    if not _in_order(starts := events.s[at]):
+        at = at[np.argsort(starts, kind="stable")]
+    if len(seen.lanes) > 1:
+        numbers = np.array([each.number for each in seen.lanes], dtype=np.int64)
+        lanes = np.searchsorted(numbers, seen.groups.lane).astype(np.int16)
+        at = at[np.argsort(lanes[events.g[at]], kind="stable")]
+    g = events.g[at]
+    pid = of_groups(seen.groups.pid, device, g)
+    asked = _asking_calls(events, seen, at, pid)
+    return Work(events.s[at], events.e[at], seen.groups.device[g], seen.groups.kernel[g], pid, *asked)
+
+
+def _in_order(times: Ints) -> bool:
+    return len(times) < 2 or bool((times[1:] >= times[:-1]).all())
+
+
+def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints, Ints, Ints]:
+    """Start, end and thread of the call that asked for each piece of work, the events ``at`` of processes ``pid``: the
+    earliest of its process with its correlation."""
+    import numpy as np
+
+    host = seen.groups.host
+    calls = np.flatnonzero(host[events.g] & (events.correlation != NONE)) if seen.calls else np.arange(0)
+    if not len(calls):
+        nothing = same(NONE, len(at))
+        return nothing, nothing, nothing
+    g = events.g[calls]
+    known = _CallIndex(of_groups(seen.groups.pid, host, g), events.correlation[calls], events.s[calls])
+    thread = of_groups(seen.groups.thread, host, g)
+    one = is_same(thread)
+    made = [np.empty(len(at), dtype=np.int64) for _ in range(2 if one else 3)]
+    everywhere = True
+    for piece in pieces(0, len(at)):
+        sought = events.correlation[at[piece]]
+        call = known.find(pid[piece], sought)
+        miss = (call < 0) | (sought == NONE)
+        for column, of in zip(made, (events.s, events.e), strict=False):
+            column[piece] = of[calls[call]]
+            column[piece][miss] = NONE
+        if not one:
+            made[2][piece] = np.where(miss, NONE, thread[call])
+        everywhere = everywhere and not miss.any()
+    if one:
+        made.append(same(int(thread[0]), len(at)) if everywhere else np.where(made[0] != NONE, thread[0], NONE))
+    return made[0], made[1], made[2]
+
+
+class _CallIndex:
+    """Calls by process and correlation, of several the earliest."""
+
+    def __init__(self, pid: Ints, ids: Ints, s: Ints) -> None:
+        import numpy as np
+
+        self.processes = pid[:1] if is_same(pid) else np.unique(pid)
+        self.low, self.high = int(ids.min()), int(ids.max())
+        self.ids = None
+        if (self.high - self.low + 1) * len(self.processes) >= 2**62:
+            self.ids = np.unique(ids)
+            self.low, self.high = 0, len(self.ids) - 1
+        keys = self._keys(pid, ids)
+        order = np.arange(len(s)) if _in_order(s) else np.argsort(s, kind="stable")
+        most = (self.high - self.low + 1) * len(self.processes)
+        self.places: NDArray[np.int32] | None = None
+        if most <= 8 * len(keys) + 1_000_000 and len(keys) < 2**31:
+            # Ids without large holes: a table of their places, written backwards so that the first one stays. Its last
+            # row is for what is not known.
+            places = np.full(most + 1, -1, dtype=np.int32)
+            places[keys[order[::-1]]] = order[::-1]
+            self.places = places
+        else:
+            self.order = order[np.argsort(keys[order], kind="stable")]
+            self.known = keys[self.order]
+
+    def _keys(self, pid: Ints, ids: Ints) -> Ints:
+        """One number for each pair of process and correlation; -1 where there is no such call."""
+        import numpy as np
+
+        if self.ids is not None:
+            index = np.minimum(np.searchsorted(self.ids, ids), self.high)
+            number = np.where(self.ids[index] == ids, index, -1)
+        else:
+            number = np.where((ids < self.low) | (ids > self.high), -1, ids - self.low)
+        if len(self.processes) == 1 and is_same(pid) and pid[0] == self.processes[0]:
+            return number
+        process = np.minimum(np.searchsorted(self.processes, pid), len(self.processes) - 1)
+        unknown = (self.processes[process] != pid) | (number < 0)
+        return np.where(unknown, -1, process * (self.high - self.low + 1) + number)
+
+    def find(self, pid: Ints, ids: Ints) -> Ints:
+        """Which call has each pair; -1 where none has."""
+        import numpy as np
+
+        keys = self._keys(pid, ids)
+        if self.places is not None:
+            return self.places[keys].astype(np.int64)
+        at = np.minimum(np.searchsorted(self.known, keys), len(self.known) - 1)
+        return np.where(self.known[at] == keys, self.order[at], -1)
+
+
+def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], list[Window]]:
+    """The blocking calls of every thread, and the profiler's own times."""
+    import numpy as np
+
+    call = seen.groups.call
+    mine = np.flatnonzero((call == code(PROFILER))[events.g])
+    profiler = sorted(
+        (Window(int(a), int(b)) for a, b in zip(events.s[mine], events.e[mine], strict=True)),
+        key=lambda w: w.start - w.end,
+    )
+    blocking = (call >= 0) & (call != code(PROFILER))
+    at = np.flatnonzero(blocking[events.g])
+    threads, owner = np.unique(np.stack([seen.groups.pid, seen.groups.thread]), axis=1, return_inverse=True)
+    of = owner.ravel()[events.g[at]]
+    order = np.lexsort((-events.e[at], events.s[at], of))
+    at, of = at[order], of[order]
+    s, e, cls = events.s[at], events.e[at], call[events.g[at]]
+    blocks = {}
+    for first, last in pairwise([0, *(np.flatnonzero(np.diff(of)) + 1), len(s)]):
+        if first == last:
+            continue
+        ends = np.maximum.accumulate(e[first:last])
+        outer = np.concatenate([[True], s[first + 1 : last] >= ends[:-1]])
+        pid, thread = threads[:, of[first]]
+        own = slice(first, last)
+        blocks[int(pid), int(thread)] = Blocks(s[own][outer], e[own][outer], cls[own][outer])
+    return blocks, profiler[:_MANY]
+
+
+def _whole(workload: Workload, span: Window) -> Window:
+    """The events' span with that of the ranges."""
+    start, end = span
+    if ranges := ranges_of(workload):
+        low, high = workload.rows(f"SELECT min(start_ns), max(end_ns) FROM {ranges}")[0]
+        if low is not None:
+            start, end = min(start, low), max(end, high)
+    return Window(int(start), int(end))

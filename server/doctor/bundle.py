@@ -1,0 +1,197 @@
+"""doctor --bundle: what a maintainer needs to help, as one text that its sender can read before it is sent."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ... import __version__
+from ...analysis.base.problems import BadArgument, StoreProblem
+from ...analysis.base.text import shorten, visible_lines
+from ...analysis.store.store import Store
+from ...tools.device.machine.model import Check
+from ...tools.device.machine.programs import ask
+from ...tools.device.machine.survey import Machine
+from ...tools.running import run_state as runs
+from ...tools.running.scrubbing import Scrubber
+
+_PACKAGES = (
+    "mcp", "pydantic", "duckdb", "pandas", "matplotlib", "numpy", "hip-python", "cuda-bindings", "nvidia-cuda-nvrtc",
+    "nvidia-ml-py", "ncu-report",
+)  # fmt: skip
+_HELP_S = 20.0
+_HELP, _LOG, _LOGS = 40_000, 30_000, 12
+"""Characters of a help text and of a log (its beginning and its end), and logs of a run."""
+_UNTOLD = {"uuid", "pci"}
+"""Of a device: they name one piece of hardware, and help nobody."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the bundle."""
+
+    title: str
+    text: str
+
+
+def here() -> Scrubber:
+    """What must not be told of this process: its environment, home, user and host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = ""
+    return Scrubber(os.environ, Path.home(), user, os.uname().nodename)
+
+
+def collect(store: Store, machine: Machine, checks: Sequence[Check], scrubber: Scrubber) -> list[Section]:
+    """The sections: versions, checks, devices, the texts of profilers, the newest failed run. Nothing is written."""
+    listed = [device.model_dump(exclude=_UNTOLD, exclude_none=True) for device in machine.devices]
+    verdicts = {vendor: [verdict.usable, verdict.why] for vendor, verdict in machine.verdicts.items()}
+    profilers = [profiler.model_dump(exclude_none=True) for profiler in machine.profilers]
+    said = "\n".join(f"{c.state:8}  {c.name}: {c.found}" + (f" | fix: {c.fix}" if c.fix else "") for c in checks)
+    sections = [
+        Section("versions", _versions()),
+        Section("checks of doctor", said),
+        Section("devices", _json(listed)),
+        Section("permissions: whether counters may be read, and why not", _json(verdicts)),
+        Section("profilers", _json(profilers)),
+        *_texts_of_profilers(machine),
+        *_failed_run(store, scrubber),
+    ]
+    return [Section(section.title, visible_lines(scrubber.text(section.text))) for section in sections]
+
+
+def write(path: Path, sections: Sequence[Section]) -> None:
+    """Write a new file that only its owner may read; BadArgument where there is one of that name or no room."""
+    text = "\n".join(f"==== {section.title} ====\n{section.text}\n" for section in sections)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with open(handle, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123  opened so as not to follow
+            file.write(text)
+    except OSError as error:
+        raise why_unwritable(path, error) from error
+
+
+def refuse_existing(path: Path) -> None:
+    """BadArgument where there is anything of that name, also a link that leads nowhere."""
+    if path.exists() or path.is_symlink():
+        raise why_unwritable(path, FileExistsError())
+
+
+def why_unwritable(path: Path, error: OSError) -> BadArgument:
+    """Why a file cannot be written, with the remedy."""
+    if isinstance(error, FileExistsError):
+        return BadArgument(f"{path} exists already", fix="Name a new file or delete it first")
+    return BadArgument(f"{path} cannot be written", error.strerror or str(error), "Name a file in a folder of yours")
+
+
+def _versions() -> str:
+    uname = os.uname()
+    lines = [
+        f"rooflens {__version__}",
+        f"Python {sys.version.split()[0]} ({platform.python_implementation()})",
+        f"{uname.sysname} {uname.release} {uname.machine}",
+        f"{platform.libc_ver()[0]} {platform.libc_ver()[1]}".strip(),
+    ]
+    for name in _PACKAGES:
+        try:
+            lines.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            lines.append(f"{name} not installed")
+    return "\n".join(lines)
+
+
+def _texts_of_profilers(machine: Machine) -> list[Section]:
+    """What every installed profiler answers to --version and --help: rooflens derives from it what it can do."""
+    asked = [
+        (profiler.name, profiler.path, option)
+        for profiler in machine.profilers
+        if profiler.path and profiler.name not in machine.broken
+        for option in ("--version", "--help")
+    ]
+    if not asked:
+        return []
+    with ThreadPoolExecutor(max_workers=len(asked)) as pool:
+        answers = list(pool.map(lambda call: ask([call[1], call[2]], _HELP_S), asked))
+    return [
+        Section(f"{name} {option}", _ends(answer.out + answer.err, _HELP) or answer.complaint or "nothing")
+        for (name, _, option), answer in zip(asked, answers, strict=True)
+    ]
+
+
+def _failed_run(store: Store, scrubber: Scrubber) -> list[Section]:
+    """The newest run that failed: what was asked, how it ended, and what its steps printed."""
+    for folder in reversed(runs.folders(store)):
+        try:
+            record, state = runs.inspect_run(store, folder)
+        except StoreProblem:
+            continue
+        if state.state == "failed":
+            return _sections_of_failed_run(folder, record, state, scrubber)
+    return [Section("failed run", "The store has none.")]
+
+
+def _sections_of_failed_run(
+    folder: Path, record: runs.ProfileRun | runs.BenchmarkRun, state: runs.RunState, scrubber: Scrubber
+) -> list[Section]:
+    # Fields by name, so that one that is new does not get out unseen. Names of variables only count.
+    told = ("kind", "steps", "timeout_s", "profiler", "profiler_version", "target", "replay", "counters", "mode", "gpu")
+    asked = record.model_dump(include=set(told))
+    if isinstance(record, runs.ProfileRun):
+        asked |= {"command": scrubber.command(record.command), "variables": len(record.variables)}
+    ended = state.model_dump(
+        include={"state", "finished", "cut", "step", "fault", "status", "problem", "partial", "warnings"}
+    )
+    logs = [*sorted((folder / runs.LOGS).glob("*"), key=_modification_time)[-_LOGS:], folder / runs.SUPERVISOR_LOG]
+    return [
+        Section("failed run: what was asked", _json(asked)),
+        Section("failed run: how it ended", _json(ended)),
+        *(Section(f"failed run: {log.name}", _ends(_content(log), _LOG) or "empty") for log in logs if log.is_file()),
+    ]
+
+
+def _modification_time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _content(path: Path) -> str:
+    try:
+        with path.open("rb") as handle:
+            size = handle.seek(0, os.SEEK_END)
+            handle.seek(max(0, size - 4 * _LOG))
+            return handle.read(4 * _LOG).decode("utf-8", "replace")
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+
+
+def _ends(text: str, limit: int) -> str:
+    """A text, or its beginning and its end."""
+    text = text.strip()
+    return text if len(text) <= limit else f"{shorten(text[: limit // 2], limit)}\n[...]\n{text[-limit // 2 :]}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, default=str)
+
+
+def bundle(store: Store, path: Path, tell: Callable[[str], None], parts: tuple[Machine, Sequence[Check]]) -> None:
+    """Collect, tell what the file will hold, and write it. Raises BadArgument for a file that exists."""
+    refuse_existing(path)
+    machine, checks = parts
+    sections = collect(store, machine, checks, here())
+    tell(f"{path} will hold, without variables, secrets, host or user names as far as they can be told:")
+    for section in sections:
+        tell(f"  {section.title} ({len(section.text):,} characters)")
+    write(path, sections)
+    tell("Written. Read it before you send it.")

@@ -1,0 +1,133 @@
+"""doctor: what works on this machine, what is missing, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from ...analysis.base.problems import Problem
+from ...analysis.store.store import Store
+from ...tools.device.machine import software
+from ...tools.device.machine.model import Check, Device, InstalledProfiler, Roots
+from ...tools.device.machine.survey import Machine, survey
+from ...tools.device.machine.sysfs import clean, path_exists
+
+__all__ = ["Check", "doctor"]
+
+_LOW_GB = 2.0
+_VENDORS = {"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}
+_WITHOUT_GPU = (
+    "profiles taken elsewhere can be imported and analysed in full; `rooflens tools` lists what there is, "
+    "`rooflens demo` shows the loop on shipped samples"
+)
+
+
+def doctor(store: Store, *, roots: Roots | None = None) -> list[Check]:
+    """Every check; each ends within its time limit, and none of them writes."""
+    return examine(store, roots or Roots())[1]
+
+
+def examine(store: Store, roots: Roots) -> tuple[Machine, list[Check]]:
+    """The machine as it was found, and every check."""
+    machine = survey(roots)
+    return machine, _checks(store, machine, roots)
+
+
+def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
+    vendors = {d.vendor for d in machine.gpus}
+    return [
+        software.python(),
+        *(software.package(name) for name in software.REQUIRED),
+        *_store(store),
+        *_gpus(machine),
+        *_access(machine),
+        *(_profiler(p, machine) for p in machine.profilers),
+        *(Check(name="note", state="warning", found=note) for note in machine.notes),
+        software.hip("amd" in vendors),
+        *([*software.cuda_extras(), software.nvcc(roots)] if "nvidia" in vendors else []),
+        *(software.kernels(gpu) for gpu in {gpu.arch: gpu for gpu in reversed(machine.gpus)}.values() if gpu.supported),
+        Check(name="without a GPU", state="ok", found=_WITHOUT_GPU),
+    ]
+
+
+def _store(store: Store) -> list[Check]:
+    """Whether the store can be read and written, the room it has left, and its damaged entries."""
+    elsewhere = "Name another store with --store or ROOFLENS_STORE"
+    place = store.root
+    while not path_exists(place) and place != place.parent:
+        place = place.parent
+    copies = f"{store.address}, copies in " if store.address != str(store.root) else ""
+    where = f"{copies}{store.root}" + ("" if place == store.root else " (made at the first import)")
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        checks = [Check(name="store", state="ok", found=f"{where}, writable")]
+    else:
+        checks = [Check(name="store", state="warning", found=f"{where}: {place} cannot be written", fix=elsewhere)]
+    free = shutil.disk_usage(place).free / 1e9
+    low = free < _LOW_GB
+    checks.append(_judge_check("free space", not low, f"{free:.1f} GB", elsewhere if low else ""))
+    try:
+        known, broken = store.scan()
+    except Problem as problem:
+        return [*checks, Check(name="workloads", state="warning", found=problem.text, fix=elsewhere)]
+    checks.append(Check(name="workloads", state="ok", found=f"{len(known)} readable"))
+    fix = "Import the profile again, or delete the entry"
+    return checks + [Check(name="damaged entry", state="warning", found=clean(line, 200), fix=fix) for line in broken]
+
+
+def _gpus(machine: Machine) -> list[Check]:
+    if machine.gpus:
+        return [_gpu(device) for device in machine.gpus]
+    fix = "Profile on a node with a GPU and import the result"
+    return [Check(name="GPU", state="missing", found="none visible", fix=fix)]
+
+
+def _gpu(device: Device) -> Check:
+    unit = "CUs" if device.vendor == "amd" else "SMs"
+    facts = [
+        device.name,
+        device.arch,
+        f"{device.compute_units} {unit}" if device.compute_units else None,
+        f"{device.memory_bytes / 1e9:.0f} GB ({device.memory_bytes / 2**30:.0f} GiB)" if device.memory_bytes else None,
+        device.partition,
+        device.driver,
+    ]
+    facts_text = ", ".join(fact for fact in facts if fact) or "nothing is known about it"
+    name = f"GPU {device.index} ({_VENDORS[device.vendor]})"
+    if device.supported:
+        return Check(name=name, state="ok", found=facts_text)
+    facts_text = f"{facts_text}; rooflens has no metrics for it"
+    return Check(
+        name=name, state="warning", found=facts_text, fix="The resource rooflens://metrics lists the known targets"
+    )
+
+
+def _access(machine: Machine) -> list[Check]:
+    """Whether this machine gives counters to us, whatever profiler is installed."""
+    return [
+        _judge_check(
+            f"counters ({_VENDORS[vendor]})",
+            verdict.usable is True and verdict.fix is None,
+            verdict.why or ("permitted" if verdict.usable else "not permitted"),
+            verdict.fix or "",
+        )
+        for vendor, verdict in machine.verdicts.items()
+    ]
+
+
+def _profiler(profiler: InstalledProfiler, machine: Machine) -> Check:
+    name, why, fix = profiler.name, profiler.why, profiler.fix or ""
+    if profiler.path is None:
+        return Check(name=name, state="missing", found=why or "not installed", fix=fix)
+    version = " ".join(part for part in (profiler.version, profiler.release and f"({profiler.release})") if part)
+    facts_text = f"{version or 'version unknown'}, {profiler.path}"
+    # A remark without a remedy is no fault.
+    sound = profiler.usable is True and not fix
+    verdict = machine.verdicts.get(profiler.vendor)
+    if verdict and verdict.why and name not in machine.broken:
+        # What the machine permits has a check of its own, with the remedy.
+        return _judge_check(name, sound, f"{facts_text}; see counters ({_VENDORS[profiler.vendor]})")
+    return _judge_check(name, sound, f"{facts_text}; {why}" if why else facts_text, fix)
+
+
+def _judge_check(name: str, sound: bool, observed: str, fix: str = "") -> Check:
+    return Check(name=name, state="ok" if sound else "warning", found=observed, fix=fix)

@@ -1,0 +1,156 @@
+"""A gate in words: lines for a terminal, a Markdown summary, annotations of GitHub Actions, and plain facts.
+
+Names of kernels, workloads and devices are somebody's text: none of these can carry markup, links, mentions, or
+commands to a CI runner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...analysis.base.text import inert, shorten, visible
+from ...analysis.comparison.gate import Gate, Item
+from ...analysis.comparison.sentences import short
+
+_ICONS = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "new": "🆕", "vanished": "➖", "ignored": "➖"}
+_LONGEST = 500
+_ROWS = 100
+"""Of the table of a summary; GitHub shows 1 MiB."""
+_BACKTICKS = re.compile(r"`+")
+_ACTIVE = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]()<>+-.!|~^$"} | {"@": "＠", "#": "＃"})
+
+
+def facts(gate: Gate) -> dict[str, Any]:
+    """The verdict and every item, with percentages from 0 to 100; null is unknown, as ``why`` says."""
+    return {
+        "verdict": gate.verdict,
+        "counts": dict(gate.counts()),
+        "items": [_fact(item) for item in gate.items],
+        "notes": [note.text for note in gate.notes],
+    }
+
+
+def _fact(item: Item) -> dict[str, Any]:
+    return {
+        "kind": item.kind,
+        "name": item.name,
+        "metric": item.metric,
+        "status": item.status,
+        "code": item.code,
+        "why": item.why,
+        "baseline": item.baseline,
+        "candidate": item.candidate,
+        "unit": item.unit,
+        "change_pct": _pct(item.change),
+        "low_pct": _pct(item.low),
+        "high_pct": _pct(item.high),
+        "noise_pct": _pct(item.noise),
+        "limit_pct": _pct(item.limit) if item.relative else None,
+        "limit": None if item.relative else item.limit,
+        "launches": item.launches,
+        "share_pct": _pct(item.share),
+        "same_work": item.same_work,
+    }
+
+
+def _pct(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def lines(gate: Gate) -> Iterator[str]:
+    """A line for each item that was judged or stands alone, the notes, and the verdict last."""
+    shown = [item for item in gate.items if item.status != "ignored"]
+    width = max((len(_item_name(item)) for item in shown), default=0)
+    for item in shown:
+        yield _tame(f"{item.status.upper():12} {_item_name(item):{width}}  {_times(item)}{item.why}")
+    for note in gate.notes:
+        yield _tame(f"note: {note.text}")
+    left_out = len(gate.items) - len(shown)
+    yield f"{gate.verdict}: {_count_states(gate)}" + (f"; {left_out} kernels not judged" if left_out else "")
+
+
+def _item_name(item: Item) -> str:
+    name = visible(short(item.name))
+    return f"{name}: {item.metric}" if item.metric else name
+
+
+def _times(item: Item) -> str:
+    if item.metric or item.baseline is None or item.candidate is None:
+        return ""
+    interval = ""
+    if item.low is not None and item.high is not None:
+        interval = f" (95 % interval {100 * item.low:+.2f} to {100 * item.high:+.2f} %)"
+    return f"{_time(item.baseline)} -> {_time(item.candidate)}{interval}: "
+
+
+def _time(ns: float) -> str:
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= scale:
+            return f"{ns / scale:.4g} {unit}"
+    return f"{ns:.4g} ns"
+
+
+def _count_states(gate: Gate) -> str:
+    counts = gate.counts()
+    return ", ".join(f"{counts[s]} {s}" for s in ("fail", "inconclusive", "pass", "new", "vanished") if counts.get(s))
+
+
+def _tame(text: str) -> str:
+    """A line in which GitHub's runner finds no command."""
+    return inert(text.replace("\n", " ")).replace("##[", "# #[")
+
+
+def markdown(gate: Gate, title: str) -> str:
+    """The summary: the verdict, a table of what was judged, and the notes."""
+    out = [f"## {_ICONS[gate.verdict]} {_plain(title)}: {gate.verdict}", "", _count_states(gate), ""]
+    out += ["| | kernel | baseline | candidate | change | 95 % interval | limit | why |"]
+    out += ["|---|---|--:|--:|--:|--:|--:|---|"]
+    shown = [item for item in gate.items if item.status != "ignored"]
+    out += [_row(item) for item in shown[:_ROWS]]
+    if len(shown) > _ROWS:
+        out += ["", f"and {len(shown) - _ROWS} more."]
+    out += ["", *(f"- {_plain(note.text)}" for note in gate.notes)]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _row(item: Item) -> str:
+    in_time = item.metric is None
+    values = [
+        "" if value is None else _time(value) if in_time else f"{value:.6g} {_plain(item.unit)}"
+        for value in (item.baseline, item.candidate)
+    ]
+    change = "" if item.change is None else f"{100 * item.change:+.2f} %"
+    interval = "" if item.low is None or item.high is None else f"{100 * item.low:+.2f} to {100 * item.high:+.2f} %"
+    limit = f"{100 * item.limit:g} %" if item.limit is not None and in_time else ""
+    name = _code(short(item.name)) + (f" {_code(item.metric)}" if item.metric else "")
+    cells = [f"{_ICONS[item.status]} {item.status}", name, *values, change, interval, limit, _plain(item.why)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _code(name: str) -> str:
+    """A name as a code span: nothing in one acts, and the fence is longer than any in the name.
+
+    A backslash could end a cell of a table together with a bar, so another character stands for it.
+    """
+    text = shorten(visible(name), _LONGEST).replace("\\", "⧵").replace("|", "\\|").strip()
+    fence = "`" * (1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    return f"{fence} {text} {fence}" if text else "(no name)"
+
+
+def _plain(text: str) -> str:
+    """Text in which nothing is markup, a link, a mention or a reference."""
+    return shorten(inert(visible(text)), _LONGEST).replace("&lt;", "<").translate(_ACTIVE).replace("\\<", "&lt;")
+
+
+def commands(gate: Gate) -> Iterator[str]:
+    """Commands of GitHub Actions that put failures and what is inconclusive beside the job."""
+    for item in gate.items:
+        if item.status in ("fail", "inconclusive"):
+            level = "error" if item.status == "fail" else "warning"
+            yield f"::{level} title=rooflens gate::{_escape_annotation(f'{_item_name(item)}: {item.why}')}"
+
+
+def _escape_annotation(text: str) -> str:
+    return shorten(visible(text), _LONGEST).replace("%", "%25").replace("##[", "# #[")

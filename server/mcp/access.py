@@ -1,0 +1,202 @@
+"""Who may connect over HTTP: the address to listen on, the token, and the hosts that a request may name."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import secrets
+import socket
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...analysis.base.problems import BadArgument, MissingTool, NotAllowed
+
+TOKEN = "ROOFLENS_TOKEN"
+SHORTEST_TOKEN = 16
+_NAME = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
+_PORT = r"[1-9][0-9]{0,4}"
+_LISTEN = re.compile(f"({_NAME}):({_PORT})")
+_ALLOWED = re.compile(f"({_NAME})(?::({_PORT}))?")
+_HIGHEST_PORT = 65535
+_HTTP_PORT = 80
+_UNIX = "unix:"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen: as the user wrote it and as the machine resolves it; of IPv6 addresses ``host`` has brackets.
+
+    With ``path`` it is a Unix socket, which clients address as localhost.
+    """
+
+    host: str
+    port: int
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address
+    path: Path | None = None
+
+    @property
+    def url(self) -> str:
+        """What a client on this machine, or for an address of all interfaces on another one, connects to."""
+        if self.path:
+            return f"http://localhost/mcp on the Unix socket {self.path}"
+        host = socket.gethostname() if self.ip.is_unspecified else self.host
+        return f"http://{host}:{self.port}/mcp"
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The values of Host that are answered, in small letters.
+
+    With ``own`` also the very address that a connection came in on: a foreign web page can make a browser send its own
+    name here, but never a bare address.
+    """
+
+    names: frozenset[str]
+    port: int
+    own: bool = False
+
+    def allow(self, host: str, local: str | None) -> bool:
+        """Whether a request that came in on the address ``local`` may name ``host``."""
+        host = host.lower()
+        if host in self.names or not self.own or local is None:
+            return host in self.names
+        return host in _with_port(local.removeprefix("::ffff:"), self.port)
+
+
+def parse(text: str) -> Address:
+    """HOST:PORT, strictly in ASCII, or unix:PATH. Raises BadArgument, for a name that nobody knows too."""
+    if text.startswith(_UNIX) and text != _UNIX and "\0" not in text:
+        local = ipaddress.IPv4Address("127.0.0.1")
+        return Address("localhost", _HTTP_PORT, local, Path(text.removeprefix(_UNIX)).absolute())
+    match = _LISTEN.fullmatch(text)
+    if not match or int(match[2]) > _HIGHEST_PORT:
+        raise BadArgument(
+            f"--http {text!a} is no address",
+            fix="Write HOST:PORT, for instance 127.0.0.1:8321 or [::1]:8321, or unix:PATH",
+        )
+    host, port = match[1], int(match[2])
+    try:
+        resolved = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise BadArgument(
+            f"{host} has no address here", str(error.strerror or error), "Name an address of this machine"
+        ) from error
+    first = min(resolved, key=lambda entry: entry[0] != socket.AF_INET)
+    return Address(host, port, ipaddress.ip_address(str(first[4][0]).partition("%")[0]))
+
+
+def listen(address: Address) -> socket.socket:
+    """A listening socket. A peer that is gone, or takes nothing of its answer for a minute, is let go by the kernel."""
+    if address.path:
+        return _listen_unix(address.path)
+    family = socket.AF_INET6 if address.ip.version == 6 else socket.AF_INET
+    try:
+        listener = socket.create_server(
+            (str(address.ip), address.port),
+            family=family,
+            backlog=256,
+            dualstack_ipv6=family == socket.AF_INET6 and address.ip.is_unspecified and socket.has_dualstack_ipv6(),
+        )
+    except OSError as error:
+        raise MissingTool(
+            f"{address.host}:{address.port} cannot be listened on",
+            os.strerror(error.errno) if error.errno else str(error),
+            "Choose another port, or end the program that has this one",
+        ) from error
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
+    return listener
+
+
+def _listen_unix(path: Path) -> socket.socket:
+    """A socket that only its owner can use. One that a killed server left behind is replaced."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1)
+            if path.exists() and stat.S_ISSOCK(path.stat().st_mode) and probe.connect_ex(str(path)) != 0:
+                path.unlink()
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        listener.listen(256)
+    except OSError as error:
+        listener.close()
+        raise MissingTool(
+            f"{path} cannot be listened on",
+            os.strerror(error.errno) if error.errno else str(error),
+            "Name another path",
+        ) from error
+    return listener
+
+
+def hosts(address: Address, allowed: Iterable[str]) -> Hosts:
+    """What Host may be: the address itself and its usual names, and what the user allows beside.
+
+    On all interfaces these are this machine's name, the names of loopback and each of its addresses.
+    """
+    names = _with_port(address.host, address.port)
+    everywhere = address.ip.is_unspecified
+    if address.ip.is_loopback or everywhere:
+        names |= {form for name in ("127.0.0.1", "localhost", "[::1]") for form in _with_port(name, address.port)}
+    if everywhere:
+        machine = socket.gethostname()
+        names |= _with_port(machine, address.port) | _with_port(machine.partition(".")[0], address.port)
+    for text in allowed:
+        match = _ALLOWED.fullmatch(text)
+        if not match or int(match[2] or 1) > _HIGHEST_PORT:
+            raise BadArgument(f"--allowed-host {text!a} is no host", fix="Write NAME or NAME:PORT, without http://")
+        # Without a port both forms are meant: a proxy on a usual port sends none.
+        names |= {text.lower()} if match[2] else {text.lower(), *_with_port(text, address.port)}
+    return Hosts(frozenset(names), address.port, everywhere)
+
+
+def token(address: Address, *, insecure_local: bool, executes: bool) -> str | None:
+    """The secret that clients must send: the user's, else a new one; None only where nobody asked for one.
+
+    Raises NotAllowed where a server without a token would give away more than it may, BadArgument for a bad token.
+    """
+    if insecure_local:
+        if not address.ip.is_loopback:
+            raise NotAllowed(
+                f"{address.host} is reachable from other machines",
+                "--insecure-local is for loopback addresses",
+                f"Leave --insecure-local out, or bind 127.0.0.1:{address.port}",
+            )
+        if executes and not address.path:
+            raise NotAllowed(
+                "--insecure-local does not go with --allow-exec",
+                "every user of this machine could run programs as you",
+                "Leave one of them out",
+            )
+        return None
+    given = os.environ.get(TOKEN)
+    if not given:
+        return secrets.token_urlsafe(32)
+    if len(given) < SHORTEST_TOKEN or not all("!" <= character <= "~" for character in given):
+        raise BadArgument(
+            f"{TOKEN} cannot be used",
+            f"it must have {SHORTEST_TOKEN} or more ASCII characters and no spaces",
+            'For instance: python3 -c "import secrets; print(secrets.token_urlsafe(32))"',
+        )
+    return given
+
+
+def invitation(address: Address, token: str | None) -> str:
+    """What a client needs: the address and the header. A token that the user chose is not repeated."""
+    if token is None:
+        return f"rooflens serves {address.url}"
+    shown = f"${TOKEN}" if token == os.environ.get(TOKEN) else token
+    return f"rooflens serves {address.url}\nClients send the header  Authorization: Bearer {shown}"
+
+
+def _with_port(host: str, port: int) -> set[str]:
+    """How Host names a server: with its port, which only the usual one may lack."""
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return {f"{host}:{port}".lower(), *({host.lower()} if port == _HTTP_PORT else ())}

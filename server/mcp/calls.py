@@ -1,0 +1,270 @@
+"""Tool calls of a server: each in a child process with limits, awaited without a thread, ended with its call."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ...analysis.base.problems import LimitExceeded, Problem
+from ...analysis.base.scratch import scratch
+from ...analysis.store.store import Store
+from ...tools.answers.source_text import allowing
+from ...tools.base.progress import listening
+from ...tools.base.results import Result
+from ...tools.isolation.channel import MESSAGE_BYTES, Channel, encode_message
+from ...tools.isolation.child import BUG, Work
+from ...tools.isolation.fork_server import ENDED, ForkServer
+from ...tools.isolation.limits import Limits
+from ..rendering.answers import protocol_result
+from ..terminal.log import logger
+from .toolbox import answer
+
+CLIENT: ContextVar[str] = ContextVar("client", default="")
+"""Who calls, as far as the transport knows; one client cannot take all the places of its kind."""
+_PATIENCE_S = 60.0
+"""How long a call waits for its turn."""
+_END_S = 2.0
+"""How long a child that is ended may take; the next one sweeps otherwise."""
+_PIECE = 1 << 18
+_GB = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Calls that cost alike: the limits of each, its wall-clock time, and how many run at once."""
+
+    limits: Limits
+    wall_s: float
+    places: int
+    each: int
+    """Places that one client can take."""
+
+
+_ASKS_NO_STORE = Kind(Limits(3 * _GB, cpu_s=300), 120, places=4, each=2)
+"""Of tools that answer without workloads: calls that wait for a shared store cannot hold them up."""
+KINDS = {
+    "search_metrics": _ASKS_NO_STORE,
+    "plan_profile": _ASKS_NO_STORE,
+    "list_devices": _ASKS_NO_STORE,
+    "get_run": _ASKS_NO_STORE,
+    "cancel_run": _ASKS_NO_STORE,
+    "query_counters": Kind(Limits(3 * _GB, cpu_s=300), 180, places=3, each=2),
+    "import_profile": Kind(Limits(4 * _GB, cpu_s=1200, nice=5), 600, places=2, each=1),
+}
+"""By the name of the tool."""
+OTHERS = Kind(Limits(3 * _GB, cpu_s=300), 120, places=6, each=4)
+OK = "ok"
+Told = Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a tool, as it is handed to a child."""
+
+    store: str
+    read_only: bool
+    allow_exec: bool
+    tool: str
+    arguments: dict[str, Any]
+    source_roots: tuple[str, ...] = ()
+    """Folders whose source files may be shown."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a child answers: the parts of the protocol's result, and for the log how it went."""
+
+    result: dict[str, Any]
+    outcome: str
+    """``OK``, or the class of the problem."""
+
+
+class _NoPlace(Exception):
+    """No place became free in time."""
+
+
+class Calls:
+    """The calls of one server."""
+
+    def __init__(self, forks: ForkServer, work: Work | None = None, source_roots: Sequence[Path] = ()) -> None:
+        self._forks, self._work = forks, work or perform
+        self._source_roots = tuple(map(str, source_roots))
+        self._places: dict[tuple[int, str], anyio.Semaphore] = {}
+
+    async def reply(self, call: Call, told: Told) -> Reply | Problem:
+        """The answer of a child; ``told`` gets what it says of its progress. Cancelling this kills the child."""
+        kind = KINDS.get(call.tool, OTHERS)
+        try:
+            async with self._place(kind, CLIENT.get()):
+                return await self._run_child(kind, call, told)
+        except _NoPlace:
+            return LimitExceeded(
+                f"{call.tool} did not start within {_PATIENCE_S:g} s",
+                "other calls of its kind occupy the server",
+                "Try again later",
+            )
+
+    @asynccontextmanager
+    async def _place(self, kind: Kind, client: str) -> AsyncIterator[None]:
+        """One of the client's places, then one of all; _NoPlace where none is free for long."""
+        own = self._places.setdefault((id(kind), client), anyio.Semaphore(kind.each))
+        every = self._places.setdefault((id(kind), ""), anyio.Semaphore(kind.places)) if client else own
+        held: list[anyio.Semaphore] = []
+        try:
+            with anyio.move_on_after(_PATIENCE_S) as waiting:
+                for semaphore in dict.fromkeys((own, every)):
+                    await semaphore.acquire()
+                    held.append(semaphore)
+            if waiting.cancelled_caught:
+                raise _NoPlace
+            yield
+        finally:
+            for semaphore in held:
+                semaphore.release()
+            if client and own.value == kind.each and not own.statistics().tasks_waiting:
+                self._places.pop((id(kind), client), None)
+
+    async def _run_child(self, kind: Kind, call: Call, told: Told) -> Reply | Problem:
+        end = self._forks.spawn(self._work, kind.limits)
+        done = False
+        try:
+            with anyio.move_on_after(kind.wall_s):
+                await _send(end, {**vars(call), "source_roots": self._source_roots})
+                async for message in _messages(end):
+                    if "progress" in message:
+                        await told(message["progress"])
+                        continue
+                    done = "reply" in message
+                    if done:
+                        return Reply(**message["reply"])
+                    if BUG in message:
+                        logger.error("%s failed\n%s", call.tool, message[BUG])
+                        return _internal_failure(call.tool)
+                    if ENDED in message:
+                        return _explain_end(call.tool, message[ENDED], kind)
+                return _internal_failure(call.tool)
+        finally:
+            if not done:
+                await self._cleared_away(end, call.store)
+            end.close()
+        return LimitExceeded(
+            f"{call.tool} took more than {kind.wall_s:g} s and was stopped",
+            "",
+            "Ask for less at once; `rooflens call` in a terminal has no such limit",
+        )
+
+    async def _cleared_away(self, end: socket.socket, store: str) -> None:
+        """End a child in the middle of its work, and remove what it was writing; also where the call is cancelled."""
+        with anyio.move_on_after(_END_S, shield=True):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_WR)
+            await _wait_until_gone(end)
+            with closing(self._forks.spawn(sweep, OTHERS.limits)) as sweeper:
+                await _send(sweeper, {"store": store})
+                await _wait_until_gone(sweeper)
+
+
+def sweep(channel: Channel, job: dict[str, Any]) -> None:
+    """In a child: remove what processes that are gone were writing."""
+    with scratch():
+        Store.locate(job["store"]).sweep_drafts()
+
+
+def outcome(answer: Result | Problem) -> str:
+    """How a call went, in a word."""
+    return type(answer).__name__ if isinstance(answer, Problem) else OK
+
+
+def perform(channel: Channel, job: dict[str, Any]) -> None:
+    """In a child: answer one call and send the result as the protocol has it."""
+    call = Call(**job)
+    store = Store.locate(call.store, read_only=call.read_only)
+    roots = [Path(folder) for folder in call.source_roots]
+    with allowing(roots), listening(lambda text: channel.send({"progress": text})):
+        reply = answer(store, call.tool, call.arguments, read_only=call.read_only, allow_exec=call.allow_exec)
+    result = protocol_result(reply, call.tool, call.arguments).model_dump(mode="json", exclude_unset=True)
+    channel.send({"reply": {"result": result, "outcome": outcome(reply)}})
+
+
+async def _send(end: socket.socket, message: Mapping[str, Any]) -> None:
+    data = memoryview(encode_message(message))
+    while data:
+        try:
+            data = data[end.send(data) :]
+        except BlockingIOError:
+            await anyio.wait_writable(end)
+        except (BrokenPipeError, ConnectionResetError):
+            # It ended; how is what comes next.
+            return
+
+
+async def _wait_until_gone(end: socket.socket) -> None:
+    """Wait until the child is gone, whatever it still says."""
+    while True:
+        try:
+            if not end.recv(_PIECE):
+                return
+        except BlockingIOError:
+            await anyio.wait_readable(end)
+        except ConnectionResetError:
+            return
+
+
+async def _messages(end: socket.socket) -> AsyncIterator[dict[str, Any]]:
+    """Every message until the other end is closed, or one is longer than a message may be.
+
+    A line that its child did not live to finish is none: how that ended is the next message.
+    """
+    received = bytearray()
+    while len(received) <= MESSAGE_BYTES:
+        try:
+            piece = end.recv(_PIECE)
+        except BlockingIOError:
+            await anyio.wait_readable(end)
+            continue
+        except ConnectionResetError:
+            return
+        if not piece:
+            return
+        received += piece
+        *lines, received = received.split(b"\n")
+        for line in lines:
+            if message := _whole(line):
+                yield message
+
+
+def _whole(line: bytearray) -> dict[str, Any] | None:
+    """The message of a line, or None of one that was begun."""
+    try:
+        return json.loads(line)  # type: ignore[no-any-return]
+    except json.JSONDecodeError:
+        return None
+
+
+def _explain_end(tool: str, status: int, kind: Kind) -> Problem:
+    """Why a child ended without an answer."""
+    if status < 0:
+        limit = kind.limits.memory_bytes / _GB
+        return LimitExceeded(
+            f"{tool} was stopped by the system",
+            f"it needed more than {limit:g} GB of memory, more than {kind.limits.cpu_s} s of processor time, "
+            "or the machine ran out of memory",
+            "Ask for less at once",
+        )
+    return _internal_failure(tool)
+
+
+def _internal_failure(tool: str) -> Problem:
+    return Problem(
+        f"rooflens failed inside {tool}",
+        "this is a bug, not your mistake; its traceback is in the server's log",
+        "Report it with that traceback",
+    )

@@ -1,0 +1,150 @@
+"""Reads one message of the protocol from its bytes, and says which error a malformed one is owed."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    RequestId,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+BUSY = -32000
+"""The error of a client that has too many calls under way: the first of the codes left to implementations."""
+ID_IN_USE = "Invalid request: this id belongs to a request that is not answered yet"
+DEEPEST = 100
+"""Levels of nesting; more would break what reads the message later, not only the parser."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A message that cannot be used; ``answer`` is the error it is owed, None for a notification."""
+
+    answer: JSONRPCError | None
+
+
+def read(raw: bytes) -> JSONRPCMessage | Refused:
+    """The request, notification or response in ``raw``.
+
+    Names that stand twice, numbers beyond a float's range and half surrogate pairs are refused as well: each of them
+    would be read in one way here and in another way elsewhere.
+    """
+    doubts: list[str] = []
+    try:
+        content = _parse_json(raw, doubts)
+    except RecursionError:
+        return refuse_message(PARSE_ERROR, f"Parse error: nested deeper than {DEEPEST} levels")
+    except ValueError:
+        return refuse_message(PARSE_ERROR, "Parse error: the message is not JSON in UTF-8")
+    if not isinstance(content, dict):
+        return refuse_message(
+            INVALID_REQUEST, "Invalid request: a message is one JSON object, and batches are not supported"
+        )
+    if _too_deep(content):
+        doubts.insert(0, f"the message is nested deeper than {DEEPEST} levels")
+    if _half_pairs(raw, content):
+        doubts.append("a text holds half of a surrogate pair")
+    fault = _fault(content)
+    if fault is None and not doubts:
+        return jsonrpc_message_adapter.validate_python(content, by_name=False)
+    if fault in (None, _PARAMS) and "id" not in content and "method" in content:
+        return Refused(None)
+    return refuse_message(INVALID_REQUEST, f"Invalid request: {fault or doubts[0]}", _id(content))
+
+
+def refuse_message(code: int, message: str, ident: RequestId | None = None) -> Refused:
+    """A refusal with its answer."""
+    return Refused(JSONRPCError(jsonrpc="2.0", id=ident, error=ErrorData(code=code, message=message)))
+
+
+def encode_message(message: JSONRPCMessage) -> bytes:
+    """``message`` in UTF-8, without a line's end."""
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+def _parse_json(raw: bytes, doubts: list[str]) -> Any:
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members_by_name = dict(pairs)
+        if len(members_by_name) != len(pairs):
+            doubts.append("an object names one of its members twice")
+        return members_by_name
+
+    def number(text: str) -> float:
+        value = float(text)
+        if math.isinf(value):
+            doubts.append("a number is beyond the range of a double")
+        return value
+
+    def no_number(text: str) -> float:
+        raise ValueError(f"{text} is no JSON")
+
+    return json.loads(raw.decode("utf-8"), object_pairs_hook=members, parse_float=number, parse_constant=no_number)
+
+
+def _too_deep(content: dict[str, Any]) -> bool:
+    level: list[Any] = [content]
+    for _ in range(DEEPEST):
+        inner = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
+        level = [child for child in inner if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _half_pairs(raw: bytes, content: dict[str, Any]) -> bool:
+    if b"\\ud" not in raw and b"\\uD" not in raw:
+        return False
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+_PARAMS = "params must be an object"
+
+
+def _fault(content: dict[str, Any]) -> str | None:
+    """What makes an object no message."""
+    if content.get("jsonrpc") != "2.0":
+        return 'jsonrpc must be "2.0"'
+    if "method" not in content:
+        try:
+            message = jsonrpc_message_adapter.validate_python(content, by_name=False)
+        except ValidationError:
+            return "it is neither a request, nor a notification, nor a response"
+        return "method is missing" if isinstance(message, JSONRPCRequest | JSONRPCNotification) else None
+    if not isinstance(content["method"], str):
+        return "method must be a text"
+    if "id" in content and not _is_id(content["id"]):
+        return "id must be a text or an integer"
+    if not isinstance(content.get("params"), dict | None):
+        return _PARAMS
+    return None
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _id(content: dict[str, Any]) -> RequestId | None:
+    """The id to answer with; null where there is none that could be written."""
+    ident: RequestId = content.get("id", "")
+    if "id" not in content or not _is_id(ident):
+        return None
+    try:
+        str(ident).encode()
+    except UnicodeEncodeError:
+        return None
+    return ident

@@ -1,0 +1,155 @@
+"""The tools by name, their argument schemas, and the one seam that turns Problems into answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, get_type_hints
+
+import pydantic
+
+from ...analysis.base.problems import BadArgument, LimitExceeded, NotFound, Problem, near
+from ...analysis.base.text import shorten
+from ...analysis.store.integrity import store_problem_behind
+from ...analysis.store.store import Store
+from ...tools.base.arguments import model, validate_arguments
+from ...tools.base.results import Result
+from ...tools.cancel_run import cancel_run
+from ...tools.check_counters import check_counters
+from ...tools.compare_workloads import compare_workloads
+from ...tools.compute_metrics import compute_metrics
+from ...tools.compute_occupancy import compute_occupancy
+from ...tools.compute_roofline import compute_roofline
+from ...tools.compute_timeline import compute_timeline
+from ...tools.diagnose_bottleneck import diagnose_bottleneck
+from ...tools.find_hotspots import find_hotspots
+from ...tools.get_run import get_run
+from ...tools.import_profile import import_profile
+from ...tools.list_devices import list_devices
+from ...tools.list_workloads import list_workloads
+from ...tools.plan_profile import plan_profile
+from ...tools.plot import plot
+from ...tools.profile_command import profile_command
+from ...tools.query_counters import query_counters
+from ...tools.run_peak_benchmarks import run_peak_benchmarks
+from ...tools.search_metrics import search_metrics
+from ..rendering import render
+from ..terminal.log import logger
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool: a plain function whose first parameter is the store; its docstring is the description."""
+
+    function: Callable[..., Result]
+    writes: bool = False
+    executes: bool = False
+    """Whether it runs, or ends, programs of the caller's choice: such a tool needs leave to exist."""
+    notes: bool = False
+    """Whether it adds to the experiment log on request, and works without where nothing may be written."""
+    waits: bool = False
+    """Whether it waits (``wait_s``) for a run, which get_run can do as well."""
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def description(self) -> str:
+        return " ".join((self.function.__doc__ or "").split())
+
+    @property
+    def arguments(self) -> type[pydantic.BaseModel]:
+        """The model of the arguments; unknown names are refused."""
+        return model(self.function)
+
+    @cached_property
+    def result(self) -> type[Result]:
+        """The model of the result."""
+        hinted: type[Result] = get_type_hints(self.function)["return"]
+        return hinted
+
+    def validate(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as the function takes them; a Problem says which one is wrong and what is allowed."""
+        return validate_arguments(self.name, self.arguments, arguments)
+
+
+TOOLS = (
+    Tool(list_devices),
+    Tool(run_peak_benchmarks, writes=True, executes=True, waits=True),
+    Tool(check_counters, writes=True, executes=True, waits=True),
+    Tool(plan_profile),
+    Tool(profile_command, writes=True, executes=True, waits=True),
+    Tool(get_run, waits=True),
+    Tool(cancel_run, writes=True, executes=True),
+    Tool(import_profile, writes=True),
+    Tool(list_workloads),
+    Tool(search_metrics),
+    Tool(compute_metrics),
+    Tool(query_counters),
+    Tool(compute_roofline),
+    Tool(compute_occupancy),
+    Tool(compute_timeline),
+    Tool(diagnose_bottleneck),
+    Tool(find_hotspots),
+    Tool(compare_workloads, notes=True),
+    Tool(plot, writes=True),
+)
+FUNCTIONS: dict[str, Callable[..., Result]] = {tool.name: tool.function for tool in TOOLS}
+"""The functions of all tools by name, for what puts their answers together."""
+
+
+def tools(*, read_only: bool = False, allow_exec: bool = True) -> tuple[Tool, ...]:
+    """The tools offered: none that executes without leave, none that writes or executes when ``read_only``.
+
+    get_run is always there: another process that shares the store may have started a run.
+    """
+    return tuple(
+        t for t in TOOLS if not (read_only and (t.writes or t.executes)) and not (t.executes and not allow_exec)
+    )
+
+
+def call(
+    store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
+) -> Result:
+    """Call one tool. Raises Problem for everything the caller can mend."""
+    known = {t.name: t for t in tools(read_only=read_only, allow_exec=allow_exec)}
+    if name not in known:
+        raise NotFound(f"There is no tool {shorten(name, 60)!r}", near(name, known), f"Tools: {', '.join(known)}")
+    result = known[name].function(store, **known[name].validate(arguments))
+    return result.model_copy(update={"next": [c for c in result.next if c.tool in known]})
+
+
+def answer(
+    store: Store, name: str, arguments: dict[str, Any], *, read_only: bool = False, allow_exec: bool = True
+) -> Result | Problem:
+    """The one error seam: a Problem comes back as a value; any other exception is a bug, logged to stderr.
+
+    Texts of a profile that are not like names are marked in the result's notes.
+    """
+    try:
+        return render.mark_untrusted(call(store, name, arguments, read_only=read_only, allow_exec=allow_exec))
+    except Problem as problem:
+        return problem
+    except Exception as error:  # noqa: BLE001 - the seam: nothing of a bug may reach the client
+        if mendable := _mendable(store, name, error):
+            # Of memory that is missing the log tells where, as it may be a bug after all.
+            logger.warning("%s: %s", name, mendable.what, exc_info=isinstance(mendable, LimitExceeded))
+            return mendable
+        logger.exception("%s failed", name)
+        return Problem(
+            f"rooflens failed inside {name}",
+            "this is a bug, not your mistake; its traceback is in the server's log",
+            "Report it with that traceback",
+        )
+
+
+def _mendable(store: Store, name: str, error: Exception) -> Problem | None:
+    """What the caller or another process did, where an error of Python, DuckDB or the system tells no more."""
+    if isinstance(error, RecursionError):
+        what, why = f"{name} cannot follow this", "an argument, or what it names, is nested too deeply"
+        return BadArgument(what, why, "Give a simpler one")
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
+        return LimitExceeded(f"{name} needs more memory than there is", fix="Ask for less at once")
+    return store_problem_behind(store, error)

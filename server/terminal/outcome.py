@@ -1,0 +1,107 @@
+"""What a subcommand found: the same facts in words for people and as JSON for programs, and the one place that prints.
+
+A command returns an Outcome and prints nothing. With --json the standard output holds exactly one JSON object, whatever
+the exit status: the facts, or {"error": {"code", "what", "why", "fix"}}. Without it the words go to the standard output
+and a refusal to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ...analysis.base.problems import Problem
+from ...analysis.base.text import inert
+from .exits import OK, REFUSED, USAGE
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``facts`` are plain data (see ``render.clean``); ``words`` are lines of text with the same facts.
+
+    ``words`` may be a generator that does the work while it tells of it and fills ``facts``: it is always read to its
+    end, before the facts. ``complaint`` is what people are told on stderr beside them.
+    """
+
+    facts: Mapping[str, Any]
+    words: Iterable[str]
+    status: int = OK
+    complaint: str = ""
+    verbatim: bool = False
+    """Whether the words are all ours and meant for a program, such as a script: they are printed as they are."""
+
+
+class Misuse(Exception):
+    """A command line that cannot be understood: ``what`` is wrong, and ``fix``, how it is meant."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        self.what, self.fix = what, fix
+        super().__init__(what)
+
+
+def tell(outcome: Outcome, as_json: bool) -> int:
+    """Print an outcome; its exit status, whether or not somebody reads to the end."""
+    with _read_or_not():
+        _tell(outcome, as_json)
+    return outcome.status
+
+
+def _tell(outcome: Outcome, as_json: bool) -> None:
+    if as_json:
+        from ..rendering.render import clean
+
+        for _ in outcome.words:
+            pass
+        _print_json(clean(dict(outcome.facts)))
+        return
+    for line in outcome.words:
+        print(line if outcome.verbatim else inert(line), flush=True)
+    if outcome.complaint:
+        print(inert(outcome.complaint), file=sys.stderr)
+
+
+def refuse(problem: Problem, as_json: bool) -> int:
+    """Say why nothing was done; the exit status."""
+    with _read_or_not():
+        if as_json:
+            _print_json(_error(problem.code, problem.what, problem.why, problem.fix))
+        else:
+            print(inert(problem.text), file=sys.stderr)
+    return REFUSED
+
+
+def misunderstood(misuse: Misuse, as_json: bool) -> int:
+    """Say what is wrong with the command line; the exit status."""
+    with _read_or_not():
+        if as_json:
+            _print_json(_error("usage", misuse.what, "", misuse.fix))
+        else:
+            print(*(inert(part) for part in (misuse.fix, misuse.what) if part), sep="\n", file=sys.stderr)
+    return USAGE
+
+
+@contextmanager
+def _read_or_not() -> Iterator[None]:
+    """Within, a reader that goes away ends the printing and nothing else."""
+    try:
+        yield
+    except BrokenPipeError:
+        unread()
+
+
+def unread() -> None:
+    """Let what is still to be printed go nowhere, since the reader of the output went away."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _error(code: str, what: str, why: str, fix: str) -> dict[str, Any]:
+    return {"error": {"code": code, "what": inert(what), "why": inert(why), "fix": inert(fix)}}
+
+
+def _print_json(facts: Any) -> None:
+    print(json.dumps(facts, ensure_ascii=False, allow_nan=False), flush=True)

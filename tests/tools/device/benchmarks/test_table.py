@@ -1,0 +1,76 @@
+"""The table of micro-benchmarks: complete, in the names of the analysis, with work that follows from one count."""
+
+from __future__ import annotations
+
+import pytest
+from rooflens.analysis.base.problems import NotFound
+from rooflens.analysis.catalogue import targets
+from rooflens.analysis.catalogue.work_formulas import work_formulas
+from rooflens.tools.device.benchmarks import specs as table
+from rooflens.tools.device.benchmarks.specs import ceilings, choose_specs, variants
+
+TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90")
+_DERIVED = {"infinity_cache.bw", "hbm.bw", "valu.issue", "valu.f16", "valu.i64"}
+"""Ceilings that follow from others, or that no kernel here measures."""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_ceiling_of_a_target_that_has_theory_is_measured(target: str) -> None:
+    formulas = work_formulas(targets.gpu(target).family, target)
+    facts = targets.gpu(target).facts.keys() | formulas.facts.keys()
+    bounds = {
+        b.key
+        for b in formulas.bounds
+        if b.key not in _DERIVED and any(all(name in facts for name in _rates(formula)) for formula in b.ceiling)
+    }
+    specs = ceilings(target)
+    assert bounds - {s.ceiling for s in specs} == set()
+    assert {s.ceiling for s in specs if s.ceiling} <= {b.key for b in formulas.bounds}
+
+
+def _rates(formula: str) -> list[str]:
+    return [word for word in formula.replace("(", " ").split() if word.endswith("_clk")]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_kernel_is_in_its_source_and_says_what_it_does(target: str) -> None:
+    for spec in ceilings(target):
+        text = table.text(spec.source)
+        assert '#include "' not in text
+        if spec.kind == "launch":
+            continue
+        assert spec.instruction and spec.count and spec.per_instruction and spec.groups
+        if not spec.points:
+            assert spec.kernel in text
+
+
+def test_work_of_a_launch_is_what_its_instructions_move_or_do() -> None:
+    h200 = {s.name: s for s in ceilings("sm_90")}
+    # 132 groups x 2 warp groups x 10 rounds x 8 products of 2 x 64 x 256 x 16.
+    assert h200["matrix.f16"].work_of(10, 132) == 132 * 2 * 10 * 8 * 2 * 64 * 256 * 16
+    assert h200["valu.f32"].work_of(7, 3) == 3 * 256 * 7 * 512 * 2
+    assert h200["issue"].work_of(7, 3) == 3 * 8 * 7 * 512
+    assert h200["l2.bw"].work_of(4, 264) == 264 * 4 * h200["l2.bw"].tile_bytes
+    assert h200["sweep.f32"].work_of(5, 99, point=16) == 5 * 256 * 16 * 16 * 2
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "sm_90"])
+def test_a_stream_moves_each_buffer_once_in_every_variant(target: str) -> None:
+    for spec in choose_specs(target, ["hbm"]):
+        for variant in variants(spec):
+            assert variant.work_of(9, 1234) == 9 * variant.tile_bytes * spec.buffers
+
+
+def test_words_choose_ceilings_and_unknown_ones_are_refused_with_near_names() -> None:
+    assert [s.name for s in choose_specs("sm_90", ["hbm.bw"])] == ["hbm.copy", "hbm.triad", "hbm.read", "hbm.write"]
+    assert [s.name for s in choose_specs("sm_90", ["lds", "matrix.f8"])] == ["lds.bw", "matrix.f8"]
+    assert choose_specs("gfx950", None) == ceilings("gfx950")
+    with pytest.raises(NotFound, match=r"matrix\.f8"):
+        choose_specs("sm_90", ["matrix.fp8"])
+    with pytest.raises(NotFound, match="no micro-benchmarks for gfx1100"):
+        ceilings("gfx1100")
+
+
+def test_the_version_is_of_the_text_of_all_kernels() -> None:
+    assert len(table.version()) == 12
+    assert table.text("sweep.cu").count("#define UNROLLED") == 1

@@ -1,0 +1,303 @@
+"""Traces in Chrome's format: what is in them is in the store, and what is wrong in them is named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from decimal import Decimal
+
+import pytest
+from rooflens.analysis.base.problems import BadInput, LimitExceeded
+from rooflens.tests.tools.profiles.chrome.made import complete, step, trace, write
+
+TRACES = {  # kernels and copies busy, in % of the time from the first step; kernels of a step (traces/README.md)
+    "gpu_bound": (96.8, 0.7, 44),
+    "launch_bound": (7.7, 0.0, 924),
+    "dataloader": (0.4, 2.6, 7),
+    "pageable": (5.3, 90.1, 4),
+}
+
+
+def union(spans):
+    """Time that intervals cover, counted once."""
+    total, last = 0, None
+    for start, end in sorted(spans):
+        last = start if last is None else max(last, start)
+        total, last = total + max(0, end - last), max(last, end)
+    return total
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_recorded_traces_give_the_counts_times_and_shares_that_their_json_has(shared, bench, name):
+    text = gzip.decompress((shared / "traces" / f"{name}.json.gz").read_bytes())
+    events = [e for e in json.loads(text, parse_float=Decimal)["traceEvents"] if e.get("ph") == "X"]
+    done = bench.load(shared / "traces" / f"{name}.json.gz")
+    assert (done.format, done.arch, done.warnings) == ("torch", "sm_90", [])
+    spans = {}
+    for cat, kind in (("kernel", "kernel"), ("gpu_memcpy", "copy"), ("gpu_memset", "fill")):
+        expected = sorted((int(e["ts"] * 1000), int((e["ts"] + e["dur"]) * 1000)) for e in events if e["cat"] == cat)
+        spans[kind] = sorted(bench.rows(done, "events", "start_ns, end_ns", f"kind = '{kind}'"))
+        assert spans[kind] == expected
+    calls = [e["name"] for e in events if e["cat"] in ("cuda_runtime", "cuda_driver")]
+    host = "kind IN ('api', 'sync', 'alloc') AND category != 'profiler'"
+    assert sorted(bench.column(done, "events", "name", host)) == sorted(calls)
+    assert len(bench.column(done, "ranges", "name", "source = 'torch'")) == sum(e["cat"] == "cpu_op" for e in events)
+    first = min(bench.column(done, "ranges", "start_ns", "name = 'step'"))
+    wall = max(bench.column(done, "events", "end_ns") + bench.column(done, "ranges", "end_ns")) - first
+    kernels, copies, per_step = TRACES[name]
+    assert 100 * union(spans["kernel"]) / wall == pytest.approx(kernels, abs=0.06)
+    assert 100 * union(spans["copy"]) / wall == pytest.approx(copies, abs=0.06)
+    assert len(spans["kernel"]) == done.dispatches == 6 * per_step
+
+
+def test_device_work_belongs_to_the_innermost_range_around_its_call(shared, bench):
+    done = bench.load(shared / "traces" / "gpu_bound.json.gz")
+    events = json.loads(gzip.decompress((shared / "traces" / "gpu_bound.json.gz").read_bytes()))["traceEvents"]
+    ranges = [e for e in events if e.get("cat") in ("cpu_op", "user_annotation")]
+    calls = {e["args"]["correlation"]: e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver")}
+    names = dict(bench.rows(done, "ranges", "range_id, name"))
+    found = bench.rows(done, "events", "correlation, range_id", "kind IN ('kernel', 'copy', 'fill')")
+    assert len(found) == 366
+    for correlation, range_id in found:
+        call = calls[correlation]
+        around = [r for r in ranges if r["tid"] == call["tid"] and r["ts"] <= call["ts"] < r["ts"] + r["dur"]]
+        assert names[range_id] == max(around, key=lambda r: (r["ts"], -r["dur"]))["name"]
+    assert None not in bench.column(done, "dispatches", "range_id")
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.json.gz", "t.pt.trace.json.gz"])
+def test_every_field_of_the_contract_is_filled_from_a_trace(bench, name):
+    done = bench.load(write(bench.folder / name, trace(step(0, 1000.5) + step(1, 2000.5))))
+    assert (done.format, done.name, done.arch, done.device) == ("torch", "t", "sm_90", "NVIDIA H200")
+    kernel, copy = (
+        bench.rows(done, "events", "* EXCLUDE (event_id, host)", f"kind = '{k}'")[0] for k in ("kernel", "copy")
+    )
+    assert kernel == (
+        "kernel",
+        "gemm(float*)",
+        0,
+        7,
+        7,
+        None,
+        1030500,
+        1070750,
+        None,
+        None,
+        None,
+        0,
+        2,
+        None,
+        None,
+        None,
+    )
+    assert copy == ("copy", "h2d", 0, 7, 7, None, 1071500, 1079500, 4096, "h2d", True, 1, 1, None, None, None)
+    assert bench.rows(done, "events", "kind, name, category, range_id", "kind IN ('api', 'sync')")[:3] == [
+        ("api", "cudaLaunchKernel", "launch", 2), ("api", "cudaMemcpyAsync", "copy", 1),
+        ("sync", "cudaStreamSynchronize", "runtime", 1),
+    ]  # fmt: skip
+    assert bench.rows(done, "ranges", "name, path, depth, source, thread")[:2] == [
+        ("step", "step", 0, "user", 7), ("aten::mm", "step/aten::mm", 1, "torch", 7),
+    ]  # fmt: skip
+    assert bench.column(done, "events", "event_id") == list(range(1, 11))
+    assert bench.rows(done, "dispatches", "kernel, kernel_raw, grid, workgroup_size, vgpr, duration_ns, range_id") == [
+        ("gemm(float*)", "_Z4gemmPf", 1024, 128, 32, 40250.0, n) for n in (2, 4)
+    ]
+    assert bench.manifest(done).events == 10 and len(bench.rows(done, "passes")) == 1
+
+
+def test_times_since_1970_keep_their_nanoseconds(bench):
+    text = '{"deviceProperties": [], "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, '
+    text += '"ts": 1790857026123456.789, "dur": 0.001, "args": {"device": 0}}]}'
+    (bench.folder / "t.json").write_text(text)
+    done = bench.load(bench.folder / "t.json", format="torch")
+    assert bench.rows(done, "events", "start_ns, end_ns") == [(1790857026123456789, 1790857026123456790)]
+
+
+def test_runs_one_after_the_other_in_a_folder_are_refused_and_processes_side_by_side_are_one(bench):
+    def written(folder, *starts):
+        for number, start in enumerate(starts):
+            events = [{**e, "pid": e["pid"] and 7 + number} for e in step(0, start)]
+            write(bench.folder / folder / f"trace_{'abc'[number]}.json", trace(events))
+        return bench.folder / folder
+
+    with pytest.raises(BadInput, match="holds traces of 2 runs, .* trace_a.json, trace_b.json"):
+        bench.load(written("apart", 1000.0, 9_000_000.0, 9_000_050.0))
+    together = bench.load(written("together", 1000.0, 1050.0))
+    assert any("2 traces without ranks are taken as one program" in str(w) for w in together.warnings)
+    assert len(set(bench.column(together, "events", "pid"))) == 2
+
+
+def test_device_work_of_several_processes_in_one_trace_belongs_to_the_process_that_called(bench):
+    events = []
+    for number in range(30):
+        kernel = {"device": number % 3, "stream": 7, "correlation": number}
+        call = complete("cuda_runtime", "cudaLaunchKernel", 100.0 * number, 5.0, args={"correlation": number})
+        events += [{**call, "pid": 70 + number % 3}, complete("kernel", "k", 100.0 * number + 9, 60.0, args=kernel)]
+    done = bench.load(write(bench.folder / "three.json", trace(events)))
+    found = bench.rows(done, "events", "device_id, pid", "kind = 'kernel'")
+    assert set(found) == {(0, 70), (1, 71), (2, 72)}
+
+
+def test_processes_that_are_named_in_words_are_kept_apart_without_a_warning(bench):
+    events = [{**e, "pid": e["pid"] and "python train.py", "tid": "MainThread"} for e in step(0, 1000.0)]
+    done = bench.load(write(bench.folder / "words.json", trace(events)))
+    assert done.warnings == [] and bench.column(done, "dispatches", "pid") == [None]
+    assert bench.rows(done, "events", "count(DISTINCT pid)") == [(1,)]
+
+
+def test_traces_of_one_process_taken_now_and_then_are_one_workload(bench):
+    for number in (0, 1):
+        write(bench.folder / "cycles" / f"part{number}.json", trace(step(0, 1000.0 + 9e6 * number)))
+    assert bench.load(bench.folder / "cycles").events == 2 * bench.load(bench.folder / "cycles" / "part0.json").events
+
+
+def test_ranks_of_a_folder_are_one_workload_on_one_clock(bench):
+    for rank, base in ((0, 5_000_000), (1, 5_002_000)):
+        more = {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}, "baseTimeNanoseconds": base}
+        events = [{**e, "pid": e["pid"] and 7 + rank} for e in step(0, 1000.0)]
+        write(bench.folder / "run" / f"rank{rank}.pt.trace.json", trace(events, **more))
+    done = bench.load(bench.folder / "run")
+    found = bench.rows(done, "events", "rank, start_ns", "name = 'cudaLaunchKernel'")
+    assert found == [(0, 1010000), (1, 1012000)]
+    assert {r for (r,) in bench.rows(done, "events", "rank")} == {0, 1} and done.name == "run"
+
+
+WRONG = {
+    "end before they start": complete("kernel", "k", 5.0, -1.0, pid=0),
+    "have no start": {"ph": "X", "cat": "kernel", "name": "k", "dur": 5.0},
+    "have no end": {"ph": "X", "cat": "cuda_runtime", "name": "cudaMalloc", "ts": 5.0},
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_cannot_be_placed_in_time_is_named_and_left_out(bench, what):
+    done = bench.load(write(bench.folder / "t.json", trace([*step(0, 1000.0), WRONG[what]])))
+    assert [w for w in done.warnings if what in w] and bench.manifest(done).events == 5
+
+
+@pytest.mark.parametrize("odd", ["NaN", "-1e999", "{}", "9" * 300])
+def test_odd_values_anywhere_end_in_an_import_or_in_words(bench, odd):
+    whole = json.dumps(trace(step(0, 1000.0)))
+    for place in ('"ts": 1030.0', '"dur": 40.25', '"pid": 7', '"tid": 7', '"name": "aten::mm"', '"bytes": 4096',
+                  '"correlation": 0', '"grid": [4, 2, 1]', '"cat": "kernel"', '"ph": "X"'):  # fmt: skip
+        assert place in whole
+        (bench.folder / "t.json").write_text(whole.replace(place, f"{place.partition(':')[0]}: {odd}", 1))
+        done = bench.load(bench.folder / "t.json")
+        assert all(end >= start for start, end in bench.rows(done, "events", "start_ns, end_ns"))
+
+
+@pytest.mark.parametrize("odd", ["1", "0.5", "true", '"text"', "[7]", "null"])
+def test_facts_of_another_type_are_not_known(bench, odd):
+    facts = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
+    text = json.dumps(step(0, 1000.0))
+    stated = "".join(f'"{name}": {odd}, ' for name in facts)
+    (bench.folder / "t.json").write_text(f'{{{stated}"traceEvents": {text}, "deviceProperties": [{{"name": "A100"}}]}}')
+    manifest = bench.manifest(bench.load(bench.folder / "t.json"))
+    assert (manifest.events, manifest.device, manifest.rank) == (5, "A100", None)
+
+
+def test_begins_and_ends_become_ranges_and_lone_ones_are_named(bench):
+    marks = [("B", "outer", 1), ("B", "inner", 2), ("E", "inner", 5), ("E", "outer", 9), ("E", "x", 10), ("B", "y", 11)]
+    events = [{"ph": ph, "name": name, "pid": 1, "tid": 2, "ts": at} for ph, name, at in reversed(marks)]
+    done = bench.load(write(bench.folder / "t.json", events))
+    assert done.format == "chrome"
+    assert bench.rows(done, "ranges", "path, start_ns, end_ns") == [
+        ("outer", 1000, 9000), ("outer/inner", 2000, 5000), ("y", 11000, 11000),
+    ]  # fmt: skip
+    assert [w for w in done.warnings if "no begin" in w] and [w for w in done.warnings if "no end" in w]
+
+
+def test_an_array_may_end_without_its_bracket_but_not_within_an_event(bench):
+    text = json.dumps(step(0, 1000.0))
+    (bench.folder / "t.json").write_text(text.removesuffix("]"))
+    assert bench.manifest(bench.load(bench.folder / "t.json")).events == 5
+    (bench.folder / "t.json").write_text(text[:-30])
+    with pytest.raises(BadInput, match="damaged"):
+        bench.load(bench.folder / "t.json")
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_cut_gzip_is_refused(bench, cut):
+    file = write(bench.folder / "t.json.gz", trace(step(0, 1000.0)))
+    file.write_bytes(file.read_bytes()[:-cut])
+    with pytest.raises(BadInput):
+        bench.load(file, format="torch")
+    assert bench.is_clean()
+
+
+def test_a_gzip_that_grows_without_measure_is_refused(bench):
+    with gzip.open(bench.folder / "t.json.gz", "wb") as out:
+        out.write(b'{"deviceProperties": [], "traceEvents": [')
+        for _ in range(64):
+            out.write(b" " * (1 << 20))
+    with pytest.raises(LimitExceeded, match="unpacks to more than"):
+        bench.load(bench.folder / "t.json.gz", format="torch")
+
+
+@pytest.mark.parametrize("deep", ['{"a":' * 50_000, "[" * 100_000])
+def test_deep_nesting_is_refused(bench, deep):
+    (bench.folder / "t.json").write_text(f'{{"traceEvents": [{{"ph": "X", "args": {deep}')
+    with pytest.raises(BadInput, match="damaged"):
+        bench.load(bench.folder / "t.json", format="chrome")
+
+
+def test_ranges_that_overlap_by_the_thousand_do_not_take_for_ever(bench):
+    events = [complete("user_annotation", f"r{i}", float(i), 1e6) for i in range(20_000)]
+    done = bench.load(write(bench.folder / "t.json", trace(events)))
+    assert done.dispatches == 0 and len(bench.column(done, "ranges", "name")) == 20_000
+
+
+def test_a_trace_of_rocprof_v1_has_its_lanes_arrows_and_exact_times(bench):
+    def lane(pid, name):
+        return {"args": {"name": name}, "ph": "M", "pid": pid, "name": "process_name"}
+
+    def event(lane, row, name, span, **args):
+        begin, end = span
+        exact = {"BeginNs": str(begin), "EndNs": str(end), **args}
+        return {"ts": begin // 1000, "dur": (end - begin) // 1000, "ph": "X", "pid": lane, "tid": row, "name": name,
+                "args": exact}  # fmt: skip
+
+    events = [
+        {}, lane(2, "CPU HIP API"), lane(1, "COPY"), lane(6, "GPU0"), lane(0, "Markers and Ranges"),
+        event(0, 11, "step", (1_000_000, 9_000_000), pid="99", tid="11"),
+        event(2, 11, "hipLaunchKernel", (2_000_001, 2_005_003), pid="99", tid="11"),
+        event(2, 11, "hipDeviceSynchronize", (3_000_000, 8_000_000), pid="99", tid="11"),
+        event(6, 0, "axpy(float*) [clone .kd]", (4_000_007, 4_100_009), pid="99"),
+        event(1, 0, "CopyHostToDevice", (5_000_000, 5_000_900), pid="99"),
+        {"ts": 2000, "ph": "s", "cat": "DataFlow", "id": 3, "pid": 2, "tid": 11, "name": "dep"},
+        {"ts": 4000, "ph": "t", "cat": "DataFlow", "id": 3, "pid": 6, "tid": 0, "name": "dep"},
+    ]  # fmt: skip
+    done = bench.load(write(bench.folder / "results.json", {"traceEvents": events}))
+    assert (done.format, bench.manifest(done).vendor) == ("rocprof-trace", "amd")
+    assert bench.rows(done, "events", "kind, name, device_id, start_ns, end_ns, correlation, range_id") == [
+        ("api", "hipLaunchKernel", None, 2_000_001, 2_005_003, 3, 1),
+        ("sync", "hipDeviceSynchronize", None, 3_000_000, 8_000_000, None, 1),
+        ("kernel", "axpy(float*)", 0, 4_000_007, 4_100_009, 3, 1),
+        ("copy", "h2d", None, 5_000_000, 5_000_900, None, None),
+    ]
+    assert bench.rows(done, "ranges", "name, source, pid, thread") == [("step", "roctx", 99, 11)]
+
+
+@pytest.mark.parametrize("text", ['{"traceEvents": []}', '{"displayTimeUnit": "ms", "traceEvents": [ ], "x": 1}\n'])
+def test_a_trace_without_events_is_called_that(bench, text):
+    (bench.folder / "t.json").write_text(text)
+    with pytest.raises(BadInput, match="t.json is a trace without events"):
+        bench.load(bench.folder / "t.json")
+
+
+@pytest.mark.parametrize("events", [
+    [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1_765_432_109_876_543_210, "dur": 5_000}],
+    [{"ph": "X", "name": "k", "ts": "1765432109876543210.5", "dur": 5_000}],
+    [{"ph": "B", "name": "k", "tid": 1, "ts": 1.76e18}, {"ph": "E", "tid": 1, "ts": 1.77e18}],
+])  # fmt: skip
+def test_times_in_ns_where_the_format_has_us_are_told_as_such(bench, events):
+    with pytest.raises(BadInput, match=r"they look like ns.*Divide ts and dur by 1000"):
+        bench.load(write(bench.folder / "t.json", {"traceEvents": events}))
+    assert bench.is_clean()
+
+
+def test_a_time_that_no_unit_explains_is_not_called_ns(bench):
+    events = [{"ph": "X", "name": "k", "ts": 10**40, "dur": 5}]
+    with pytest.raises(BadInput, match="no start") as found:
+        bench.load(write(bench.folder / "t.json", {"traceEvents": events}))
+    assert "look like ns" not in found.value.text

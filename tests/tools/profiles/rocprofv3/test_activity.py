@@ -1,0 +1,118 @@
+"""What the host did, from every format that rocprofv3 writes: the same events, and those that the files hold."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import shutil
+
+import pytest
+from rooflens.tools.base.profile_files import is_inside
+
+_HOST = "kind IN ('api', 'sync', 'alloc')"
+
+
+def _table(folder, kind):
+    (file,) = folder.glob(f"*_{kind}_trace.csv")
+    with file.open() as rows:
+        return list(csv.DictReader(rows))
+
+
+@pytest.fixture(params=["csv", "json", "db"])
+def traced(request, bench, shared, tmp_path):
+    """A recording with everything traced, from one of its formats; and the folder of all."""
+    folder = shared / "rocprofv3" / "sys_trace"
+    shutil.copytree(
+        folder, tmp_path / "out", ignore=lambda _, names: [n for n in names if not n.endswith(request.param)]
+    )
+    return bench, bench.load(tmp_path / "out"), folder
+
+
+def test_every_call_of_the_files_is_an_event_with_its_times(traced):
+    bench, done, folder = traced
+    calls = [r for kind in ("hip_api", "hsa_api") for r in _table(folder, kind)]
+    expected = sorted(
+        (r["Function"], int(r["Start_Timestamp"]), int(r["End_Timestamp"]), int(r["Correlation_Id"]), 10585)
+        for r in calls
+    )
+    found = bench.rows(done, "events", "name, start_ns, end_ns, correlation, pid", _HOST)
+    assert len(found) == 1021 and sorted(found) == expected
+    assert not done.warnings and bench.manifest(done).events == 1033
+
+
+def test_calls_are_told_apart_by_what_they_do(traced):
+    bench, done, _ = traced
+    of = dict(bench.rows(done, "events", "name, kind || ' ' || category", _HOST))
+    assert of["hipDeviceSynchronize"] == "sync runtime" and of["hsa_signal_wait_scacquire"] == "sync hsa"
+    assert of["hipMalloc"] == "alloc runtime" and of["hsa_amd_memory_pool_allocate"] == "alloc hsa"
+    assert of["hipLaunchKernel"] == "api launch" and of["hipMemcpy"] == "api copy"
+    assert of["hsa_queue_create"] == "api init" and of["__hipRegisterFatBinary"] == "api module"
+    assert of["hipStreamCreate"] == "api runtime" and of["hsa_agent_get_info"] == "api hsa"
+
+
+def test_copies_and_allocations_have_direction_device_and_the_size_where_the_format_states_it(traced):
+    bench, done, folder = traced
+    sized = 65536 if not any(f.suffix == ".csv" for f in (bench.folder / "out").iterdir()) else None
+    copies = bench.rows(done, "events", "name, direction, device_id, bytes, pinned", "kind = 'copy'")
+    assert copies == [("h2d", "h2d", 1, sized, None)] * 2 + [("d2h", "d2h", 1, sized, None)]
+    made = bench.rows(done, "events", "correlation, bytes", "name = 'hsa_amd_memory_pool_allocate'")
+    stated = {int(r["Correlation_Id"]): int(r["Allocation_Size"]) for r in _table(folder, "memory_allocation")}
+    assert len(made) == 11 and dict(made) == {c: stated[c] for c, _ in made}
+
+
+def test_device_work_goes_with_the_call_of_the_runtime_that_started_it(traced):
+    bench, done, _ = traced
+    calls = dict(bench.rows(done, "events", "correlation, name", _HOST))
+    kernels = bench.rows(done, "events", "name, correlation", "kind = 'kernel'")
+    assert len(kernels) == 9 and {calls[c] for _, c in kernels} == {"hipLaunchKernel"}
+    assert {calls[c] for c in bench.column(done, "events", "correlation", "kind = 'copy'")} == {"hipMemcpy"}
+    assert {name for name, _ in kernels} == set(bench.column(done, "dispatches", "kernel"))
+    assert bench.rows(done, "events", "start_ns, end_ns, stream", "kind = 'kernel'") == sorted(
+        bench.rows(done, "dispatches", "start_ns, end_ns, queue_id")
+    )
+
+
+def test_events_are_numbered_in_the_order_of_their_start(traced):
+    bench, done, _ = traced
+    found = bench.rows(done, "events", "event_id, start_ns, end_ns")
+    assert [i for i, *_ in found] == list(range(1, 1034))
+    assert all(a[1] <= b[1] for a, b in itertools.pairwise(found)) and all(s <= e for _, s, e in found)
+
+
+def test_a_real_mi300x_lifts_kernels_from_the_signal_inside_to_the_launch(bench, shared):
+    done = bench.load(shared / "rocprofv3" / "mi300x_fast_math" / "baseline.db")
+    calls = dict(bench.rows(done, "events", "correlation, name", _HOST))
+    kernels = bench.column(done, "events", "correlation", "kind = 'kernel'")
+    assert len(kernels) == 11 and {calls[c] for c in kernels} == {"hipLaunchKernel"}
+
+
+def test_a_database_of_rocprof_sys_has_calls_ranges_and_samples(bench, shared):
+    done = bench.load(shared / "rocprofv3" / "rocprof_sys_mi350x.db")
+    assert (bench.manifest(done).tool, done.arch, done.device) == ("rocprof-sys", "gfx950", "AMD Instinct MI350X")
+    counts = dict(bench.rows(done, "events", "kind, count(*)", "true GROUP BY kind"))
+    assert counts == {"api": 43, "alloc": 5, "kernel": 1, "copy": 2, "sample": 880}
+    assert bench.rows(done, "ranges", "source, count(*)", "true GROUP BY ALL") == [("rocprof-sys", 12)]
+    assert {t for (t,) in bench.rows(done, "events", "thread", _HOST + " AND name = 'hipMalloc'")} == {67979}
+    power = bench.rows(done, "events", "min(value), max(value), count(DISTINCT device_id), any_value(category)",
+                       "name = 'device_power'")  # fmt: skip
+    assert power == [(222.0, 253.0, 8, "W")]
+    assert bench.rows(done, "events", "direction, bytes, device_id", "kind = 'copy'") == [
+        ("h2d", 4000000, 2), ("d2h", 4000000, 2),
+    ]  # fmt: skip
+    calls = dict(bench.rows(done, "events", "correlation, name", "category IN ('launch', 'copy')"))
+    assert [calls[c] for c in bench.column(done, "events", "correlation", "kind = 'kernel'")] == ["hipLaunchKernel"]
+    assert all("KEY" not in str(row) for row in bench.rows(done, "events"))
+
+
+def test_ranges_without_any_launch_or_call_are_a_profile(bench, tmp_path):
+    """As --marker-trace alone leaves of a program that used no GPU."""
+    head = "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp"
+    rows = (f"MARKER_CORE_RANGE_API,step,7,7,{n},{n}00,{n}50" for n in (1, 2))
+    (tmp_path / "7_marker_api_trace.csv").write_text("\n".join([head, *rows]) + "\n")
+    done = bench.load(tmp_path)
+    assert (done.dispatches, done.events) == (0, 0)
+    assert sorted(bench.rows(done, "ranges", "name, start_ns, end_ns")) == [("step", 100, 150), ("step", 200, 250)]
+
+
+def test_a_name_that_holds_a_nul_is_inside_of_nothing(tmp_path):
+    assert is_inside(tmp_path, tmp_path) and not is_inside(tmp_path / "\0", tmp_path)

@@ -1,0 +1,68 @@
+"""The profilers that rooflens can run, and what all of them promise."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+from rooflens.analysis.base.problems import BadArgument, NotFound
+from rooflens.tools.device.machine.profilers import PROGRAMS
+from rooflens.tools.running.drivers import registry as programs
+from rooflens.tools.running.request import ProfileRequest
+
+
+def test_the_preferred_profiler_of_each_vendor() -> None:
+    assert [p.NAME for p in programs.for_vendor("amd")] == ["rocprofv3", "rocprofv2", "rocprof"]
+    assert programs.driver_for("auto", "nvidia").NAME == "ncu"
+    assert programs.driver_for("auto", "cpu").NAME == "perf"
+    assert programs.driver_for("rocprof", "amd").NAME == "rocprof"
+
+
+def test_unknown_and_unfit_profilers_are_refused_with_what_fits() -> None:
+    with pytest.raises(NotFound, match="rocprofv3"):
+        programs.driver_for("rocprofv4", "amd")
+    with pytest.raises(BadArgument, match="rocprofv3 or rocprofv2 or rocprof"):
+        programs.driver_for("ncu", "amd")
+    with pytest.raises(BadArgument):
+        programs.driver_for("auto", "abacus")
+
+
+def test_every_profiler_is_one_that_is_looked_for_on_the_machine() -> None:
+    assert {(p.NAME, p.VENDOR) for p in programs.profilers().values()} <= {(p.name, p.vendor) for p in PROGRAMS}
+
+
+@pytest.mark.parametrize("name", list(programs.profilers()))
+def test_steps_have_names_files_and_folders_of_their_own_below_the_output(name: str) -> None:
+    module = programs.profiler(name)
+    wanted = ProfileRequest(command=("./app",), passes=(("SQ_WAVES",), ("GRBM_COUNT",)), replay=module.REPLAY)
+    made = module.steps(wanted, module.features_of(None), program="/opt/x/prog", out="/tmp/out")
+    assert len({s.name for s in made}) == len(made) >= 1
+    for step in made:
+        assert step.argv[0] == "/opt/x/prog"
+        assert step.argv[-1] == "./app"
+        assert any(a.startswith(f"/tmp/out/{step.name}") for a in step.argv)
+        assert all(not f.startswith("/") and ".." not in f for f in step.files)
+    assert len([f for s in made for f in s.files]) == len({f for s in made for f in s.files})
+    assert module.notes(wanted, module.features_of(None))
+
+
+@pytest.mark.parametrize("name", list(programs.profilers()))
+def test_the_same_request_gives_the_same_command_lines(name: str) -> None:
+    module = programs.profiler(name)
+    wanted = ProfileRequest(command=("./app",), passes=(("SQ_WAVES", "GRBM_COUNT"),), replay=module.REPLAY)
+    made = [module.steps(wanted, module.features_of(None), program="p", out="o") for _ in range(2)]
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("name", [name for name in programs.profilers() if name != "rocprofv3"])
+def test_a_profiler_that_cannot_attach_to_a_process_says_why(name: str) -> None:
+    driver = programs.profiler(name)
+    wanted = ProfileRequest(command=("./app",), replay=driver.REPLAY, pid=4711)
+    with pytest.raises(BadArgument, match=rf"{name} cannot attach to a running process\. .+"):
+        driver.steps(wanted, driver.features_of(None), program=name, out="o")
+
+
+def test_the_argument_that_names_a_profiler_tells_all_of_them() -> None:
+    told = str(get_args(programs.ProfilerName)[-1].description)
+    assert set(re.findall(r"\w+", told)) - {"or"} == {"auto", *programs.profilers()}

@@ -1,0 +1,93 @@
+"""Samples and instructions of a reader become tables that are named and numbered as the launches are."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from rooflens.analysis.store.store import write_table
+from rooflens.tools.base.profile_files import WORK
+from rooflens.tools.profiles.merging.contract import parquet, row_of
+from rooflens.tools.profiles.samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries, write_hotspots
+
+
+@pytest.fixture
+def con():
+    with duckdb.connect() as con:
+        yield con
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    (tmp_path / WORK).mkdir()
+    return tmp_path
+
+
+def rows(columns: dict[str, str], *known: dict[str, str]) -> str:
+    return " UNION ALL ".join(f"SELECT {row_of(columns, one)}" for one in known)
+
+
+def read(con: duckdb.DuckDBPyConnection, out: Path, table: str, columns: str) -> list[tuple]:
+    return con.execute(f"SELECT {columns} FROM {parquet([out / f'{table}.parquet'])}").fetchall()
+
+
+def sample(offset: int | None, count: int, raw: str = "'long_scoreboard'", **more: str) -> dict[str, str]:
+    place = {"kernel": "'k'", "offset": str(offset) if offset is not None else "NULL", "count": str(count)}
+    return place | {"stall_raw": raw, "issued": "false"} | more
+
+
+def test_samples_take_kernel_and_configuration_from_their_launch(con, out):
+    values = "(VALUES (7, 'shown', 'k', 1), (9, 'shown', 'k', 2)) t(dispatch_id, kernel, kernel_raw, launch)"
+    write_table(con, f"SELECT * FROM {values}", out / "dispatches.parquet")
+    found = rows(SAMPLE, sample(0, 3, dispatch_id="9"), sample(16, 2, row="0"), sample(16, 4, row="0"))
+    written = write_hotspots(con, out, HotspotQueries("ncu", found))
+    assert written.samples == 9
+    assert read(con, out, "samples", 'dispatch_id, kernel, launch, "offset", count, stall_reason') == [
+        (7, "shown", 1, 16, 6, "memory"),
+        (9, "shown", 2, 0, 3, "memory"),
+    ]
+
+
+def test_an_instruction_lends_its_text_to_its_samples_and_a_sampled_one_without_text_is_kept(con, out):
+    code = {"kernel": "'k'", "offset": "16", "instruction": "'LDG R1'", "source_line": "4", "source_file": "'a.cu'"}
+    given = rows(INSTRUCTION, *(code | {"executed": str(4 + n), "dispatch_id": str(n)} for n in (1, 2)))
+    found = rows(SAMPLE, sample(16, 3), sample(32, 1, instruction="'EXIT'"))
+    write_hotspots(con, out, HotspotQueries("ncu", found, given))
+    assert read(con, out, "samples", "instruction, source_line") == [("LDG R1", 4), ("EXIT", None)]
+    assert read(con, out, "instructions", "instruction, launches, executed") == [("LDG R1", 2, 11), ("EXIT", 0, None)]
+
+
+def test_samples_without_an_address_are_told_apart_by_their_text(con, out):
+    found = rows(SAMPLE, sample(None, 1, instruction="'a'"), sample(None, 2, instruction="'b'"))
+    write_hotspots(con, out, HotspotQueries("rocprofv3", found))
+    assert read(con, out, "instructions", "instruction") == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "NULL", str(1 << 60)])
+def test_a_count_that_cannot_be_is_left_out_and_said(con, out, count):
+    written = write_hotspots(
+        con, out, HotspotQueries("ncu", rows(SAMPLE, sample(0, 1), sample(0, 1) | {"count": count}))
+    )
+    assert written.samples == 1
+    assert [note.code for note in written.warnings] == ["samples_left_out"]
+
+
+def test_hidden_characters_of_a_profile_do_not_reach_the_store(con, out):
+    hidden = {
+        "instruction": "'LDG' || chr(27) || '[31m' || chr(8238) || 'R1'",
+        "source_file": "'a' || chr(10) || '.cu'",
+    }
+    text = "'a' || chr(10) || '.cu' AS source_file, 3 AS source_line, '  x' || chr(8238) || chr(27) || '[2Jy' AS text"
+    write_hotspots(con, out, HotspotQueries("ncu", rows(SAMPLE, sample(0, 1) | hidden), source_lines=f"SELECT {text}"))
+    ((instruction, file),) = read(con, out, "samples", "instruction, source_file")
+    ((text_file, line),) = read(con, out, "source_lines", "source_file, text")
+    assert instruction == "LDGR1"
+    assert file == text_file == "a .cu"
+    assert line == "  xy"
+
+
+def test_two_spellings_of_a_path_are_one_file(con, out):
+    found = [sample(n, 1, source_file=f"'{path}'", source_line="3") for n, path in enumerate(("/s/./a.h", "/s/a.h"))]
+    text = "'/s/././a.h' AS source_file, 3 AS source_line, 'x' AS text"
+    write_hotspots(con, out, HotspotQueries("rocprofv3", rows(SAMPLE, *found), source_lines=f"SELECT {text}"))
+    assert read(con, out, "samples", "DISTINCT source_file") == [("/s/a.h",)]
+    assert read(con, out, "source_lines", "source_file") == [("/s/a.h",)]

@@ -1,0 +1,45 @@
+"""Samples without source lines are noticed at import, with the flag that would have given them some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from rooflens.analysis.store.manifest import Manifest
+from rooflens.tools.profiles.merging.merge import MergedProfile
+from rooflens.tools.profiles.samples.missing_line_info import missing_line_info, shares_without_lines
+
+ROWS = (
+    "(VALUES ('a(int)', 'FADD', 7, 30), ('a(int)', 'FADD', NULL, 10), ('b(int)', 'FMUL', 3, 25), "
+    "('b(int)', NULL, NULL, 15), ('c(int)', 'EXIT', NULL, 20)) t(kernel, instruction, source_line, count)"
+)
+
+
+@pytest.fixture
+def con() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+def test_shares_without_a_line_are_of_all_samples(con: duckdb.DuckDBPyConnection) -> None:
+    assert shares_without_lines(con, ROWS) == {"c(int)": 20.0, "a(int)": 10.0}
+
+
+def test_the_flag_is_told_once_for_all_kernels_that_need_it(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    merged = MergedProfile(3, 3, [], [], [])
+    manifest = Manifest(name="x", format="ncu", vendor="nvidia", command="./app")
+    assert missing_line_info(con, tmp_path, manifest, merged) == []
+    con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
+    (note,) = missing_line_info(con, tmp_path, manifest, merged)
+    assert note.text.startswith("30 % of the samples have no source line: c and 1 more kernels (")
+    assert "-lineinfo" in note.text
+
+
+def test_a_page_without_lines_is_told_from_a_program_without_them(
+    con: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
+    (note,) = missing_line_info(
+        con, tmp_path, Manifest(name="x", format="ncu", vendor="nvidia"), MergedProfile(0, 0, [], [], [])
+    )
+    assert "import the report" in note.text and "-lineinfo" not in note.text

@@ -1,0 +1,35 @@
+"""The parser of rocminfo's output."""
+
+from __future__ import annotations
+
+import pytest
+from rooflens.tools.profiles.rocprof.read import agent_of, parse_agents, read_agents
+
+
+@pytest.mark.parametrize(("gfx", "cus", "xcds"), [("gfx90a", 104, None), ("gfx942", 304, 8), ("gfx950", 256, 8)])
+def test_recorded_output(shared, gfx, cus, xcds):
+    (agent,) = read_agents(shared / "devices" / gfx / "rocminfo.txt")
+    assert (agent.node, agent.arch, agent.device) == (1, gfx, "AMD Radeon Graphics")
+    assert agent.facts["cu_per_gpu"] == cus and agent.facts.get("num_xcd") == xcds
+    assert {"simd_per_cu", "se_per_gpu", "wave_size", "max_waves_per_cu", "max_sclk"} <= agent.facts.keys()
+
+
+def test_an_mi300a_has_six_xcds():
+    text = "*******\nAgent 3\n*******\n  Name:  gfx942\n  Device Type:  GPU\n  Node:  2\n  Compute Unit:  228\n"
+    (agent,) = parse_agents(text)
+    assert agent.facts == {"cu_per_gpu": 228, "num_xcd": 6} and agent.node == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", "rocminfo: command not found", "*******\nAgent 1\n*******\n", "\x00\x1b[31m" * 50], ids=repr
+)
+def test_other_text_names_no_gpu(text):
+    assert parse_agents(text) == [] and agent_of([], [0]) is None
+
+
+def test_colour_codes_and_hostile_names_do_no_harm():
+    text = (
+        "\x1b[37m*******\n\x1b[0m*******\nAgent 2\n*******\n  Name: gfx90a\x1b[0m\n  Marketing Name: A\x1b[2J\u202eB\n"
+    )
+    (agent,) = parse_agents(text + "  Device Type: GPU\n  Max Clock Freq. (MHz): 99999999999999\n")
+    assert agent.device == "AB" and agent.facts["max_sclk"] == 999_999_999

@@ -1,0 +1,117 @@
+"""ML API traces: operators with their call sites, joined to the launches they made as rocprof-compute joins them."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.base.problems import BadArgument
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.query_counters import query_counters
+
+TRACE = "ml_api_trace_pmc_perf_0_marker_api_trace.csv"
+MARKERS = (
+    "Domain", "Function", "Process_Id", "Thread_Id", "Correlation_Id", "GUID", "Start_Timestamp", "End_Timestamp",
+    "Backend",
+)  # fmt: skip
+VALUES = (
+    "GPU_ID", "GUID", "Correlation_Id", "Dispatch_ID", "Grid_Size", "Workgroup_Size", "Kernel_Name", "Start_Timestamp",
+    "End_Timestamp",
+)  # fmt: skip
+
+
+@pytest.fixture
+def recorded(shared: Path) -> Path:
+    """The recorded trace of a PyTorch program."""
+    if not (found := shared / "workloads38" / "torch_trace__MI300X_A1").is_dir():
+        pytest.skip(f"needs {found}")
+    return found
+
+
+def test_every_launch_has_the_operator_that_the_recorded_join_gives_it(bench, recorded):
+    done = bench.load(recorded)
+    assert any("144 ranges of operators" in n and "20 of 20 launches" in n for n in done.notes)
+    with (recorded / "ml_api_trace" / "consolidated.csv").open() as file:
+        theirs = {
+            (int(r["Start_Timestamp_kernel"]), r["Operator_Name"], int(r["Start_Timestamp_function"]))
+            for r in csv.DictReader(file)
+        }
+    sql = (
+        "SELECT d.start_ns, r.path, r.start_ns FROM dispatches d JOIN ranges r USING (workload, range_id) "
+        f"WHERE workload = '{done.workload}'"
+    )
+    starts = {
+        int(r["Dispatch_ID"]): int(r["Start_Timestamp"]) for r in csv.DictReader((recorded / "pmc_perf.csv").open())
+    }
+    ours = query_counters(bench.store, sql.replace("d.start_ns", "d.dispatch_id")).table.rows
+    assert {(starts[dispatch], path, int(start)) for dispatch, path, start in ours} == theirs and len(theirs) == 20
+
+
+def test_a_range_has_its_name_its_path_its_call_site_and_its_depth(bench, recorded):
+    done = bench.load(recorded)
+    (row,) = bench.rows(
+        done, "ranges", "name, path, call_site, depth, source, thread, end_ns - start_ns", "range_id = 62"
+    )
+    path = "nn.Module.SimpleNet.forward/torch.nn.functional.relu/aten::relu/aten::clamp_min"
+    assert row[:6] == ("aten::clamp_min", path, "simple_net.py:50 > simple_net.py:36", 3, "torch", 38090)
+    assert row[6] > 0
+    assert len(set(bench.column(done, "ranges", "range_id"))) == 144
+
+
+def test_metrics_by_operator_are_those_of_its_launches(bench, recorded):
+    done = bench.load(recorded)
+    found = compute_metrics(bench.store, done.workload, ["salu.utilization_pct"], by="operator").table
+    assert "operator" in found.columns and "kernel" not in found.columns
+    place = {name: i for i, name in enumerate(found.columns)}
+    rows = {row[place["operator"]]: row for row in found.rows}
+    assert sum(row[place["n"]] for row in found.rows) == 20
+    one = next(name for name in rows if name.endswith("aten::addmm @ simple_net.py:50 > simple_net.py:35"))
+    ids = [i for (i,) in bench.rows(done, "dispatches", "dispatch_id", "range_id = 59")]
+    alone = compute_metrics(bench.store, done.workload, ["salu.utilization_pct"], dispatches=ids).table
+    assert rows[one][place["avg"]] == alone.rows[0][alone.columns.index("avg")]
+
+
+def test_a_workload_without_a_trace_has_no_operators(bench):
+    done = bench.load(bench.workload(SQ_WAVES=[16]))
+    with pytest.raises(BadArgument, match="has no operators"):
+        compute_metrics(bench.store, done.workload, by="operator")
+
+
+def made(bench, functions: list[str], launches: list[tuple[str, int, int]]) -> Path:
+    """A folder with one range per name, and launches of (GUID, dispatch, correlation id)."""
+    markers = [["M", name, 1, 7, i + 1, "g", 10 * i, 10 * i + 5, "torch"] for i, name in enumerate(functions)]
+    bench.csv(f"trace/MI200/{TRACE}", MARKERS, markers)
+    values = [[2, run, c, d, 64, 64, "k", 100, 200, "SQ_WAVES", 1] for run, d, c in launches]
+    file = bench.csv("trace/MI200/results_pmc_perf_0.csv", [*VALUES, "Counter_Name", "Counter_Value"], values)
+    bench.sysinfo("trace/MI200")
+    return file.parent
+
+
+def test_names_of_operators_are_made_safe_to_show(bench):
+    names = [
+        "a/\x1b[31mred\u202e<b>:#1@x.py:3/#2@y.py:9",
+        "plain",
+        "q'; DROP TABLE x:#1@z.py:1",
+        "x" * 9000 + ":#1@a.py:2",
+    ]
+    done = bench.load(made(bench, names, [("g", 0, 1)]))
+    first, plain, quoted, long = bench.rows(done, "ranges", "name, path, call_site, depth")
+    assert first == ("red<b>", "a/red<b>", "x.py:3 > y.py:9", 1)
+    assert plain[:3] == ("plain", "plain", None) and quoted[0] == "q'; DROP TABLE x"
+    assert len(long[1]) < 4100
+
+
+def test_launches_of_several_processes_are_not_guessed_a_range(bench):
+    done = bench.load(made(bench, ["a:#1@x.py:3"], [("g", 0, 1), ("h", 0, 1), ("g", 1, 1)]))
+    assert done.dispatches == 3
+    assert bench.rows(done, "dispatches", "count(range_id)")[0][0] == 0
+
+
+def test_a_damaged_trace_is_left_out_and_told(bench, recorded):
+    folder = bench.folder / "damaged" / "MI300X"
+    shutil.copytree(recorded, folder)
+    (folder / TRACE).write_text("Domain,Function\nM,aten::mm\n")
+    done = bench.load(folder)
+    assert done.dispatches == 20 and any("has no column" in n and "left out" in n for n in done.notes)

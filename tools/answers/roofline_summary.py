@@ -1,0 +1,127 @@
+"""The short answer of compute_roofline: ceilings that the kernels meet, few digits, long names and reasons once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ..base.results import Table, round_number
+
+_DIGITS = 7
+_LONG = 30
+"""Characters of a name that are said once; further rows have the kernel's number, which every tool takes for it."""
+_ALWAYS = ("valu.f32", "valu.f64")
+"""Ceilings that tell devices apart, whatever the kernels do."""
+ABOVE = "as above"
+
+
+def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Table:
+    """The ceilings of the levels asked for and of what kernels did; the table says how many there are."""
+    at = table.columns.index("ceiling")
+    wanted = {*_ALWAYS, *used, *(f"{level}.bw" for level in levels)}
+    rows = [row for row in table.rows if row[at] in wanted or str(row[at]).startswith("valu.issue")]
+    kept = rows or table.rows
+    update = {"rows": kept, "total_rows": len(table.rows), "truncated": len(kept) < len(table.rows)}
+    return _shorten_table(table.model_copy(update=update), ())
+
+
+def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
+    """The points without those of no operations, where a kernel has others, and, unless ``unused_levels``, without
+    those of levels that it moves nothing through, or whose bytes were not collected; each kernel keeps one. Long texts
+    stand once.
+    """
+    rank, level, operations = (table.columns.index(name) for name in ("kernel", "level", "operations"))
+    has_work = {(row[rank], row[level]) for row in table.rows if row[operations]}
+    rows = [row for row in table.rows if row[operations] != 0 or (row[rank], row[level]) not in has_work]
+    if not unused_levels:
+        first = {row[rank]: row for row in reversed(rows)}
+        known = [row for row in rows if not _not_collected(table, row)]
+        with_bytes, with_points = _moving(table), {row[rank] for row in known}
+        rows = [
+            row
+            for row in rows
+            if (row in known and (row[table.columns.index("bytes")] != 0 or row[rank] not in with_bytes))
+            or (row[rank] not in with_points and row is first[row[rank]])
+        ]
+    total = table.total_rows if table.total_rows is None else len(rows)
+    table = table.model_copy(update={"rows": rows, "total_rows": total})
+    return _shorten_table(_once(table, numbers), ("dispatch", "reason", "bandwidth", "pct_of_bandwidth"))
+
+
+def notes_on_unused_levels(table: Table, numbers: dict[str, str]) -> list[str]:
+    """Notes on the levels of which a short table has no points."""
+    kernel, level, moved = (table.columns.index(name) for name in ("kernel", "level", "bytes"))
+    with_others = _moving(table)
+    none = dict.fromkeys((row[kernel], row[level]) for row in table.rows if row[moved] == 0)
+    told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in with_others]
+    notes = [f"No bytes moved, no point: {', '.join(told)}."] if told else []
+    unknown: dict[str, list[str]] = {}
+    for row in table.rows:
+        if _not_collected(table, row) and row[level] not in (at := unknown.setdefault(row[kernel], [])):
+            at.append(row[level])
+    said = "; ".join(f"{numbers.get(name, name)} {', '.join(at)}" for name, at in unknown.items())
+    return [*notes, f'Bytes or time not known: {said}. detail="full" says why.'] if said else notes
+
+
+def _moving(table: Table) -> set[Any]:
+    """The kernels that move bytes at some level."""
+    kernel, moved = (table.columns.index(name) for name in ("kernel", "bytes"))
+    return {row[kernel] for row in table.rows if row[moved]}
+
+
+def _not_collected(table: Table, row: list[Any]) -> bool:
+    """Whether a point lacks the counters of its level's bytes."""
+    return row[table.columns.index("bytes")] is None and row[table.columns.index("status")] == "not_collected"
+
+
+def pipes(table: Table) -> Table:
+    """What bounds each kernel, without the shares that its line of loads says, and without reasons for a bound that it
+    shows; times are in the points."""
+    bound = table.columns.index("bound")
+    obvious = all(row[bound] in ("memory", "compute") for row in table.rows)
+    said = {n for n in table.columns if n.endswith("_pct")} | {"time_ns", *(["why"] if obvious else [])}
+    rows = [[None if n in said else v for n, v in zip(table.columns, r, strict=True)] for r in table.rows]
+    return _shorten_table(table.model_copy(update={"rows": rows}), None)
+
+
+def operations(table: Table) -> Table:
+    """The work by data type without the ceilings, which have a table of their own."""
+    left_out = [table.columns.index(name) for name in ("ceiling", "n")]
+    rows = [[None if i in left_out else v for i, v in enumerate(row)] for row in table.rows]
+    return _shorten_table(table.model_copy(update={"rows": rows}), None)
+
+
+def _shorten_table(table: Table, leave_out: Collection[str] | None) -> Table:
+    """A table with short numbers, without columns that are empty throughout: all such, or those named."""
+    kept = [
+        i
+        for i, name in enumerate(table.columns)
+        if not ((leave_out is None or name in leave_out) and all(row[i] is None for row in table.rows))
+    ]
+    return table.model_copy(
+        update={
+            "columns": [table.columns[i] for i in kept],
+            "units": [table.units[i] for i in kept],
+            "rows": [[_number(row[i]) for i in kept] for row in table.rows],
+        }
+    )
+
+
+def _number(value: Any) -> Any:
+    return round_number(value, _DIGITS) if isinstance(value, float) else value
+
+
+def _once(table: Table, numbers: dict[str, str]) -> Table:
+    """Long names of kernels, and reasons, in their first row only."""
+    kernel, reason = table.columns.index("kernel"), table.columns.index("reason")
+    named, last, rows = set[str](), None, list[list[Any]]()
+    for row in table.rows:
+        short, name, why = list(row), row[kernel], row[reason]
+        if isinstance(name, str) and len(name) > _LONG and name in named and name in numbers:
+            short[kernel] = numbers[name]
+        if isinstance(why, str) and why == last:
+            short[reason] = ABOVE
+        named.add(name)
+        last = why
+        rows.append(short)
+    return table.model_copy(update={"rows": rows})

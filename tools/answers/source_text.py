@@ -1,0 +1,159 @@
+"""Lines of source files that a profile names, as far as the user allowed: only below the folders of --source-root."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from ...analysis.base.problems import BadArgument
+from ...analysis.base.text import CONTROLS, HIDDEN, count_text
+from ..base.untrusted_text import plain_text
+
+OPTION = "--source-root"
+MOST_ROOTS = 32
+_BYTES, _LINE = 4 << 20, 400
+"""Of a file that is read, and characters of a line that are shown."""
+_CONTEXT = 20
+_PARTS = 64
+"""Of a path that is looked for."""
+_SUFFIXES = (
+    ".asm", ".c", ".cc", ".cl", ".cpp", ".cu", ".cuh", ".cxx", ".f", ".f90", ".h", ".hh", ".hip", ".hpp", ".hxx",
+    ".inc", ".inl", ".ipp", ".jl", ".ll", ".mlir", ".ptx", ".py", ".pyx", ".rs", ".s", ".tpp",
+)  # fmt: skip
+"""How files of source end: a profile may name any other file below a folder, and none of those is shown."""
+_roots: ContextVar[tuple[Path, ...]] = ContextVar("source_roots", default=())
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """Lines by their number, or why there are none."""
+
+    lines: dict[int, str] = field(default_factory=dict)
+    reason: str = ""
+
+
+def roots_of(folders: Sequence[str]) -> tuple[Path, ...]:
+    """The folders that the user allows, links followed. Raises BadArgument for what is none."""
+    if len(folders) > MOST_ROOTS:
+        raise BadArgument(f"{OPTION} is given {len(folders)} times", f"{MOST_ROOTS} folders are taken at most")
+    roots = []
+    for folder in folders:
+        try:
+            root = Path(folder).expanduser().resolve(strict=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise BadArgument(f"{OPTION} {plain_text(folder)} cannot be used", why, "Name a folder") from error
+        if not root.is_dir() or root == Path(root.anchor):
+            raise BadArgument(f"{OPTION} {plain_text(folder)} cannot be used", "it is no folder, or all of them")
+        roots.append(root)
+    return tuple(dict.fromkeys(roots))
+
+
+@contextmanager
+def allowing(roots: Sequence[Path]) -> Iterator[None]:
+    """Allow source files below these folders while a tool answers."""
+    token = _roots.set(tuple(roots))
+    try:
+        yield
+    finally:
+        _roots.reset(token)
+
+
+def is_any_folder_allowed() -> bool:
+    """Whether the user allowed any folder."""
+    return bool(_roots.get())
+
+
+def source_lines(file: str, line: int, context: int = 0) -> SourceText:
+    """Line ``line`` of a file that a profile names, and ``context`` lines before and after it.
+
+    A path that is not there is looked for by its end: a profile is often read where the source lies elsewhere. Hidden
+    characters are shown by their numbers, as a compiler saw them. Never raises: ``reason`` says why there is no text.
+    """
+    roots = _roots.get()
+    if not roots:
+        return SourceText(reason=f"no folder is allowed: {OPTION} DIR")
+    text = _content(file, roots)
+    if isinstance(text, str):
+        return SourceText(reason=text)
+    if not 1 <= line <= len(text):
+        return SourceText(reason=f"the file has {count_text(len(text), 'line')}: it is another version of it")
+    context = min(max(context, 0), _CONTEXT)
+    first, last = max(1, line - context), min(len(text), line + context)
+    return SourceText({n: text[n - 1] for n in range(first, last + 1)})
+
+
+@lru_cache(maxsize=16)
+def _content(file: str, roots: tuple[Path, ...]) -> tuple[str, ...] | str:
+    """The lines of a file as they are shown, or why they are not."""
+    path = _locate_file(file, roots)
+    if path is None:
+        return f"it does not lie below a folder that is allowed ({OPTION})"
+    if path.suffix.lower() not in _SUFFIXES:
+        return "its name does not end like a file of source"
+    try:
+        content = _read(path, roots)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if content is None:
+        return f"it is no plain file below a folder that is allowed, or has more than {_BYTES >> 20} MiB"
+    if b"\0" in content:
+        return "it is no text"
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
+    return tuple(map(_visible_line, text.split("\n")))  # as compilers count lines
+
+
+def _locate_file(file: str, roots: Sequence[Path]) -> Path | None:
+    """The file that is meant, links followed: the path itself, else the longest end of it that lies below a root."""
+    named = PurePosixPath(file)
+    parts = [part for part in named.parts if part != "/"]
+    if not parts or len(parts) > _PARTS or "\0" in file:
+        return None
+    tried = [Path(named)] if named.is_absolute() else []
+    if ".." not in parts:
+        tried += [root.joinpath(*parts[start:]) for start in range(len(parts)) for root in roots]
+    for path in tried:
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):
+            continue
+        if _below(real, roots) and real.is_file():
+            return real
+    return None
+
+
+def _below(path: Path, roots: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(root) for root in roots)
+
+
+def _read(path: Path, roots: Sequence[Path]) -> bytes | None:
+    """The content of a plain file; None where it is none, too large, or was swapped for one elsewhere meanwhile."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(opened, "rb") as handle:
+        about = os.fstat(handle.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _BYTES:
+            return None
+        here = Path(f"/proc/self/fd/{handle.fileno()}")
+        if here.is_symlink() and not _below(here.readlink(), roots):
+            return None
+        return handle.read(_BYTES)
+
+
+def _visible_line(line: str) -> str:
+    """A line with tabs as spaces, and characters that would not be seen as their numbers."""
+    return "".join(islice(map(_visible, line.expandtabs(4).rstrip()), _LINE))
+
+
+def _visible(character: str) -> str:
+    if " " <= character <= "~":
+        return character
+    code = ord(character)
+    hidden = any(first <= code <= last for first, last in (*CONTROLS, *HIDDEN))
+    return f"[U+{code:04X}]" if hidden else character

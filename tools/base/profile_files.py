@@ -1,0 +1,262 @@
+"""Files of a profile: finding, opening and naming them, and the session that reads them."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...analysis.base.database import open_own_database
+from ...analysis.base.problems import BadInput, LimitExceeded
+from ...analysis.base.text import count_text
+from ...analysis.store.store import write_problem
+from . import progress, size_limits
+from .numbers import numbers_with_underscores
+from .untrusted_text import plain_text
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BLOCK = 1 << 20
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open ``path`` for reading; BadInput unless it is a regular file (a pipe or device could block for ever).
+
+    Files of the kernel (/proc/kmsg) say that they are empty and may block or never end: they are read as they say.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read", error.strerror or str(error), "Check its permissions") from error
+    state = os.fstat(handle)
+    if not stat.S_ISREG(state.st_mode):
+        os.close(handle)
+        raise BadInput(f"{path.name} is no regular file", "a folder, pipe or device cannot be imported")
+    if state.st_size == 0:
+        os.close(handle)
+        handle = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    return open(handle, "rb")  # noqa: PTH123  the descriptor was checked; a path could have been swapped
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether ``path``, all links followed, is a regular file or folder below ``folder``."""
+    try:
+        return path.resolve(strict=True).is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # a name may hold a NUL
+        return False
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether the content is gzip, whatever the file is called."""
+    with open_regular(path) as file:
+        return file.read(2) == _GZIP_MAGIC
+
+
+def head(path: Path, limit: int) -> bytes:
+    """The first ``limit`` bytes of the content, decompressed where it is gzip."""
+    with open_regular(path) as file:
+        start = file.read(2)
+        file.seek(0)
+        if start != _GZIP_MAGIC:
+            return file.read(limit)
+        content = bytearray()
+        for block in _inflate(path, file):
+            content += block
+            if len(content) >= limit:
+                break
+        return bytes(content[:limit])
+
+
+class _UnpackedFile:
+    """The content of a gzip file as it is read; LimitExceeded where it grows without measure."""
+
+    def __init__(self, path: Path, file: io.BufferedReader) -> None:
+        self.path, self.blocks, self.rest = path, _inflate(path, file), b""
+        self.total, self.most = 0, _most_unpacked(path)
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes, none at the end."""
+        if not self.rest:
+            self.rest = next((block for block in self.blocks if block), b"")
+            self.total += len(self.rest)
+            if self.total > self.most:
+                raise _bomb(self.path, self.most)
+        part, self.rest = self.rest[:size], self.rest[size:]
+        return part
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[io.BufferedReader | _UnpackedFile]:
+    """The content of a file of any size, unpacked where it is gzip, to be read in blocks."""
+    with open_regular(path) as file:
+        yield _UnpackedFile(path, file) if file.peek(2)[:2] == _GZIP_MAGIC else file
+
+
+def _most_unpacked(path: Path) -> int:
+    """Bytes that a gzip file may unpack to."""
+    return min(max(size_limits.GZIP_FREE, size_limits.GZIP_RATIO * path.stat().st_size), size_limits.GZIP_MOST)
+
+
+def _bomb(path: Path, most: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"{path.name} unpacks to more than {most >> 20} MiB",
+        f"that is over {size_limits.GZIP_RATIO} times its size, or more than a profile reaches",
+        "Unpack it yourself and import the plain file if it is genuine",
+    )
+
+
+def check_text(path: Path) -> list[bytes]:
+    """Refuse, in one fast pass, what DuckDB would not: an endless line, or a gzip file that grows without measure.
+
+    DuckDB 2.0 silently drops the rest of a file from a line that is longer than its buffer. Returns the cells that
+    it would take for other numbers than they are (1_000 for 1000), every one as often as it is there.
+    """
+    bomb = _most_unpacked(path)
+    total = unbroken = 0
+    strange: list[bytes] = []
+    tail = b""
+    with open_regular(path) as file:
+        gzipped = file.peek(2)[:2] == _GZIP_MAGIC
+        for block in _inflate(path, file) if gzipped else iter(lambda: file.read(_BLOCK), b""):
+            total += len(block)
+            unbroken = 0 if b"\n" in block else unbroken + len(block)
+            if unbroken > size_limits.LINE:
+                raise BadInput(
+                    f"{path.name} is damaged",
+                    f"it has a line of more than {size_limits.LINE >> 20} MiB",
+                    "Is it the CSV file that the profiler wrote?",
+                )
+            if gzipped and total > bomb:
+                raise _bomb(path, bomb)
+            known, *lines = (tail + block).rpartition(b"\n")
+            strange += numbers_with_underscores(known)
+            tail = lines[-1] if len(lines[-1]) < _BLOCK else b""
+            progress.report(f"checked {total >> 20:,} MiB of {path.name}")
+    strange += numbers_with_underscores(tail)
+    if len(different := set(strange)) > size_limits.STRANGE_NUMBERS:
+        example = plain_text(min(different).decode(errors="replace"), 40)
+        raise BadInput(
+            f"{path.name} holds {count_text(len(strange), 'number')} with underscores",
+            f"for instance {example!r}, which no profiler writes",
+            "Remove the underscores",
+        )
+    return strange
+
+
+def small_table(path: Path) -> list[dict[str, str]]:
+    """The rows of a small CSV file as texts, spaces trimmed; at most 1 MiB is read and foreign bytes are replaced."""
+    text = head(path, _BLOCK).decode("utf-8-sig", errors="replace").replace("\x00", "")
+    try:
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise BadInput(f"{path.name} is damaged", str(error), "Repair or remove it") from error
+    return [
+        {plain_text(k, 120): v.strip() for k, v in row.items() if isinstance(k, str) and isinstance(v, str)}
+        for row in rows
+    ]
+
+
+def _inflate(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
+    """Decompressed blocks of one or several gzip members; BadInput where the stream is broken."""
+    while file.peek(1):
+        unpacker = zlib.decompressobj(wbits=31)
+        while not unpacker.eof:
+            packed = unpacker.unconsumed_tail or file.read(_BLOCK)
+            if not packed:
+                raise BadInput(f"{path.name} is damaged", "its gzip stream ends early", "Copy it again")
+            try:
+                yield unpacker.decompress(packed, _BLOCK)
+            except zlib.error as error:
+                raise BadInput(
+                    f"{path.name} is damaged", f"its gzip stream is broken: {error}", "Copy it again"
+                ) from error
+        rest = unpacker.unused_data
+        if rest and not rest.strip(b"\x00"):
+            return
+        file.seek(-len(rest), os.SEEK_CUR)
+
+
+HOTSPOTS_STEP = "hotspots"
+"""The step of a run that samples instructions, and its folder."""
+STEP_PATTERN = rf"timing|{HOTSPOTS_STEP}|pass_\d+"
+_STEP = re.compile(STEP_PATTERN)
+_LOOKED_AT = 2000
+
+
+def step_of(file: Path) -> str | None:
+    """The run that a file belongs to by its folder's name; None outside such a folder."""
+    return file.parent.name if _STEP.fullmatch(file.parent.name) else None
+
+
+def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """The file ``path``, or the files in it and one level below that end in ``suffixes``, run of times first; none
+    that leads out of the folder."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        return []
+    here = sorted(path.iterdir())[:_LOOKED_AT]
+    folders = sorted((p for p in here if p.is_dir() and is_inside(p, path)), key=_order)
+    candidates = [*here, *(f for folder in folders for f in sorted(folder.iterdir())[:_LOOKED_AT])]
+    return [f for f in candidates if f.name.endswith(suffixes) and f.is_file() and is_inside(f, path)]
+
+
+def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
+    """Times first, then by name, numbers in it by value: run_2 before run_10; samples last."""
+    parts = re.findall(r"\d{1,9}|\D+|\d+", folder.name)
+    by_name = [(int(p), "") if p.isdecimal() and len(p) < 10 else (-1, p) for p in parts]
+    return folder.name != "timing", folder.name == HOTSPOTS_STEP, by_name
+
+
+WORK = "work"
+"""Sub-folder of a draft for what is not published: files of passes and what the database spills."""
+_MEMORY = "1200MB"
+
+
+@contextmanager
+def unreadable_as_bad_input(source: Path) -> Iterator[None]:
+    """Turn a refusal of the file system to show part of the profile into BadInput; a full disk is another matter."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _DISK:
+            raise
+        name = Path(os.fsdecode(error.filename)).name if isinstance(error.filename, str | bytes) else source.name
+        raise BadInput(f"{name} cannot be read", error.strerror or str(error), "Check its permissions") from error
+
+
+@contextmanager
+def database(source: Path, work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A private database with bounded memory that spills into ``work``; what data and machine do to it are Problems."""
+    import duckdb
+
+    con = open_own_database(2, temp_directory=str(work / "spill"), autoload_known_extensions="false")
+    try:
+        con.execute(f"SET memory_limit = '{_MEMORY}'; SET preserve_insertion_order = true")
+        # Its time grows with the square of the columns: 89 s for 10,000 of them.
+        con.execute("SET disabled_optimizers = 'common_subexpressions'")
+        yield con
+    except duckdb.OutOfMemoryException as error:
+        raise write_problem(work / "spill", error) or LimitExceeded(
+            f"{source.name} needs more than {_MEMORY} to import",
+            "it has too many columns or kernels",
+            "Import less of it",
+        ) from error
+    except (duckdb.IOException, duckdb.DataError) as error:
+        raise write_problem(work / "spill", error) or BadInput(
+            f"{source.name} could not be imported", plain_text(str(error).splitlines()[0], 200)
+        ) from error
+    finally:
+        con.close()

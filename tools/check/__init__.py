@@ -1,1 +1,0 @@
-"""Kernels with known work: built, launched, verified, and held against what a profiler counts of them."""

@@ -1,0 +1,182 @@
+"""ELF of a code object, read through a window of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import IO, Any
+
+from elftools.common.exceptions import ELFError
+from elftools.common.utils import struct_parse
+from elftools.elf.elffile import ELFFile
+
+from ...analysis.base.problems import BadInput, LimitExceeded
+from ...analysis.base.text import count_text
+
+READ_LIMIT = 64 << 20
+"""Bytes that one read may ask for; a table of notes or a compressed bundle is never larger."""
+
+
+@dataclass
+class Budget:
+    """What may still be spent on one file, so that a small file cannot keep rooflens busy or fill its memory."""
+
+    headers: int = 300_000
+    objects: int = 10_000
+    kernels: int = 100_000
+    note_bytes: int = 64 << 20
+    unpacked_bytes: int = 2 << 30
+
+    def spend(self, what: str, amount: int) -> None:
+        """Take ``amount`` of one allowance; LimitExceeded where it is used up."""
+        left = getattr(self, what)
+        if amount > left:
+            allowed = getattr(Budget, what)
+            raise LimitExceeded(
+                f"The file has too much to read ({what.replace('_', ' ')})",
+                f"{allowed:,} are allowed, {allowed - left:,} were read and {amount:,} more are announced",
+                "Extract the wanted code object with clang-offload-bundler --unbundle",
+            )
+        setattr(self, what, left - amount)
+
+
+class FileWindow:
+    """A read-only view of ``size`` bytes of a file, itself a file for pyelftools; no read can ask for absurd sizes."""
+
+    def __init__(self, file: IO[bytes], start: int, size: int) -> None:
+        self._file, self._start, self.size, self._at = file, start, size, 0
+
+    def read(self, count: int = -1) -> bytes:
+        """As a file's; BadInput before memory is taken for more than READ_LIMIT."""
+        left = max(self.size - self._at, 0)
+        count = left if count < 0 else min(count, left)
+        if count > READ_LIMIT:
+            raise BadInput(
+                "The file cannot be used", f"one of its tables has {count_text(count, 'byte')}; {READ_LIMIT:,} are read"
+            )
+        self._file.seek(self._start + self._at)
+        data = self._file.read(count)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """As a file's."""
+        self._at = max((0, self._at, self.size)[whence] + offset, 0)
+        return self._at
+
+    def tell(self) -> int:
+        """As a file's."""
+        return self._at
+
+    def first_bytes(self, count: int) -> bytes:
+        """The first bytes, fewer where there are no more."""
+        self.seek(0)
+        return self.read(count)
+
+    def read_at(self, offset: int, count: int) -> bytes:
+        """Exactly these bytes; BadInput where the file ends before them."""
+        part = self.part(offset, count)
+        data = part.read()
+        if len(data) < count:
+            raise self._cut_problem(offset, count)
+        return data
+
+    def part(self, offset: int, size: int) -> FileWindow:
+        """A view of a part; BadInput where it does not lie inside."""
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise self._cut_problem(offset, size)
+        return FileWindow(self._file, self._start + offset, size)
+
+    def _cut_problem(self, offset: int, size: int) -> BadInput:
+        return BadInput(
+            "The file is cut off or damaged",
+            f"{count_text(size, 'byte is', 'bytes are')} announced at offset {offset:,} of {self.size:,}",
+            "Copy or build it again",
+        )
+
+
+MAGIC = b"\x7fELF"
+_NOTE = Struct("<III")
+
+
+@dataclass(frozen=True)
+class Header:
+    """One section or program header: what it describes and where that lies."""
+
+    kind: str | int
+    offset: int
+    size: int
+    name: int = 0
+
+
+@dataclass(frozen=True)
+class Elf:
+    """An ELF file in a window, its machine and target flags."""
+
+    file: ELFFile
+    window: FileWindow
+    machine: str | int
+    flags: int
+
+    def sections(self, budget: Budget) -> list[Header]:
+        """The section headers."""
+        count = _read_or_refuse(self.file.num_sections)
+        return self._headers(budget, count, ("e_shoff", "e_shentsize"), self.file.structs.Elf_Shdr, "sh_", "sh_size")
+
+    def segments(self, budget: Budget) -> list[Header]:
+        """The program headers."""
+        count = _read_or_refuse(self.file.num_segments)
+        return self._headers(budget, count, ("e_phoff", "e_phentsize"), self.file.structs.Elf_Phdr, "p_", "p_filesz")
+
+    def sections_named(self, budget: Budget, *starts: bytes) -> list[Header]:
+        """The sections whose name starts so."""
+        sections, index = self.sections(budget), _read_or_refuse(self.file.get_shstrndx)
+        if index >= len(sections):
+            return []
+        names = self.window.part(sections[index].offset, sections[index].size).read()
+        return [h for h in sections if names.startswith(starts, h.name)]
+
+    def notes(self, budget: Budget) -> Iterator[tuple[bytes, int, bytes]]:
+        """Owner, type and content of the notes of its segments, or of its sections where it has no segments."""
+        tables = [s for s in self.segments(budget) if s.kind == "PT_NOTE"]
+        for table in tables or [s for s in self.sections(budget) if s.kind == "SHT_NOTE"]:
+            budget.spend("note_bytes", table.size)
+            yield from _notes(self.window.part(table.offset, table.size).read())
+
+    def _headers(
+        self, budget: Budget, count: int, place: tuple[str, str], shape: Any, prefix: str, size: str
+    ) -> list[Header]:
+        budget.spend("headers", count)
+        start, step = self.file[place[0]], self.file[place[1]]
+        stream: Any = self.window
+        parsed = [_read_or_refuse(lambda i=i: struct_parse(shape, stream, start + i * step)) for i in range(count)]
+        return [Header(h[f"{prefix}type"], h[f"{prefix}offset"], h[size], h.get("sh_name", 0)) for h in parsed]
+
+
+def open_elf(window: FileWindow) -> Elf:
+    """The ELF file in a window; BadInput where its header cannot be read."""
+    file = _read_or_refuse(lambda: ELFFile(window))  # type: ignore[arg-type]
+    return Elf(file, window, file["e_machine"], file["e_flags"])
+
+
+def _notes(table: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+    at = 0
+    while at + _NOTE.size <= len(table):
+        name_size, size, kind = _NOTE.unpack_from(table, at)
+        at += _NOTE.size
+        content = at + -(-name_size // 4) * 4
+        if content + size > len(table):
+            raise BadInput(
+                "The ELF file is damaged", f"a note of {count_text(size, 'byte')} lies in a table of {len(table):,}"
+            )
+        yield table[at : at + name_size].rstrip(b"\0"), kind, table[content : content + size]
+        at = content + -(-size // 4) * 4
+
+
+def _read_or_refuse(read: Any) -> Any:
+    """What pyelftools reads, or BadInput where the file does not hold it."""
+    try:
+        return read()
+    except (ELFError, UnicodeDecodeError) as error:
+        raise BadInput("The ELF file is cut off or damaged", str(error)[:200], "Copy or build it again") from error

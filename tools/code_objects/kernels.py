@@ -1,0 +1,179 @@
+"""Reads the kernels of AMD code objects: registers, LDS, scratch, spills and work-group sizes.
+
+Source of the keys: LLVM documentation, AMDGPU usage guide, code object V3 to V6 metadata (a note in MessagePack).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from os import SEEK_END
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from ...analysis.base.problems import BadInput
+from ...analysis.base.text import count_text
+from ...analysis.catalogue import targets
+from ..base import progress
+from ..base.profile_files import open_regular
+from ..base.untrusted_text import KERNEL_LIMIT, plain_text
+from .bundle import code_objects
+from .elf import Budget, Elf, FileWindow
+
+_METADATA_NOTE, _OLD_METADATA_NOTE = 32, 10
+_NUMBER_LIMIT = 1 << 32
+_CONTAINER_LIMIT = 64
+_KEY_LIMIT = 256
+_INTEGERS = (
+    ".vgpr_count", ".agpr_count", ".sgpr_count", ".vgpr_spill_count", ".sgpr_spill_count", ".group_segment_fixed_size",
+    ".private_segment_fixed_size", ".max_flat_workgroup_size", ".wavefront_size", ".workgroup_processor_mode",
+)  # fmt: skip
+_WANTED = (".name", ".reqd_workgroup_size", ".uses_dynamic_stack", *_INTEGERS)
+
+
+@dataclass(frozen=True)
+class CodeKernel:
+    """What one kernel was compiled to. Registers are per work-item (SGPRs per wave), LDS and scratch in bytes."""
+
+    name: str
+    gpu: str
+    """The processor: gfx90a."""
+    target: str
+    """The processor with its features: gfx90a:sramecc+:xnack-."""
+    vgprs: int
+    """Architectural VGPRs. The note's .vgpr_count is the total where AGPRs are used; they are taken out here."""
+    agprs: int
+    sgprs: int
+    lds_bytes: int
+    """Static LDS of a work-group; dynamic LDS is decided at launch."""
+    scratch_bytes: int
+    vgpr_spills: int
+    sgpr_spills: int
+    max_workgroup_size: int
+    """The most work-items that it was compiled for; 1,024 where the source does not say."""
+    workgroup_size: int | None
+    """The size that the source requires, where it does."""
+    wave_size: int
+    cu_mode: bool
+    """Built with cumode for gfx10 and later."""
+    dynamic_stack: bool
+
+
+def read(path: Path) -> list[CodeKernel]:
+    """The kernels of a .hsaco, .o, offload bundle, library or executable, of every GPU target in it.
+
+    The file is untrusted: BadInput for what is no AMD code object, cut off or damaged, LimitExceeded for one that
+    announces absurd amounts.
+    """
+    budget, kernels, objects = Budget(), [], 0
+    with open_regular(path) as file:
+        for elf in code_objects(FileWindow(file, 0, file.seek(0, SEEK_END)), budget):
+            objects += 1
+            progress.report(f"read {objects:,} code objects of {path.name}")
+            kernels += kernels_of(elf, budget)
+    if not kernels:
+        why = f"{objects} code objects without kernels" if objects else "no code for an AMD GPU"
+        raise BadInput(f"{plain_text(path.name)} holds no kernel", f"it has {why}")
+    return kernels
+
+
+def kernels_of(elf: Elf, budget: Budget) -> list[CodeKernel]:
+    """The kernels of one code object; it has a note for every part that the linker put into it."""
+    notes = list(elf.notes(budget))
+    if any(owner == b"AMD" and kind == _OLD_METADATA_NOTE for owner, kind, _ in notes):
+        raise BadInput("The code object has the old version 2 format", fix="Build it for version 4 or later")
+    all_kernels = []
+    for content in (c for owner, kind, c in notes if owner == b"AMDGPU" and kind == _METADATA_NOTE):
+        try:
+            stated_target, kernels = _unpack_metadata(content, budget)
+        except (ValueError, msgpack.UnpackException, RecursionError) as error:
+            raise _damaged_metadata(plain_text(str(error))) from error
+        target = stated_target or _machine(elf.flags & 0xFF)
+        all_kernels += [_kernel(entries, target) for entries in kernels]
+    return all_kernels
+
+
+def _unpack_metadata(content: bytes, budget: Budget) -> tuple[str | None, list[dict[str, Any]]]:
+    """The target and the wanted entries of every kernel; everything else is skipped without building objects."""
+    reader = msgpack.Unpacker(
+        max_buffer_size=len(content) + 1, max_array_len=_CONTAINER_LIMIT, max_map_len=_CONTAINER_LIMIT
+    )
+    reader.feed(content)
+    target, kernels = None, []
+    for key in _keys(reader):
+        if key == "amdhsa.target":
+            target = plain_text(str(reader.unpack())).rpartition("--")[2]
+        elif key == "amdhsa.kernels":
+            count = reader.read_array_header()
+            budget.spend("kernels", count)
+            kernels = [_entries(reader) for _ in range(count)]
+        else:
+            reader.skip()
+    return target, kernels
+
+
+def _entries(reader: Any) -> dict[str, Any]:
+    entries = {}
+    for key in _keys(reader):
+        if key in _WANTED:
+            entries[key] = reader.unpack()
+        else:
+            reader.skip()
+    return entries
+
+
+def _keys(reader: Any) -> Iterator[str]:
+    """The keys of the map that comes next; its values are the caller's to read."""
+    count = reader.read_map_header()
+    if count > _KEY_LIMIT:
+        raise ValueError(f"a map of {count_text(count, 'entry')}")
+    for _ in range(count):
+        yield reader.unpack()
+
+
+def _kernel(entries: dict[str, Any], target: str) -> CodeKernel:
+    numbers = {key: entries.get(key, 0) for key in _INTEGERS}
+    size = entries.get(".reqd_workgroup_size") or []
+    every = [*numbers.values(), *(size if isinstance(size, list) else [size])]
+    whole = all(isinstance(n, int) and 0 <= n < _NUMBER_LIMIT for n in every)
+    if not isinstance(entries.get(".name"), str) or not whole:
+        raise _damaged_metadata("a name or a number in it is none")
+    gpu, agprs = target.partition(":")[0], numbers[".agpr_count"]
+    vgprs = numbers[".vgpr_count"] - (agprs if _has_unified_registers(gpu) else 0)
+    if vgprs < 0:
+        raise _damaged_metadata("it counts more AGPRs than registers in all")
+    return CodeKernel(
+        name=plain_text(entries[".name"], KERNEL_LIMIT),
+        gpu=gpu,
+        target=target,
+        vgprs=vgprs,
+        agprs=agprs,
+        sgprs=numbers[".sgpr_count"],
+        lds_bytes=numbers[".group_segment_fixed_size"],
+        scratch_bytes=numbers[".private_segment_fixed_size"],
+        vgpr_spills=numbers[".vgpr_spill_count"],
+        sgpr_spills=numbers[".sgpr_spill_count"],
+        max_workgroup_size=numbers[".max_flat_workgroup_size"],
+        workgroup_size=prod(size) if size else None,
+        wave_size=numbers[".wavefront_size"],
+        cu_mode=entries.get(".workgroup_processor_mode") == 0,
+        dynamic_stack=bool(entries.get(".uses_dynamic_stack")),
+    )
+
+
+def _machine(number: int) -> str:
+    """The target by the flags of the ELF header, for code objects V3, which do not name it."""
+    machines = {targets.gpu(name).elf_machine: name for name in targets.targets()}
+    return machines.get(number, f"unknown (machine {number:#x})")
+
+
+def _has_unified_registers(gpu: str) -> bool:
+    target = targets.find_target(gpu)
+    return target is not None and target.agprs == "unified"
+
+
+def _damaged_metadata(why: str) -> BadInput:
+    return BadInput("The kernel metadata of the code object is damaged", why, "Build or copy it again")

@@ -1,0 +1,231 @@
+"""Instructions and source lines at addresses of an AMD code object, read in a child with limits.
+
+Neither the DWARF nor the code of a profile can be trusted: whoever built it may have made it to be endless. What the
+child tells before it is ended is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...analysis.base.problems import LimitExceeded, Problem
+from ..base.profile_files import open_regular
+from ..base.untrusted_text import plain_text
+from ..isolation.channel import Channel
+from ..isolation.child import Child, ChildBug, ChildLost
+from ..isolation.limits import Limits
+from .bundle import code_objects
+from .disassembly import disassemblers, instructions
+from .elf import Budget, Elf, FileWindow
+from .isa import at_fixed_place, class_of, producers, target_of
+from .kernels import CodeKernel, kernels_of
+from .lines import InlineFrame, SourcePlace, locate
+from .symbols import Function, FunctionLookup, functions
+
+MOST_INSTRUCTIONS, MOST_FUNCTIONS = 300_000, 300
+"""Read of one code object: those of the functions that are asked for first."""
+_MOST_BYTES = 512 << 20
+"""Of one code object, which is copied for the disassembler."""
+_LIMITS = Limits(memory_bytes=2_000_000_000, cpu_s=60, file_bytes=_MOST_BYTES, nice=5)
+_WALL_S = 120.0
+_BATCH = 2_000
+_PIECE = 16 << 20
+_SUFFIX = ".kd"
+"""What the symbol of a kernel's descriptor ends in, by which profilers name kernels."""
+
+
+@dataclass(frozen=True)
+class DecodedInstruction:
+    """One instruction as it is known: a profile may lack its text, a code object its line."""
+
+    offset: int
+    text: str
+    kind: str | None
+    target: int | None
+    """Where it branches to."""
+    waits_for: tuple[int, ...]
+    """Addresses of the operations whose end a wait awaits."""
+    function: str
+    spill: bool | None = None
+    """Whether it saves or restores a register; None where the code object does not tell, or it is another access."""
+    place: SourcePlace = field(default_factory=SourcePlace)
+
+
+@dataclass(frozen=True)
+class CodeQuery:
+    """What is wanted of a code object."""
+
+    path: Path
+    addresses: Sequence[int]
+    """In the order of their importance."""
+    gpu: str | None = None
+    """The target that the profile was taken on."""
+    kernels: Mapping[str, int | None] = field(default_factory=dict)
+    """Kernels of the code object as the profile names them -> where they begin, as far as it says."""
+
+
+@dataclass
+class ResolvedCode:
+    """Instructions by address, and what could not be told, in words."""
+
+    code: dict[int, DecodedInstruction] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+
+def resolve_code(query: CodeQuery, work: Path, programs: Sequence[Path] | None = None) -> ResolvedCode:
+    """The functions around the addresses that are asked for; ``work`` is a folder for what is unpacked.
+
+    Raises nothing for a file that cannot be read: ``missing`` says why.
+    """
+    job = {
+        "path": str(query.path),
+        "addresses": list(query.addresses),
+        "gpu": query.gpu,
+        "kernels": dict(query.kernels),
+        "work": str(work),
+        "programs": [str(p) for p in (disassemblers() if programs is None else programs)],
+    }
+    resolved, name = ResolvedCode(), plain_text(query.path.name, 120)
+    try:
+        with Child(_answer, job, _LIMITS, time.monotonic() + _WALL_S) as child:
+            while "end" not in (message := child.receive()):
+                _add_message(resolved, message)
+    except (TimeoutError, ChildLost):
+        resolved.missing.append(f"{name}: reading it took more time or memory than is given to one file")
+    except ChildBug as bug:
+        resolved.missing.append(f"{name}: it could not be read ({plain_text(str(bug).strip().splitlines()[-1], 160)})")
+    finally:
+        _unpacked_file(work).unlink(missing_ok=True)
+    return resolved
+
+
+def _add_message(resolved: ResolvedCode, message: Mapping[str, Any]) -> None:
+    """Add what the child tells."""
+    for offset, text, kind, target, waits, function, spill in message.get("code", ()):
+        resolved.code[offset] = DecodedInstruction(offset, text, kind, target, tuple(waits), function, spill)
+    for offset, file, line, chain in message.get("places", ()):
+        place = SourcePlace(file, line, tuple(InlineFrame(*frame) for frame in chain))
+        known = resolved.code.get(offset) or DecodedInstruction(offset, "", None, None, (), "")
+        resolved.code[offset] = replace(known, place=place)
+    if "missing" in message:
+        resolved.missing.append(message["missing"])
+
+
+def _unpacked_file(work: Path) -> Path:
+    return work / "code_object.elf"
+
+
+def _answer(channel: Channel, job: dict[str, Any]) -> None:
+    """The child's work."""
+    path = Path(job["path"])
+    name = plain_text(path.name, 120)
+    try:
+        with open_regular(path) as file:
+            window = FileWindow(file, 0, file.seek(0, os.SEEK_END))
+            elf, parts, why = _choose_elf(code_objects(window, Budget()), job)
+            if elf is None:
+                channel.send({"missing": f"{name}: {why}"})
+            else:
+                _send_code(channel, job, name, elf, parts)
+    except Problem as problem:
+        channel.send({"missing": f"{name}: {problem.text}"})
+    channel.send({"end": True})
+
+
+def _send_code(channel: Channel, job: Mapping[str, Any], name: str, elf: Elf, parts: list[Function]) -> None:
+    addresses = job["addresses"]
+    wanted = _functions_around(parts, addresses)
+    offsets: set[int] = set(addresses)
+    read = 0
+    known = {one.name: one for one in kernels_of(elf, Budget())}
+    copy = _write_copy(elf.window, Path(job["work"]))
+    for program in map(Path, job["programs"]):
+        for part in wanted:
+            code = list(instructions(program, copy, part.span, MOST_INSTRUCTIONS - read))
+            awaited = producers(code, job["gpu"] or "")
+            own = known.get(part.name)
+            rows = [
+                (i.offset, i.text, kind, target_of(i.offset, i.text), awaited.get(i.offset, ()), part.name, spill)
+                for i in code
+                for kind, spill in [_kind(i.text, own)]
+            ]
+            for start in range(0, len(rows), _BATCH):
+                channel.send({"code": rows[start : start + _BATCH]})
+            offsets |= {i.offset for i in code}
+            read += len(code)
+        if read:
+            break
+    if not job["programs"]:
+        channel.send({"missing": "no llvm-objdump is installed, so code objects were not disassembled"})
+    elif wanted and not read:
+        asked = plain_text(", ".join(job["programs"]), 200)
+        why = f"no llvm-objdump here knows the instructions of {job['gpu'] or 'its GPU'} ({asked}); a newer LLVM may"
+        channel.send({"missing": f"{name}: {why}"})
+    try:
+        lookup = locate(elf.file, offsets)
+    except Problem as problem:
+        channel.send({"missing": f"{name}: {problem.text}"})
+        return
+    if lookup.reason:
+        channel.send({"missing": f"{name}: {lookup.reason}"})
+    places = [
+        (offset, place.file, place.line, [(f.function, f.file, f.line) for f in place.inlined])
+        for offset, place in lookup.places.items()
+    ]
+    for start in range(0, len(places), _BATCH):
+        channel.send({"places": places[start : start + _BATCH]})
+
+
+def _kind(text: str, kernel: CodeKernel | None) -> tuple[str | None, bool | None]:
+    """The class of an instruction, and whether it is a spill, with what the notes say of its kernel."""
+    fixed = at_fixed_place(text) if kernel and kernel.scratch_bytes else None
+    kind = fixed or class_of(text)
+    if kernel is None or kind not in ("scratch_load", "scratch_store"):
+        return kind, None
+    return kind, bool(kernel.vgpr_spills and fixed)
+
+
+def _choose_elf(elves: Iterable[Elf], job: Mapping[str, Any]) -> tuple[Elf | None, list[Function], str]:
+    """The code object that holds the kernels, its functions, or else why none fits."""
+    kernels = {name.removesuffix(_SUFFIX): start for name, start in job["kernels"].items()}
+    seen, other_build = 0, False
+    for elf in elves:
+        seen += 1
+        parts = functions(elf.file)
+        starts = {part.name: part.span[0] for part in parts}
+        known = [name for name in kernels if name in starts]
+        moved = [name for name in known if kernels[name] not in (None, starts[name])]
+        other_build = other_build or bool(moved)
+        if (known or not kernels) and not moved and _functions_around(parts, job["addresses"]):
+            return elf, parts, ""
+    if other_build:
+        return None, [], "its kernels lie at other addresses than in the profile: it is another build"
+    return None, [], f"none of its {seen} code objects holds the kernels of the profile"
+
+
+def _functions_around(parts: list[Function], addresses: Sequence[int]) -> list[Function]:
+    """The functions around addresses, in the order of these."""
+    result: dict[Function, None] = {}
+    around = FunctionLookup(parts)
+    for address in addresses:
+        if len(result) >= MOST_FUNCTIONS:
+            break
+        if part := around(address):
+            result[part] = None
+    return list(result)
+
+
+def _write_copy(window: FileWindow, work: Path) -> Path:
+    """The code object as a file of its own. Raises LimitExceeded for one that is too large."""
+    if window.size > _MOST_BYTES:
+        raise LimitExceeded(f"The code object has {window.size >> 20:,} MiB", f"{_MOST_BYTES >> 20} are read")
+    out = _unpacked_file(work)
+    with out.open("wb") as file:
+        for start in range(0, window.size, _PIECE):
+            file.write(window.part(start, min(_PIECE, window.size - start)).read())
+    return out

@@ -1,0 +1,383 @@
+"""What this machine's processors can reach: bandwidth of memory as STREAM counts it, and multiply-adds."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ....analysis.base.problems import NotFound, near
+from ....analysis.base.text import count_text
+from ..machine.sysfs import listing, read, whole_number
+from .outcomes import CeilingOutcome
+
+Mode = Literal["full", "quick", "functional"]
+CeilingProgress = Callable[[str, int, int, CeilingOutcome | None], None]
+
+CEILINGS = ("host.fma.f32", "host.fma.f64", "host.dram.read", "host.dram.copy", "host.dram.triad")
+_ARRAYS = {"read": 1, "copy": 2, "triad": 3}
+"""Arrays that a kernel goes over, each once. Bytes are what the program reads and writes, without the lines that a
+cache fetches before they are overwritten."""
+_S = 0.5
+_X, _Y = 0.999, 0.0005
+"""Of v -> v * X + Y: chains of any length stay finite and never reach zero."""
+_CHAIN, _REPEATS = 16, 4096
+"""Multiply-adds on a value between its load and its store, enough that neither limits; how often a call does all."""
+_OVERWRITTEN = -1.0
+_CPUS, _CGROUP = Path("/sys/devices/system/cpu"), Path("/sys/fs/cgroup")
+_LEAST = 64 << 20
+_BESIDE, _OUTSIDE = 8, 2
+"""All arrays together are so many times as large as the last-level cache where there is room; below the second, the
+cache may answer a part."""
+_DOUBTFUL = 0.25
+"""Spread (p95 - p05) / median above which something else ran on the machine."""
+
+
+@dataclass(frozen=True)
+class CpuEffort:
+    """What a mode may take: seconds and least samples of a ceiling, seconds of a sample, bytes of all arrays."""
+
+    ceiling_s: float
+    fewest: int
+    sample_s: float
+    most_bytes: int
+
+
+_EFFORTS = {"quick": CpuEffort(0.2, 3, 0.02, 1 << 30), "full": CpuEffort(1.5, 7, 0.05, 16 << 30)}
+
+
+@dataclass(frozen=True)
+class CpuLoops:
+    """The loops that are timed: copy(to, of), triad(to, a, b), read(words) -> their exclusive or, and
+    fma(values, x, y, n) with n * _CHAIN multiply-adds a value. They release Python's lock."""
+
+    name: str
+    copy: Callable[..., Any]
+    triad: Callable[..., Any]
+    read: Callable[..., Any]
+    fma: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
+class CpuThreadWork:
+    """One thread's part of a ceiling: ``run`` does ``work`` bytes or operations, ``wrong`` judges the results."""
+
+    run: Callable[[], object]
+    wrong: Callable[[], str]
+    work: float
+
+
+def choose_ceilings(wanted: Iterable[str] | None) -> tuple[str, ...]:
+    """The ceilings meant by names or by the parts before a dot (host, host.dram), None for all.
+
+    Raises NotFound for a word that means none.
+    """
+    if not wanted:
+        return CEILINGS
+    names: set[str] = set()
+    for word in wanted:
+        matches = {name for name in CEILINGS if name == word or name.startswith(f"{word}.")}
+        if not matches:
+            raise NotFound(
+                f"There is no ceiling {word!r} to measure on the processors",
+                near(word, CEILINGS),
+                f"Known: {', '.join(CEILINGS)}",
+            )
+        names |= matches
+    return tuple(name for name in CEILINGS if name in names)
+
+
+def measure_ceilings(
+    wanted: Iterable[str] | None, mode: Mode, *, progress: CeilingProgress, cancelled: Callable[[], bool]
+) -> list[CeilingOutcome]:
+    """Measure the ceilings that ``choose_ceilings`` finds in ``wanted``, or in mode functional only check every kernel.
+
+    Bytes are GB/s of what the program reads and writes, operations GFLOP/s with a multiply-add as two.
+    """
+    names, outcomes = choose_ceilings(wanted), list[CeilingOutcome]()
+    bench = CpuBench(kernels(), mode)
+    for number, name in enumerate(names):
+        if cancelled():
+            break
+        progress(name, number, len(names), None)
+        outcomes.append(bench.outcome(name))
+        progress(name, number + 1, len(names), outcomes[-1])
+    return outcomes
+
+
+class CpuBench:
+    """Measures ceilings with one set of kernels in one mode; the arrays in memory stay from one to the next."""
+
+    def __init__(self, loops: CpuLoops, mode: str) -> None:
+        self._kernels, self._effort, self._cpus = loops, _EFFORTS.get(mode), cpus()
+        self._blocks: list[Any] = []
+
+    def outcome(self, name: str) -> CeilingOutcome:
+        """One ceiling: median, p05 and p95 of the rate, or what is wrong with its kernel's results."""
+        _, group, kind = name.split(".")
+        return self._memory(name, kind) if group == "dram" else self._arithmetic(name, kind)
+
+    def _memory(self, name: str, kind: str) -> CeilingOutcome:
+        cache = last_level_bytes(self._cpus)
+        if not self._blocks:
+            # By the threads themselves, so that the memory of each is the nearest.
+            length = self._bytes(cache) // len(self._cpus) // 48 * 6
+            self._blocks = _on_all(self._cpus, lambda rank: _random_block(length, rank))
+        size = sum(block.nbytes for block in self._blocks)
+        parts = [_stream(self._kernels, kind, block) for block in self._blocks]
+        blank = CeilingOutcome(name, "GB/s", "ok", kernel=kind, method=self._method(f"{size >> 20} MiB in all"))
+        outcome = self._measure(blank, parts)
+        if self._effort and outcome.status == "ok" and size < _OUTSIDE * cache:
+            why = (
+                f"the arrays, {size >> 20} MiB, are less than {_OUTSIDE} times the last-level cache of "
+                f"{cache >> 20} MiB, which may have answered a part"
+            )
+            return replace(outcome, status="suspect", reason=why)
+        return outcome
+
+    def _arithmetic(self, name: str, kind: str) -> CeilingOutcome:
+        """The compiled loop; without numba a matrix product of BLAS, whose threads worker processes keep to one."""
+        side, fma, ranks = 768 if self._effort else 64, self._kernels.fma, range(len(self._cpus))
+        parts = [_chains(fma, kind, rank) if fma else _product(kind, side, rank) for rank in ranks]
+        title = f"{_CHAIN} multiply-adds" if fma else f"matrix product of {side} x {side} (BLAS)"
+        return self._measure(CeilingOutcome(name, "GFLOP/s", "ok", kernel=title, method=self._method()), parts)
+
+    def _bytes(self, cache: int) -> int:
+        if self._effort is None:
+            return len(self._cpus) << 18
+        return max(min(_BESIDE * (cache or _LEAST), free_bytes() // 2, self._effort.most_bytes), _LEAST)
+
+    def _method(self, about: str = "") -> str:
+        return ", ".join(
+            word for word in (self._kernels.name, f"{count_text(len(self._cpus), 'thread')}", about) if word
+        )
+
+    def _measure(self, blank: CeilingOutcome, parts: list[CpuThreadWork]) -> CeilingOutcome:
+        """Every part once, to check it; then samples of the rate of all together until the effort is spent."""
+        _on_all(self._cpus, lambda rank: parts[rank].run())
+        effort, samples, wrong = self._effort, list[float](), _first_wrong(parts)
+        if effort and not wrong:
+            end = time.monotonic() + effort.ceiling_s
+            while len(samples) < effort.fewest or time.monotonic() < end:
+                samples.append(sum(_on_all(self._cpus, lambda rank: _rate(parts[rank], effort.sample_s))) / 1e9)
+            wrong = _first_wrong(parts)
+        if wrong:
+            return replace(blank, status="failed", reason=wrong, check=wrong)
+        if not samples:
+            return replace(blank, check="ok")
+        p05, median, p95 = (float(v) for v in np.percentile(samples, (5, 50, 95)))
+        outcome = replace(
+            blank, value=median, median=median, p05=p05, p95=p95, n=len(samples), check="ok",
+            work_per_launch=sum(part.work for part in parts),
+        )  # fmt: skip
+        if p95 - p05 > _DOUBTFUL * median:
+            return replace(outcome, status="suspect", reason="samples differ widely: something else ran on the machine")
+        return outcome
+
+
+def kernels() -> CpuLoops:
+    """The loops, compiled by numba where that is installed, else of NumPy's own operations."""
+    if importlib.util.find_spec("numba") is None:
+        return CpuLoops(f"NumPy {np.__version__}", np.copyto, _numpy_triad, np.bitwise_xor.reduce)
+    _widest_vectors()
+    import numba
+
+    # Contraction alone: with reassociation the compiler would shorten the chains.
+    jit = numba.njit(nogil=True, fastmath={"contract"})
+
+    def triad(to: Any, a: Any, b: Any) -> None:
+        for i in range(to.size):
+            to[i] = a[i] + _S * b[i]
+
+    def read(words: Any) -> Any:
+        total, half = np.uint64(0), words.size // 2
+        # Two loads for one three-way operation, so that the loads are the limit.
+        for i in range(half):
+            total ^= words[i] ^ words[half + i]
+        return total
+
+    @jit  # type: ignore[untyped-decorator]
+    def eight(v: Any, x: Any, y: Any) -> Any:
+        return (((((((v * x + y) * x + y) * x + y) * x + y) * x + y) * x + y) * x + y) * x + y
+
+    def fma(values: Any, x: Any, y: Any, n: int) -> None:
+        for _ in range(n):
+            for i in range(values.size):
+                values[i] = eight(eight(values[i], x, y), x, y)
+
+    return CpuLoops(f"numba {numba.__version__}", np.copyto, jit(triad), jit(read), jit(fma))
+
+
+def _numpy_triad(to: Any, a: Any, b: Any) -> None:
+    """In pieces that stay in a cache, so that the intermediate result costs no memory traffic."""
+    for at in range(0, to.size, 1 << 14):
+        piece = slice(at, at + (1 << 14))
+        np.multiply(b[piece], _S, out=to[piece])
+        np.add(a[piece], to[piece], out=to[piece])
+
+
+def _widest_vectors() -> None:
+    """Let the compiler use 512-bit vectors where the processor has them; by itself it keeps to 256 bits on many."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        os.environ.setdefault("NUMBA_CPU_FEATURES", f"{features.flatten()},-prefer-256-bit")
+
+
+def _stream(loops: CpuLoops, kind: str, block: Any) -> CpuThreadWork:
+    """A kernel over a thread's whole block, cut into as many arrays as it has; some of the array written is spoilt
+    beforehand, so that old values are never taken for new ones."""
+    if kind == "read":
+        words, sums = block.view(np.uint64), set[int]()
+        right = {int(np.bitwise_xor.reduce(words))}
+        return CpuThreadWork(
+            lambda: sums.add(int(loops.read(words))), lambda: "" if sums == right else "a wrong sum", block.nbytes
+        )
+    to, *of = np.split(block, _ARRAYS[kind])
+    some = np.append(np.arange(0, to.size, 1009), to.size - 1)
+    to[some] = _OVERWRITTEN
+
+    def wrong() -> str:
+        right = of[0][some] if kind == "copy" else of[0][some] + _S * of[1][some]
+        return "" if np.allclose(to[some], right, rtol=1e-14, atol=0) else f"{kind} wrote wrong values"
+
+    kernel = loops.copy if kind == "copy" else loops.triad
+    return CpuThreadWork(lambda: kernel(to, *of), wrong, block.nbytes)
+
+
+def _chains(fma: Callable[..., Any], kind: str, rank: int) -> CpuThreadWork:
+    """Chains of multiply-adds on values that stay in the L1 cache."""
+    real = np.dtype(f"f{int(kind[1:]) // 8}").type
+    first = _random_block(16384 // int(kind[1:]), rank).astype(real)
+    # One call of a few steps is judged; after as many as are timed, all values are the same.
+    values, x, y, after_one_call = first.copy(), real(_X), real(_Y), first.copy()
+
+    def wrong() -> str:
+        np.copyto(after_one_call, first)
+        fma(after_one_call, x, y, 1)
+        limit = float(y) / (1 - float(x))
+        near_limit = np.allclose(values, limit, rtol=1e-3)
+        right = np.allclose(after_one_call, limit + (first.astype("f8") - limit) * float(x) ** _CHAIN, rtol=1e-5)
+        return "" if right and near_limit else "wrong values"
+
+    return CpuThreadWork(lambda: fma(values, x, y, _REPEATS), wrong, 2.0 * _CHAIN * _REPEATS * values.size)
+
+
+def _product(kind: str, side: int, rank: int) -> CpuThreadWork:
+    real = np.dtype(f"f{int(kind[1:]) // 8}").type
+    a, b = (_random_block(side * side, seed).astype(real).reshape(side, side) for seed in (rank, ~rank & 0xFFFF))
+    c = np.zeros((side, side), real)
+
+    def wrong() -> str:
+        right = a.astype("f8") @ b.sum(axis=1, dtype="f8")
+        return "" if np.allclose(c.sum(axis=1, dtype="f8"), right, rtol=1e-4) else "a wrong product"
+
+    return CpuThreadWork(lambda: np.matmul(a, b, out=c), wrong, 2.0 * side**3)
+
+
+def _random_block(length: int, seed: int) -> Any:
+    """Random values of which none is zero."""
+    block = np.empty(length)
+    np.random.default_rng(seed).random(out=block)
+    block += 0.5
+    return block
+
+
+def _first_wrong(parts: Iterable[CpuThreadWork]) -> str:
+    return next((wrong for part in parts if (wrong := part.wrong())), "")
+
+
+def _on_all(team: Sequence[int], work: Callable[[int], Any]) -> list[Any]:
+    """``work(rank)`` on a thread for each processor, fixed to it where that is permitted, all started together."""
+    start = threading.Barrier(len(team))
+
+    def one(rank: int) -> Any:
+        with suppress(OSError):
+            os.sched_setaffinity(0, {team[rank]})
+        start.wait()
+        return work(rank)
+
+    with ThreadPoolExecutor(len(team)) as pool:
+        return list(pool.map(one, range(len(team))))
+
+
+def _rate(part: CpuThreadWork, window_s: float) -> float:
+    """Work a second of one thread, by its own clock: a processor that others use as well slows down itself alone."""
+    start, count = time.perf_counter_ns(), 0
+    while True:
+        part.run()
+        count += 1
+        took = time.perf_counter_ns() - start
+        if took >= window_s * 1e9:
+            return count * part.work / took * 1e9
+
+
+def cpus() -> list[int]:
+    """The processors that this process may use: its affinity, cut to the quota of its control group."""
+    allowed = sorted(os.sched_getaffinity(0))
+    quota, _, period = (read(_CGROUP / "cpu.max") or "").partition(" ")
+    if quota.isdecimal() and period.strip().isdecimal():
+        allowed = allowed[: max(1, math.ceil(int(quota) / int(period)))]
+    return allowed
+
+
+def last_level_bytes(used: list[int], root: Path = _CPUS) -> int:
+    """Bytes of the last-level caches of the processors in ``used``, each counted once; 0 where the system is silent."""
+    sizes: dict[tuple[int, str], int] = {}
+    for cpu in used:
+        for index in listing(root / f"cpu{cpu}" / "cache"):
+            level, kib = (
+                whole_number(read(index / "level")),
+                whole_number((read(index / "size") or "").removesuffix("K")),
+            )
+            if level and kib and read(index / "type") != "Instruction":
+                sizes[level, read(index / "shared_cpu_list") or str(cpu)] = kib << 10
+    last = max((level for level, _ in sizes), default=0)
+    return sum(size for (level, _), size in sizes.items() if level == last)
+
+
+def free_bytes() -> int:
+    """Memory that may be taken without swapping: what the system has available, within the control group's limit."""
+    lines = (read(Path("/proc/meminfo")) or "").splitlines()
+    available = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 1 << 30)
+    most, used = (whole_number(read(_CGROUP / name)) for name in ("memory.max", "memory.current"))
+    return max(available if most is None or used is None else min(available, most - used), 0)
+
+
+def identity() -> str:
+    """A name of this machine that stays, and says nothing of it: a digest of its machine-id, else of its name."""
+    machine_id = read(Path("/etc/machine-id")) or read(Path("/var/lib/dbus/machine-id")) or socket.gethostname()
+    return f"host-{hashlib.sha256(f'rooflens {machine_id}'.encode()).hexdigest()[:16]}"
+
+
+def partition() -> str:
+    """How many of the machine's processors this process may use."""
+    return f"{len(cpus())} of {os.cpu_count()} processors"
+
+
+def version() -> str:
+    """A short hash over this module: its kernels, and how they are timed."""
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+
+
+def compiler() -> str:
+    """What compiles the kernels, or has them ready."""
+    for package, name in (("numba", "numba"), ("numpy", "NumPy")):
+        with suppress(PackageNotFoundError):
+            return f"{name} {installed(package)}"
+    return ""

@@ -1,0 +1,266 @@
+"""The data that kernels compute on: number formats, chains, matrices, noise."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .specs import BenchmarkSpec
+
+Array = npt.NDArray[Any]
+
+_EXACT = np.array([-3.0, -2.0, -1.5, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0, 3.0])
+"""Values that every floating-point format has; sums of a few thousand products of them are exact in FP32."""
+_SMALL = {"f8": (4, 3, 7), "f8_fnuz": (4, 3, 8), "f6": (2, 3, 1), "f4": (2, 1, 1)}
+"""Exponent bits, fraction bits and bias. E4M3 of OCP and with the bias of CDNA 3; E2M3; E2M1."""
+BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i8": 8, "f8": 8, "f8_fnuz": 8, "f6": 6, "f4": 4}
+
+
+def values_of(name: str) -> Array:
+    """What each code of a format of 8 bits or fewer means; NaN where it is none."""
+    exponent_bits, fraction_bits, bias = _SMALL[name]
+    codes = np.arange(1 << (1 + exponent_bits + fraction_bits))
+    exponent = codes >> fraction_bits & ((1 << exponent_bits) - 1)
+    fraction = (codes & ((1 << fraction_bits) - 1)) / (1 << fraction_bits)
+    size = np.where(exponent > 0, (1 + fraction) * 2.0 ** (exponent - bias), fraction * 2.0 ** (1 - bias))
+    values = np.where(codes >> (exponent_bits + fraction_bits), -size, size)
+    if name == "f8":
+        values[[0x7F, 0xFF]] = np.nan
+    if name == "f8_fnuz":
+        values[0x80] = np.nan
+    return values
+
+
+def random_numbers(name: str, count: int, seed: int, *, exact: bool) -> tuple[Array, Array]:
+    """``count`` random numbers that are not zero: their codes (one per number) and their values.
+
+    ``exact`` ones have products and sums without rounding; the others vary in every bit, as real data does.
+    """
+    rng = np.random.default_rng(seed)
+    if name == "i8":
+        values = rng.integers(1, 128, count) * rng.choice([-1, 1], count)
+        return values.astype(np.int8).view(np.uint8), values.astype(np.float64)
+    wanted = rng.choice(_EXACT, count) if exact else rng.normal(size=count)
+    wanted = np.where(wanted == 0, 1.0, wanted)
+    if name in _SMALL:
+        return _nearest(name, wanted)
+    if name == "bf16":
+        codes = (wanted.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        return codes, (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    kind = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[name]
+    return wanted.astype(kind), wanted.astype(kind).astype(np.float64)
+
+
+def pack_codes(name: str, codes: Array, unit_bytes: int) -> bytes:
+    """Rows of codes as bytes, the first in the lowest bits, each row filled up with zeros to ``unit_bytes``."""
+    if BITS[name] >= 8:
+        rows = np.ascontiguousarray(codes).view(np.uint8).reshape(codes.shape[0], -1)
+    else:
+        bits = codes[:, :, None] >> np.arange(BITS[name]) & 1
+        rows = np.packbits(bits.reshape(codes.shape[0], -1).astype(np.uint8), axis=1, bitorder="little")
+    whole = np.zeros((rows.shape[0], max(unit_bytes, rows.shape[1])), np.uint8)
+    whole[:, : rows.shape[1]] = rows
+    return whole.tobytes()
+
+
+def _nearest(name: str, wanted: Array) -> tuple[Array, Array]:
+    """Codes nearest to the numbers, leaving zero and NaN out."""
+    values = values_of(name)
+    codes = np.flatnonzero(np.isfinite(values) & (values != 0))
+    known = values[codes]
+    order = np.argsort(known)
+    edges = (known[order][1:] + known[order][:-1]) / 2
+    nearest = codes[order][np.searchsorted(edges, wanted)]
+    return nearest.astype(np.uint8), values[nearest]
+
+
+Step = Callable[[float, float, float], float]
+
+_KINDS: dict[str, tuple[str, int]] = {
+    "f32": ("f4", 1), "f32x2": ("f4", 2), "f64": ("f8", 1), "f16x2": ("f2", 2), "bf16x2": ("u2", 2),
+    "i32": ("u4", 1), "u24": ("u4", 1),
+}  # fmt: skip
+"""NumPy's type of one number, and how many stand in one operand of an instruction."""
+
+
+def chains(kind: str, count: int, seed: int) -> tuple[bytes, bytes]:
+    """Starts of ``count`` chains, and multipliers and summands for 64 lanes: chains neither grow nor die out."""
+    code, width = _KINDS[kind]
+    rng = np.random.default_rng(seed)
+    if kind in ("i32", "u24"):
+        limit = 1 << (32 if kind == "i32" else 24)
+        return (
+            rng.integers(1, limit, count, dtype=np.uint32).tobytes(),
+            rng.integers(1, limit, 128, dtype=np.uint32).tobytes(),
+        )
+    starts = rng.uniform(0.5, 2.0, count * width)
+    factors = rng.uniform(0.5, 0.98, 64 * width) * rng.choice([-1, 1], 64 * width)
+    # The FP64 kernel adds its factor (kernels/valu.cu).
+    both = np.concatenate([factors, factors if kind == "f64" else rng.uniform(0.25, 1.0, 64 * width)])
+    return _encode(kind, starts, code), _encode(kind, both, code)
+
+
+def numbers(kind: str, raw: bytes) -> Array:
+    """The numbers in bytes, as doubles or integers; one row per operand."""
+    code, width = _KINDS[kind]
+    words = np.frombuffer(raw, f"<{code}").reshape(-1, width)
+    if kind == "bf16x2":
+        return (words.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return words
+
+
+def run_chain(kind: str, start: float, factor: float, summand: float, steps: int) -> float:
+    """x = x * factor + summand, ``steps`` times."""
+    step, x = _STEPS[kind], start
+    for _ in range(steps):
+        x = step(x, factor, summand)
+    return x
+
+
+def _encode(kind: str, values: Array, code: str) -> bytes:
+    if kind == "bf16x2":
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    return values.astype(f"<{code}").tobytes()
+
+
+# A product of two FP32 (or shorter) numbers is exact in FP64. Rounding the sum to FP64 first can change the result only
+# where it then lies within 2^-29 of a tie.
+def _f32(x: float, y: float, z: float) -> float:
+    value: float = struct.unpack("f", struct.pack("f", x * y + z))[0]
+    return value
+
+
+def _f16(x: float, y: float, z: float) -> float:
+    value: float = struct.unpack("e", struct.pack("e", x * y + z))[0]
+    return value
+
+
+def _bf16(x: float, y: float, z: float) -> float:
+    bits: int = struct.unpack("I", struct.pack("f", x * y + z))[0]
+    value: float = struct.unpack("f", struct.pack("I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0]
+    return value
+
+
+def _f64(x: float, y: float, z: float) -> float:
+    return float(Fraction(x) * Fraction(y) + Fraction(z))
+
+
+_STEPS: dict[str, Step] = {
+    "f32": _f32,
+    "f32x2": _f32,
+    "f64": _f64,
+    "f16x2": _f16,
+    "bf16x2": _bf16,
+    "i32": lambda x, y, z: (int(x) * int(y) + int(z)) % (1 << 32),
+    "u24": lambda x, y, z: ((int(x) & 0xFFFFFF) * (int(y) & 0xFFFFFF) + int(z)) % (1 << 32),
+}
+
+
+_WGMMA_DEPTH, _WGMMA_GROUPS = 8, 2
+_CHAINS = {"mfma.cu": 4, "mma.cu": 8, "wgmma.cu": 1}
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Bytes for the kernel's arguments a and b, and the products A B of each part (warp group) that computes one."""
+
+    a: bytes
+    b: bytes
+    products: tuple[Array, ...]
+
+
+def operands(spec: BenchmarkSpec, seed: int, *, exact: bool) -> Operands:
+    """Random operands for a matrix kernel."""
+    return {"mfma.cu": _mfma, "mma.cu": _mma, "wgmma.cu": _wgmma}[spec.source](spec, seed, exact)
+
+
+def side_by_side(spec: BenchmarkSpec) -> int:
+    """Products that a wave or warp group adds up side by side."""
+    return _CHAINS[spec.source]
+
+
+def wrong_products(spec: BenchmarkSpec, matrices: Operands, out: bytes, rounds: int) -> str:
+    """What is wrong with the results of one group, or an empty string.
+
+    Which lane holds which element of a result is not looked at: all elements of a product must be there, in any order.
+    """
+    kind = np.int32 if spec.data == "i8" else np.float64 if spec.data == "f64" else np.float32
+    results = np.frombuffer(out, kind)
+    number = side_by_side(spec)
+    times = rounds if spec.source == "wgmma.cu" else rounds * spec.count // number
+    parts = spec.threads // spec.lanes
+    results = results.reshape(number, -1, parts, spec.lanes)
+    for part in range(parts):
+        wanted = np.sort(matrices.products[part % len(matrices.products)].ravel() * times)
+        for chain in range(number):
+            if not np.array_equal(np.sort(results[chain, :, part].ravel().astype(np.float64)), wanted):
+                return f"the elements of product {chain} of part {part} are not those of A B"
+    return ""
+
+
+def _mfma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
+    """Lane l holds row l % M of A and column l % N of B, at the same places along K for both."""
+    m, _, k = spec.shape
+    blocks = 64 // m
+    unit = 32 if spec.data in ("f6", "f4") else 0
+
+    def side(number: int) -> tuple[bytes, Array]:
+        codes, values = random_numbers(spec.data, 64 * spec.elements, seed + number, exact=exact)
+        lanes = values.reshape(blocks, m, spec.elements)
+        return pack_codes(spec.data, codes.reshape(64, -1), unit), lanes.transpose(1, 0, 2).reshape(m, k)
+
+    (a, rows), (b, columns) = side(0), side(1)
+    return Operands(a, b, (rows @ columns.T,))
+
+
+def _mma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
+    """PTX's fragments: lane l holds rows l / 4 (and 8 more) of A and column l / 4 of B, at l % 4 along K."""
+    m, n, k = spec.shape
+    e = spec.elements
+
+    def side(number: int, rows: int) -> tuple[bytes, Array]:
+        halves, steps = rows // 8, k // (4 * e)
+        codes, values = random_numbers(spec.data, rows * k, seed + number, exact=exact)
+        # By register (step along K, then half of the rows), lane (row, place along K), element.
+        shape = (steps, halves, 8, 4, e)
+        whole = values.reshape(shape).transpose(1, 2, 0, 3, 4).reshape(rows, k)
+        return pack_codes(spec.data, codes.reshape(steps * halves * 32, e), 0), whole
+
+    (a, rows), (b, columns) = side(0, m), side(1, n)
+    return Operands(a, b, (rows @ columns.T,))
+
+
+def _wgmma(spec: BenchmarkSpec, seed: int, exact: bool) -> Operands:
+    """Tiles of shared memory in core matrices of 8 rows x 16 bytes, two of them along K."""
+    m, n, k = spec.shape
+
+    def side(number: int, rows: int) -> tuple[bytes, Array]:
+        codes, values = random_numbers(spec.data, _WGMMA_DEPTH * rows * k, seed + number, exact=exact)
+        # By tile, row / 8, half of K, row % 8, element.
+        shape = (_WGMMA_DEPTH, rows // 8, 2, 8, k // 2)
+        whole = values.reshape(shape).transpose(0, 1, 3, 2, 4).reshape(_WGMMA_DEPTH, rows, k)
+        return codes.tobytes(), whole.transpose(1, 0, 2).reshape(rows, -1)
+
+    b, columns = side(0, n)
+    sides = [side(1 + group, m) for group in range(_WGMMA_GROUPS)]
+    return Operands(b"".join(a for a, _ in sides), b, tuple(rows @ columns.T for _, rows in sides))
+
+
+def noise(first: int, count: int, seed: int) -> Array:
+    """Words ``first`` to ``first + count`` of a buffer filled with ``seed``, as unsigned 32-bit integers."""
+    return noise_at(np.arange(first, first + count, dtype=np.uint64), seed)
+
+
+def noise_at(index: Array, seed: int) -> Array:
+    """The words at these indices (kernels/memory.h, noise)."""
+    word: Array = (index.astype(np.uint64) + np.uint64(seed)).astype(np.uint32)
+    word = (word ^ (word >> np.uint32(16))) * np.uint32(0x7FEB352D)
+    word = (word ^ (word >> np.uint32(15))) * np.uint32(0x846CA68B)
+    word = word ^ (word >> np.uint32(16))
+    return (word >> np.uint32(9)) | np.uint32(0x3F800000)

@@ -1,0 +1,280 @@
+"""Run the table of ceilings on one device."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ....analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotFound, Problem
+from ....analysis.base.text import count_text
+from ....analysis.launches.device_clocks import ClockState
+from ..machine.sensors import reader
+from . import cuda, hip, kernel_results
+from .measure import (
+    FULL,
+    QUICK,
+    LaunchEffort,
+    Memory,
+    ReadyKernel,
+    allocate,
+    best,
+    fill,
+    kernel_name,
+    launch_times,
+    quantile,
+)
+from .outcomes import CeilingOutcome, Theory, best_of_memory, compare_caches, held_back, judge_outcome, theory
+from .runtime import OpenGpu, Runtime
+from .specs import BenchmarkSpec, Build, build_of, choose_specs, compile_all, variants, version
+
+CeilingProgress = Callable[[str, int, int, CeilingOutcome | None], None]
+_FILL: Build = ("hbm.cu", (("UNROLL", "4"),))
+_MEMORY_SHARE = 5
+"""Of the free memory, one part in this many for each of the three buffers, at most."""
+_CACHES = 4
+"""Buffers are at least this many times the last-level cache."""
+
+
+@dataclass(frozen=True)
+class BenchmarkScale:
+    """What a mode spends: bytes of each buffer, effort per ceiling (None: only check), launches, seconds in all."""
+
+    size: int
+    effort: LaunchEffort | None
+    launches: int
+    limit_s: float
+
+
+class BenchmarkSession:
+    """One run over an open device."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        specs: tuple[BenchmarkSpec, ...],
+        scale: BenchmarkScale,
+        progress: CeilingProgress,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._runtime, self._specs, self._scale = runtime, specs, scale
+        self._progress, self._cancelled = progress, cancelled
+        self._total = sum(max(1, len(spec.points)) for spec in specs)
+        self._read = reader(runtime.device.vendor, runtime.device.pci)
+        self._theory = theory(runtime.device)
+        self._done: list[CeilingOutcome] = []
+        self._until = time.monotonic() + scale.limit_s
+        self._stop = ""
+        self._codes: dict[Build, bytes | Problem] = {}
+        self._modules: dict[Build, Any] = {}
+        self._memory: Memory
+        self._launches: dict[str, tuple[float, ...]] = {}
+
+    def outcomes(self) -> list[CeilingOutcome]:
+        """Compile everything, then run every micro-benchmark."""
+        builds = {_FILL, *(build_of(v) for spec in self._specs for v in variants(spec))}
+        self._codes = compile_all(self._runtime, builds)
+        self._memory = allocate(self._runtime, self._size())
+        fill(self._runtime, self._kernel(_FILL, "hbm_fill"), self._memory, unroll=4)
+        for spec in self._specs:
+            for point in spec.points or (1,):
+                name = f"{spec.name}.{spec.work * point / 4:g}" if spec.points else spec.name
+                self._progress(name, len(self._done), self._total, None)
+                blank = _blank(name, spec, point)
+                outcome = self._skipped_outcome(blank) or self._run_point(spec, blank, point)
+                self._done.append(outcome)
+                self._progress(name, len(self._done), self._total, outcome)
+        outcomes = compare_caches(self._done)
+        top = best_of_memory(outcomes)
+        return [*outcomes, top] if top else outcomes
+
+    def _run_point(self, spec: BenchmarkSpec, blank: CeilingOutcome, point: int) -> CeilingOutcome:
+        """One micro-benchmark: the results of all variants checked, then the best one's rate measured and judged."""
+        try:
+            ready = [self._make_ready(variant, point) for variant in variants(spec)]
+            blank = replace(blank, compiler=made_by(self._runtime.device))
+            for variant in ready:
+                if wrong := kernel_results.wrong_results(variant, variant.grid(spec.groups[0])):
+                    return replace(blank, status="failed", check=wrong, reason=f"its results are wrong: {wrong}")
+            blank = replace(blank, check="results are right")
+            if self._scale.effort is None:
+                return replace(blank, reason="only its results were checked; nothing was timed")
+            if spec.kind == "launch":
+                if not self._launches:
+                    self._launches = launch_times(self._runtime, ready[0], self._scale.launches)
+                return _launch_time_outcome(blank, self._launches[spec.name])
+            return self._measure(ready, blank, self._scale.effort)
+        except Problem as problem:
+            if isinstance(problem, LimitExceeded):
+                self._stop = problem.what
+            return replace(blank, status="failed", reason=problem.text)
+        except RuntimeError as error:
+            # Bindings of a runtime raise it for a function that an older library does not have.
+            return replace(blank, status="failed", reason=f"The GPU runtime failed: {error}")
+
+    def _make_ready(self, spec: BenchmarkSpec, point: int) -> ReadyKernel:
+        kernel = self._kernel(build_of(spec), kernel_name(spec, point), spec.shared_bytes)
+        return ReadyKernel(self._runtime, spec, kernel, self._memory, point)
+
+    def _kernel(self, build: Build, name: str, shared_bytes: int = 0) -> Any:
+        """A kernel of a build, whose module is loaded once; raises the problem that its compiler had."""
+        if build not in self._modules:
+            code = self._codes[build]
+            if isinstance(code, Problem):
+                raise code
+            self._modules[build] = self._runtime.load(code)
+        return self._runtime.kernel(self._modules[build], name, shared_bytes)
+
+    def _measure(self, ready: list[ReadyKernel], blank: CeilingOutcome, effort: LaunchEffort) -> CeilingOutcome:
+        fastest, timing = best(ready, effort, self._read)
+        median = timing.rate(0.5)
+        sizes = (
+            f"{count_text(len(timing.samples), 'launch')} of {count_text(timing.rounds, 'round')}, "
+            f"{count_text(timing.groups, 'group')}"
+        )
+        outcome = replace(
+            blank,
+            value=median,
+            median=median,
+            p05=timing.rate(0.05),
+            p95=timing.rate(0.95),
+            n=len(timing.samples),
+            clock_mhz=timing.clock_mhz,
+            **_sensor_fields(timing.state),
+            grid=timing.groups,
+            workgroup_size=fastest.spec.threads,
+            work_per_launch=timing.work,
+            method=f"{blank.method}, kernels {version()}, {sizes}, median of device events",
+            reason="" if timing.steady else "the median was still moving when the time for it was over",
+        )
+        theory_at_clock: Theory | None = theory(self._runtime.device, timing.clock_mhz) if timing.clock_mhz else None
+        return held_back(judge_outcome(outcome, fastest.spec, self._theory, theory_at_clock), timing.state)
+
+    def _skipped_outcome(self, blank: CeilingOutcome) -> CeilingOutcome | None:
+        """The outcome of what is not run at all, or None."""
+        if not self._stop and self._cancelled():
+            self._stop = "cancelled"
+        if not self._stop and time.monotonic() > self._until:
+            self._stop = f"the {self._scale.limit_s:.0f} s of this mode are over"
+        return replace(blank, status="skipped", reason=self._stop) if self._stop else None
+
+    def _size(self) -> int:
+        """Bytes of one buffer, in whole MiB."""
+        device = self._runtime.device
+        size = self._scale.size
+        if self._scale.effort is not None:
+            size = max(size, _CACHES * (device.l2_bytes or 0))
+        return max(1 << 20, min(size, device.free_bytes // _MEMORY_SHARE) >> 20 << 20)
+
+
+def _sensor_fields(state: ClockState | None) -> dict[str, Any]:
+    """The fields of an outcome that sensors tell."""
+    if state is None:
+        return {}
+    return {"temperature_c": state.celsius, "power_w": state.watts, "held_back": ",".join(state.notable_causes)}
+
+
+def made_by(gpu: OpenGpu) -> str:
+    """What compiled the kernels and what runs them, in words."""
+    return ", ".join(word for word in (gpu.compiler, gpu.runtime) if word)
+
+
+def _blank(name: str, spec: BenchmarkSpec, point: int) -> CeilingOutcome:
+    return CeilingOutcome(
+        name,
+        spec.unit,
+        "ok",
+        intensity=spec.work * point / 4 if spec.points else None,
+        kernel=kernel_name(spec, point),
+        workgroup_size=spec.threads,
+        method=f"rooflens: {spec.title}",
+    )
+
+
+def _launch_time_outcome(blank: CeilingOutcome, samples: tuple[float, ...]) -> CeilingOutcome:
+    """Times are what they are: there is no theory to hold them against."""
+    low, median, high = (quantile(samples, share) for share in (0.05, 0.5, 0.95))
+    return replace(
+        blank,
+        value=median,
+        median=median,
+        p05=low,
+        p95=high,
+        n=len(samples),
+        grid=1,
+        method=f"{blank.method}, kernels {version()}, {len(samples)} times, median",
+    )
+
+
+_OPEN: dict[str, tuple[Callable[[], int], Callable[[int], Runtime]]] = {
+    "nvidia": (cuda.count, cuda.Cuda),
+    "amd": (hip.count, hip.Hip),
+}
+
+
+def describe(device: str | int | None = None) -> OpenGpu:
+    """The GPU that ``open_device`` would open."""
+    return open_device(device).device
+
+
+def open_device(device: str | int | None = None) -> Runtime:
+    """Open a GPU: a number (counted within the vendor, NVIDIA first), "amd", "nvidia:1", a UUID, or None for the first.
+
+    Raises MissingTool where no runtime works, with why each does not, and NotFound where no GPU is meant.
+    """
+    word = "" if device is None else str(device).strip()
+    match = re.fullmatch(r"(?:(amd|nvidia):?)?(\d+)?", word)
+    vendors = [match[1]] if match and match[1] else list(_OPEN)
+    answers, uuids = [], []
+    for vendor in vendors:
+        count, open_runtime = _OPEN[vendor]
+        try:
+            number = count()
+        except MissingTool as problem:
+            answers.append(f"{vendor}: {problem.why}. {problem.fix}")
+            continue
+        if match and (index := int(match[2] or 0)) < number:
+            return open_runtime(index)
+        for index in [] if match else range(number):
+            runtime = open_runtime(index)
+            if runtime.device.uuid == word:
+                return runtime
+            uuids.append(runtime.device.uuid)
+        answers.append(f"{vendor}: {number} GPUs")
+    if uuids or word:
+        advice = f"UUIDs: {', '.join(uuids)}" if uuids else "rooflens doctor says what this machine has"
+        raise NotFound(f"There is no GPU {word!r} to measure", "; ".join(answers), advice)
+    raise MissingTool("There is no GPU to measure", "; ".join(answers), "rooflens doctor says what this machine has")
+
+
+Mode = Literal["full", "quick", "functional"]
+SCALES: dict[Mode, BenchmarkScale] = {
+    "full": BenchmarkScale(2 << 30, FULL, 400, 240.0),
+    "quick": BenchmarkScale(1 << 30, QUICK, 100, 45.0),
+    "functional": BenchmarkScale(1 << 20, None, 0, 1800.0),
+}
+
+
+def measure_ceilings(
+    device: str | int | None,
+    wanted: list[str] | None,
+    mode: Mode,
+    *,
+    progress: CeilingProgress = lambda name, number, total, outcome: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> list[CeilingOutcome]:
+    """Measure (or in mode functional only check) the wanted ceilings of a GPU; None for all.
+
+    ``progress`` is told each ceiling's name, number and the total before it is measured, and its outcome after. What
+    fails is an outcome with its reason; the order is that of the table, then ``hbm.bw``.
+
+    Raises NotFound for an unknown device, target or ceiling, MissingTool where no runtime or compiler works.
+    """
+    if mode not in SCALES:
+        raise BadArgument(f"There is no mode {mode!r}", "", f"Modes: {', '.join(SCALES)}")
+    runtime = open_device(device)
+    return BenchmarkSession(
+        runtime, choose_specs(runtime.device.arch, wanted), SCALES[mode], progress, cancelled
+    ).outcomes()

@@ -1,0 +1,336 @@
+"""The HIP runtime through hip-python, and compiling for it."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ....analysis.base.problems import MissingTool, NotFound
+from ....analysis.catalogue.products import identify
+from ..machine import amd as kfd
+from ..machine.model import Device, Roots
+from ..machine.software import readable_version
+from .runtime import DeviceFailure, OpenGpu
+
+_LIMIT_S = 120.0
+_OPTIONS = ("-O3", "-fno-slp-vectorize")
+"""Without the second, clang packs scalar FP32 multiply-adds where it can, which is another ceiling."""
+_CLANG = ("-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output")
+_VERSIONS = (5, 4)
+"""Of code objects, in the order in which they are tried: older runtimes refuse 6, which new clangs make unasked, and
+those before ROCm 5.3 also 5. What hiprtc makes fits its runtime."""
+
+
+@dataclass(frozen=True)
+class CompiledHipCode:
+    """A code object and what made it; ``version`` is None where the compiler chose the code object's."""
+
+    image: bytes
+    compiler: str
+    version: int | None = None
+
+
+def compile_for(arch: str, source: str, defines: Mapping[str, str], version: int = _VERSIONS[0]) -> CompiledHipCode:
+    """Compile for a target such as gfx942; a hiprtc that is missing, aborts or refuses is no error if clang can.
+
+    ``version`` of code objects is that of clang's. Raises MissingTool with the refusal of each compiler when none can.
+    """
+    refusals = []
+    try:
+        return by_hiprtc(arch, source, defines)
+    except MissingTool as problem:
+        refusals.append(problem.why)
+    try:
+        return by_clang(arch, source, defines, version)
+    except MissingTool as problem:
+        refusals.append(problem.why)
+    raise MissingTool(
+        f"Kernels cannot be compiled for {arch}",
+        "; ".join(refusals),
+        "Install ROCm, or a clang that knows the target (Debian: apt-get install clang-22 lld-22)",
+    )
+
+
+def by_hiprtc(arch: str, source: str, defines: Mapping[str, str]) -> CompiledHipCode:
+    """Compile with hiprtc in a child process: old ones abort the process at a target they do not know."""
+    options = [f"--offload-arch={arch}", *_OPTIONS, *(f"-D{k}={v}" for k, v in defines.items())]
+    task = json.dumps({"source": source, "options": options})
+    script = Path(__file__).with_name("hiprtc_child.py")
+    try:
+        process = subprocess.run(
+            # -P keeps the script's own folder out of the search for modules: it holds a hip.py of ours.
+            [sys.executable, "-P", str(script)],
+            input=task,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MissingTool("hiprtc hangs", f"hiprtc took more than {_LIMIT_S:.0f} s") from error
+    if process.returncode:
+        ending = f"signal {-process.returncode}" if process.returncode < 0 else f"status {process.returncode}"
+        raise MissingTool("hiprtc ended", f"hiprtc ended with {ending} at {arch} ({_last_error_line(process.stderr)})")
+    answer = json.loads(process.stdout)
+    if "failure" in answer:
+        raise MissingTool("hiprtc cannot compile", f"hiprtc: {answer['failure']}")
+    return CompiledHipCode(base64.b64decode(answer["code"]), answer["version"])
+
+
+def by_clang(arch: str, source: str, defines: Mapping[str, str], version: int = _VERSIONS[0]) -> CompiledHipCode:
+    """Compile and link with the first clang that can; our kernels need no headers and no device library."""
+    options = [*_OPTIONS, f"-mcode-object-version={version}", *(f"-D{k}={v}" for k, v in defines.items())]
+    failures = []
+    for program in clangs():
+        with tempfile.TemporaryDirectory(prefix="rooflens_") as folder:
+            path, out = Path(folder, "kernel.hip"), Path(folder, "kernel.co")
+            path.write_text(source, encoding="utf-8")
+            command = [str(program), *_CLANG, f"--offload-arch={arch}", *options, str(path), "-o", str(out)]
+            try:
+                process = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                failures.append(f"{program}: {error}")
+                continue
+            if process.returncode == 0 and out.is_file():
+                made_by = f"clang ({program}), code objects of version {version}"
+                return CompiledHipCode(out.read_bytes(), made_by, version)
+            failures.append(f"{program}: {_last_error_line(process.stderr)}")
+    raise MissingTool("No clang can compile", "; ".join(failures) or "no clang was found")
+
+
+def clangs() -> list[Path]:
+    """The clang of ROCm first, then those of the system from the newest."""
+    rocm = [Path(root, "llvm/bin/clang") for root in (os.environ.get("ROCM_PATH"), "/opt/rocm") if root]
+    names = sorted(
+        {p.name for folder in os.get_exec_path() for p in Path(folder).glob("clang-[0-9]*")},
+        key=lambda name: -int(m[1]) if (m := re.fullmatch(r"clang-(\d+)", name)) else 0,
+    )
+    system = [shutil.which(name) for name in [*(n for n in names if re.fullmatch(r"clang-\d+", n)), "clang"]]
+    return [p for p in rocm if p.is_file()] + [Path(p) for p in system if p]
+
+
+def _last_error_line(text: str) -> str:
+    """The last error line, or the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["no message"])[-1][:300]
+
+
+_NO_DEVICE, _NOT_READY = 100, 600
+_REFUSED_CODE = (200, 209, 303)
+"""hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorSharedObjectInitFailed: code that this HIP cannot read."""
+_TO_DEVICE, _TO_HOST = 1, 2
+
+
+def bindings() -> Any:
+    """The module hip of hip-python. Raises MissingTool without it; that HIP's library is there, only a call tells."""
+    try:
+        from hip import hip
+    except ImportError as error:
+        raise MissingTool(
+            "AMD GPUs cannot be measured", f"hip-python is missing ({error})", "Install it: pip install hip-python"
+        ) from error
+    return hip
+
+
+def count() -> int:
+    """How many GPUs HIP shows to this process; raises MissingTool where HIP is not installed."""
+    hip = bindings()
+    try:
+        status, number = hip.hipGetDeviceCount()
+    except RuntimeError as error:
+        raise MissingTool(
+            "AMD GPUs cannot be measured",
+            f"HIP's library libamdhip64.so cannot be loaded ({error})",
+            "Install ROCm, or name its folder: ROCM_PATH=/opt/rocm",
+        ) from error
+    return 0 if int(status) == _NO_DEVICE else int(_check("hipGetDeviceCount", (status, number)))
+
+
+class Hip:
+    """One AMD GPU, current in the thread that opened it."""
+
+    def __init__(self, index: int) -> None:
+        self._hip = bindings()
+        number = count()
+        if not 0 <= index < number:
+            raise NotFound(
+                f"There is no AMD GPU {index}",
+                f"HIP shows {number}",
+                "Numbers start at 0; rocminfo lists them, and HIP_VISIBLE_DEVICES hides some",
+            )
+        _check("hipSetDevice", self._hip.hipSetDevice(index))
+        self._kept: list[Any] = []
+        self._made: dict[bytes, tuple[str, Mapping[str, str], CompiledHipCode]] = {}
+        self._version = _VERSIONS[0]
+        self.device = self._describe(index)
+
+    def compile(self, source: str, defines: Mapping[str, str]) -> bytes:
+        return self._compile_image(source, defines).image
+
+    def load(self, code: bytes) -> Any:
+        """Code that this HIP refuses is compiled anew with an older version of code objects, here and from then on."""
+        source, defines, compiled_code = self._made.get(code, ("", {}, None))
+        if compiled_code and compiled_code.version and compiled_code.version != self._version:
+            compiled_code = self._compile_image(source, defines)
+        image = compiled_code.image if compiled_code else code
+        status, *module = self._hip.hipModuleLoadData(image)
+        while int(status) in _REFUSED_CODE and compiled_code and compiled_code.version in _VERSIONS[:-1]:
+            self._version = _VERSIONS[_VERSIONS.index(compiled_code.version) + 1]
+            compiled_code = self._compile_image(source, defines)
+            image = compiled_code.image
+            status, *module = self._hip.hipModuleLoadData(image)
+        if int(status) in _REFUSED_CODE and compiled_code:
+            raise DeviceFailure(
+                f"{self.device.runtime} refuses the kernels that were compiled for it",
+                f"hipModuleLoadData says {getattr(status, 'name', status)} ({int(status)}); made by "
+                f"{compiled_code.compiler}",
+                "The compiler is too new for this HIP or knows another target: install its own hiprtc, or name the "
+                "ROCm that the driver belongs to (ROCM_PATH)",
+            )
+        self._kept.append(image)
+        return _check("hipModuleLoadData", (status, *module))
+
+    def _compile_image(self, source: str, defines: Mapping[str, str]) -> CompiledHipCode:
+        code = compile_for(self.device.arch, source, defines, self._version)
+        self._made[code.image] = source, defines, code
+        self.device = replace(self.device, compiler=code.compiler)
+        return code
+
+    def kernel(self, module: Any, name: str, shared_bytes: int) -> Any:
+        return _check(f"hipModuleGetFunction({name})", self._hip.hipModuleGetFunction(module, name.encode()))
+
+    def allocate(self, size: int) -> int:
+        pointer = _check(f"hipMalloc({size})", self._hip.hipMalloc(size))
+        self._kept.append(pointer)
+        return int(pointer)
+
+    def clear(self, address: int, size: int) -> None:
+        _check("hipMemsetAsync", self._hip.hipMemsetAsync(address, 0, size, None))
+
+    def upload(self, address: int, data: bytes) -> None:
+        kind = self._hip.hipMemcpyKind(_TO_DEVICE)
+        _check("hipMemcpy", self._hip.hipMemcpy(address, data, len(data), kind))
+
+    def download(self, address: int, size: int) -> bytes:
+        data, kind = bytearray(size), self._hip.hipMemcpyKind(_TO_HOST)
+        _check("hipMemcpy", self._hip.hipMemcpy(data, address, size, kind))
+        return bytes(data)
+
+    def launch(self, kernel: Any, groups: int, threads: int, shared_bytes: int, arguments: tuple[int, ...]) -> None:
+        packed_arguments = (*map(ctypes.c_void_p, arguments[:3]), *map(ctypes.c_uint64, arguments[3:]))
+        _check(
+            "hipModuleLaunchKernel",
+            self._hip.hipModuleLaunchKernel(
+                kernel, groups, 1, 1, threads, 1, 1, sharedMemBytes=shared_bytes, stream=None, kernelParams=None,
+                extra=packed_arguments,
+            ),
+        )  # fmt: skip
+
+    def event(self) -> Any:
+        return _check("hipEventCreate", self._hip.hipEventCreate())
+
+    def record(self, event: Any) -> None:
+        _check("hipEventRecord", self._hip.hipEventRecord(event, None))
+
+    def is_done(self, event: Any) -> bool:
+        (status,) = self._hip.hipEventQuery(event)
+        if int(status) == _NOT_READY:
+            return False
+        _check("a launch", (status,))
+        return True
+
+    def elapsed_ms(self, first: Any, last: Any) -> float:
+        return float(_check("hipEventElapsedTime", self._hip.hipEventElapsedTime(first, last)))
+
+    def _describe(self, index: int) -> OpenGpu:
+        hip = self._hip
+        names = hip.hipDeviceAttribute_t
+
+        def attribute(name: str) -> int:
+            """0 for what this HIP or this device does not tell."""
+            status, value = hip.hipDeviceGetAttribute(getattr(names, f"hipDeviceAttribute{name}"), index)
+            return 0 if int(status) else int(value)
+
+        place = _text(hip.hipDeviceGetPCIBusId, index)
+        device = _kfd_device(place, index)
+        arch = self._arch(index) or (device.arch if device else None)
+        # HIP says "AMD Radeon Graphics" where it lacks libdrm's list of names (amdgpu.ids).
+        names_told = [n for n in (device and device.name, _text(hip.hipDeviceGetName, index)) if n]
+        name = next((n for n in names_told if identify(n, arch, {})), names_told[0] if names_told else "AMD GPU")
+        if arch is None:
+            raise DeviceFailure(
+                f"The target of {name} is unknown", "this HIP has no hipGetDeviceProperties and /sys does not tell it"
+            )
+        free, total = _check("hipMemGetInfo", hip.hipMemGetInfo())
+        version = int(_check("hipRuntimeGetVersion", hip.hipRuntimeGetVersion()))
+        return OpenGpu(
+            vendor="amd",
+            index=index,
+            name=name,
+            arch=arch,
+            uuid=(device.uuid if device else None) or f"amd-{place or index}",
+            compute_units=attribute("MultiprocessorCount") or (device and device.compute_units) or 1,
+            wave_size=attribute("WarpSize") or 64,
+            memory_bytes=int(total),
+            free_bytes=int(free),
+            l2_bytes=attribute("L2CacheSize") or None,
+            clock_max_mhz=attribute("ClockRate") / 1000 or None,
+            memory_clock_mhz=attribute("MemoryClockRate") / 1000 or None,
+            memory_bus_bits=attribute("MemoryBusWidth") or None,
+            partition=device.partition if device else None,
+            dies=device.xccs if device else None,
+            driver=device.driver if device else None,
+            runtime=f"HIP {readable_version(version)}",
+            pci=place,
+        )
+
+    def _arch(self, index: int) -> str | None:
+        """gfx942 from gfx942:sramecc+:xnack-; None where this HIP lacks the function that newer bindings call."""
+        try:
+            answer = self._hip.hipGetDeviceProperties(index)
+        except TypeError:
+            # Bindings before 10 fill a structure that the caller brings.
+            properties = self._hip.hipDeviceProp_t()
+            answer = (*self._hip.hipGetDeviceProperties(properties, index), properties)
+        except RuntimeError:
+            return None
+        if int(answer[0]):
+            return None
+        name: bytes | str = answer[1].gcnArchName
+        text = name.decode(errors="replace") if isinstance(name, bytes) else name
+        return text.split(":")[0].strip("\0 ") or None
+
+
+def _text(function: Any, index: int) -> str | None:
+    status, text = function(64, index)
+    if int(status):
+        return None
+    plain = text.split(b"\0")[0].decode(errors="replace") if isinstance(text, bytes | bytearray) else str(text)
+    return plain.strip("\0 ") or None
+
+
+def _kfd_device(place: str | None, index: int) -> Device | None:
+    """What the kernel driver says of the device, found by its place on the bus."""
+    devices = kfd.devices(Roots(), kfd.topology(Roots()))
+    here = [d for d in devices if place and d.pci and d.pci.lower() == place.lower()]
+    return here[0] if len(here) == 1 else devices[index] if not place and index < len(devices) else None
+
+
+def _check(call: str, answer: tuple[Any, ...] | Any) -> Any:
+    """The results of a call, or a failure with the status that it returned."""
+    status, *results = answer if isinstance(answer, tuple) else (answer,)
+    if int(status):
+        raise DeviceFailure(f"The GPU runtime failed: {call} says {getattr(status, 'name', status)} ({int(status)})")
+    return results[0] if len(results) == 1 else results

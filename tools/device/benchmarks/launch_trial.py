@@ -1,0 +1,59 @@
+"""Run in a child process, as a runtime may crash: whether an empty kernel can be compiled and launched on a GPU.
+
+Arguments: vendor, target, and how run_peak_benchmarks names the device. Prints one line of JSON, a Trial.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+
+from ....analysis.base.problems import Problem
+from . import cuda, hip, specs
+from . import gpu as run
+from .runtime import settle
+
+
+@dataclass(frozen=True)
+class Trial:
+    """``compiler`` is None where nothing compiles; ``launched`` is None where no device could be opened for it."""
+
+    compiler: str | None = None
+    launched: bool | None = None
+    why: str = ""
+    fix: str = ""
+
+
+def trial(vendor: str, arch: str, device: str) -> Trial:
+    """Compile for the target, then open the device and launch there. Never raises a Problem."""
+    source = specs.text("launch.cu")
+    try:
+        compiler = _compile(vendor, arch, source)
+    except (Problem, RuntimeError) as problem:
+        # Bindings of a runtime raise the latter for what an older library does not have.
+        return Trial(why=getattr(problem, "why", "") or str(problem), fix=getattr(problem, "fix", ""))
+    try:
+        gpu = run.open_device(device)
+    except (Problem, RuntimeError) as problem:
+        return Trial(compiler, why=str(problem))
+    try:
+        kernel = gpu.kernel(gpu.load(gpu.compile(source, {})), "empty", 0)
+        gpu.launch(kernel, 1, 64, 0, (0,) * 6)
+        settle(gpu)
+    except (Problem, RuntimeError) as problem:
+        return Trial(gpu.device.compiler or compiler, False, str(problem), getattr(problem, "fix", ""))
+    return Trial(gpu.device.compiler or compiler, True)
+
+
+def _compile(vendor: str, arch: str, source: str) -> str:
+    """What compiled the kernel; no device is opened for it."""
+    if vendor == "amd":
+        return hip.compile_for(arch, source, {}).compiler
+    _, nvrtc = cuda.modules()
+    cuda.compile_for(nvrtc, arch, source, {})
+    return f"NVRTC {'.'.join(str(part) for part in nvrtc.nvrtcVersion()[1:])}"
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(trial(*sys.argv[1:4]))))

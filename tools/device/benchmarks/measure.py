@@ -1,0 +1,283 @@
+"""One micro-benchmark on one device: made ready with its kernel and buffers, its launches sized, repeated and timed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ....analysis.base.problems import LimitExceeded
+from ....analysis.launches.device_clocks import ClockState
+from ..machine.sensors import Read
+from . import data
+from .clocks import BenchmarkClocks
+from .runtime import DeviceFailure, Runtime, settle, wait
+from .specs import BenchmarkSpec
+
+SEEDS = (1, 0x51ED2701)
+"""Of the buffers a and b."""
+_SMALL_BYTES = 1 << 17
+SLOTS = 4
+"""Launches whose clocks are kept apart."""
+_LEAST_NS = 50_000
+"""The timer of the device ticks every microsecond or so: shorter groups say too little."""
+_BURST_MS, _REST_S = 2.0, 0.03
+"""Launches of matrix products are short, with pauses between batches: without them a GPU reaches its power limit and
+lowers the clock, and short kernels of real programs would then run above the ceiling."""
+_STEADY = 0.002
+"""The median counts as steady when those of both halves of the samples differ by less than this share."""
+
+
+@dataclass
+class Memory:
+    """Buffers of one device: two of random words, one for results, and two small ones for operands."""
+
+    size: int
+    a: int
+    b: int
+    out: int
+    operands: tuple[int, int]
+    ticks: int
+    """Where the last SLOTS timed launches leave clocks and nanoseconds of their first group; 0 where none can."""
+
+
+@dataclass
+class ReadyKernel:
+    """A loaded kernel with its arguments; ``launch`` puts one launch of it into the queue."""
+
+    runtime: Runtime
+    spec: BenchmarkSpec
+    kernel: Any
+    memory: Memory
+    point: int = 1
+    arguments: tuple[int, int] = field(init=False)
+    launched: int = 0
+
+    def __post_init__(self) -> None:
+        memory, spec = self.memory, self.spec
+        small = memory.operands
+        self.arguments = small if spec.data else (memory.a, small[1] if spec.kind == "sweep" else memory.b)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of one buffer, for streams and sweeps."""
+        return self.memory.size // self.spec.tile_bytes
+
+    def grid(self, per_unit: int) -> int:
+        """Groups for so many per compute unit; 0 for one per tile."""
+        units = self.runtime.device.compute_units
+        return min(self.tiles, per_unit * units) if per_unit and self.streams else per_unit * units or self.tiles
+
+    @property
+    def streams(self) -> bool:
+        """Whether a launch walks through the buffers once, however many groups there are."""
+        return self.spec.kind in ("stream", "sweep")
+
+    def region(self, groups: int) -> int:
+        """Tiles of the region that each group of an L2 kernel reads: those of all groups of a unit share region_kib."""
+        per_unit = max(1, groups // self.runtime.device.compute_units)
+        return max(1, self.spec.region_kib * 1024 // per_unit // self.spec.tile_bytes)
+
+    def load_operands(self, *, exact: bool) -> data.Operands | None:
+        """Put random operands where the kernel looks for them; those of a matrix kernel are returned."""
+        spec, operands = self.spec, None
+        if spec.shape:
+            operands = data.operands(spec, SEEDS[0], exact=exact)
+            a, b = operands.a, operands.b
+        elif spec.data or spec.kind == "sweep":
+            a, b = data.chains(spec.data or "f32", 16 * spec.threads, SEEDS[0])
+        else:
+            return None
+        for address, content in zip(self.memory.operands, (a, b), strict=True):
+            self.runtime.upload(address, content)
+        return operands
+
+    def launch(self, rounds: int, groups: int, *, keep: bool = False) -> None:
+        """``rounds`` as in Spec.work_of; ``keep`` stores the results in ``out``."""
+        step = groups if self.streams else self.region(groups) if self.spec.kind == "tiles" else 0
+        ticks = self.memory.ticks and self.memory.ticks + self.launched % SLOTS * 16
+        self.launched += 1
+        given = (*self.arguments, self.memory.out, rounds, step, 1 if keep else ticks)
+        self.runtime.launch(self.kernel, groups, self.spec.threads, self.spec.shared_bytes, given)
+
+
+def clocks_mhz(ready: ReadyKernel) -> list[float]:
+    """The clocks at which the first groups of the last SLOTS timed launches ran, by their own count; none where they
+    have none."""
+    if not ready.memory.ticks or ready.spec.kind in ("stream", "launch"):
+        return []
+    pairs = struct.iter_unpack("QQ", ready.runtime.download(ready.memory.ticks, 16 * SLOTS))
+    return [1000.0 * clocks / nanoseconds for clocks, nanoseconds in pairs if nanoseconds >= _LEAST_NS]
+
+
+def allocate(runtime: Runtime, size: int) -> Memory:
+    """Buffers of ``size`` bytes each; only the small ones are filled yet."""
+    a, b, out = (runtime.allocate(size) for _ in range(3))
+    ticks = runtime.allocate(16 * SLOTS) if runtime.device.vendor == "nvidia" else 0
+    return Memory(size, a, b, out, (runtime.allocate(_SMALL_BYTES), runtime.allocate(_SMALL_BYTES)), ticks)
+
+
+def fill(runtime: Runtime, kernel: Any, memory: Memory, unroll: int) -> None:
+    """Fill both large buffers with random words on the device (kernels/hbm.cu, hbm_fill)."""
+    tiles = memory.size // (256 * 16 * unroll)
+    groups = min(tiles, 64 * runtime.device.compute_units)
+    for address, seed in zip((memory.a, memory.b), SEEDS, strict=True):
+        runtime.launch(kernel, groups, 256, 0, (memory.a, memory.b, address, tiles, groups, seed))
+    settle(runtime)
+
+
+def kernel_name(spec: BenchmarkSpec, point: int) -> str:
+    """The kernel of a micro-benchmark; a sweep has one per number of multiply-adds."""
+    return f"{spec.kernel}{point}" if spec.kind == "sweep" else spec.kernel
+
+
+@dataclass(frozen=True)
+class LaunchEffort:
+    """How long to measure: milliseconds of one launch, least and most samples, seconds per ceiling."""
+
+    launch_ms: float
+    least: int
+    most: int
+    limit_s: float
+
+
+FULL = LaunchEffort(10.0, 15, 120, 1.2)
+QUICK = LaunchEffort(2.0, 7, 30, 0.15)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of every launch, and what the device's sensors said meanwhile."""
+
+    samples: tuple[float, ...]
+    groups: int
+    rounds: int
+    work: float
+    clock_mhz: float | None
+    state: ClockState | None
+    """Of the sensors."""
+    steady: bool
+
+    def rate(self, share: float) -> float:
+        """Work per nanosecond (GB/s, GFLOP/s, ...) that a share of the launches stayed below: 0.5 for the median."""
+        return self.work / quantile(self.samples, 1 - share) / 1e6
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which a share of the values lies, interpolated between neighbours."""
+    return float(np.quantile(values, share))
+
+
+def time_launches(ready: ReadyKernel, rounds: int, groups: int, count: int, expected_ms: float = 0.0) -> list[float]:
+    """Milliseconds of ``count`` launches, queued together so that the device does not wait for the host.
+
+    Raises DeviceFailure where the clock of the events stands still.
+    """
+    runtime = ready.runtime
+    pairs = [(runtime.event(), runtime.event()) for _ in range(count)]
+    for first, last in pairs:
+        runtime.record(first)
+        ready.launch(rounds, groups)
+        runtime.record(last)
+    wait(runtime, pairs[-1][1], count * expected_ms / 1000)
+    spans = [runtime.elapsed_ms(first, last) for first, last in pairs]
+    if not all(math.isfinite(span) and span > 0 for span in spans):
+        raise DeviceFailure("The device's events tell no time", f"a launch took {min(spans)!r} ms by them")
+    return spans
+
+
+def best(variants: list[ReadyKernel], effort: LaunchEffort, read: Read | None) -> tuple[ReadyKernel, Timing]:
+    """Try every variant with every number of groups and measure the one with the highest rate to the end."""
+    trials = []
+    for number, ready in enumerate(variants):
+        ready.load_operands(exact=False)
+        for per_unit in ready.spec.groups:
+            groups = ready.grid(per_unit)
+            rounds, span = _size_launches(ready, groups, _BURST_MS if ready.spec.shape else effort.launch_ms)
+            span = min(time_launches(ready, rounds, groups, 3, span))
+            trials.append((_work(ready, rounds, groups) / span, number, groups, rounds, span))
+    _, number, groups, rounds, span = max(trials)
+    return variants[number], measure_until_steady(variants[number], rounds, groups, span, effort, read)
+
+
+def measure_until_steady(
+    ready: ReadyKernel, rounds: int, groups: int, span: float, effort: LaunchEffort, read: Read | None
+) -> Timing:
+    """Repeat a launch until the median is steady, or the effort's limit is reached."""
+    samples: list[float] = []
+    ran_at: list[float] = []
+    steady, end = False, time.monotonic() + effort.limit_s
+    with BenchmarkClocks(read) as clocks:
+        while len(samples) < effort.most and not (len(samples) >= effort.least and (steady or time.monotonic() > end)):
+            samples += time_launches(ready, rounds, groups, SLOTS, span)
+            ran_at += clocks_mhz(ready)
+            if ready.spec.shape:
+                time.sleep(_REST_S)
+            half = len(samples) // 2
+            first, last = statistics.median(samples[:half]), statistics.median(samples[half:])
+            steady = abs(first - last) < _STEADY * last
+    work = _work(ready, rounds, groups)
+    state = clocks.state
+    sensor_mhz = state.mhz if state else None
+    clock = statistics.median(ran_at) if ran_at else sensor_mhz
+    return Timing(tuple(samples), groups, rounds, work, clock, state, steady)
+
+
+def launch_times(runtime: Runtime, ready: ReadyKernel, count: int) -> dict[str, tuple[float, ...]]:
+    """Microseconds of launches of an empty kernel, by the name of what is timed."""
+    first, last = runtime.event(), runtime.event()
+    settle(runtime)
+    latency, empty, interval = [], [], []
+    for _ in range(count):
+        start = time.perf_counter_ns()
+        ready.launch(0, 1)
+        runtime.record(last)
+        wait(runtime, last, eagerly=True)
+        latency.append((time.perf_counter_ns() - start) / 1000)
+    for _ in range(count):
+        runtime.record(first)
+        ready.launch(0, 1)
+        runtime.record(last)
+        wait(runtime, last, eagerly=True)
+        empty.append(runtime.elapsed_ms(first, last) * 1000)
+    row = 200
+    for _ in range(max(5, count // 20)):
+        runtime.record(first)
+        for _ in range(row):
+            ready.launch(0, 1)
+        runtime.record(last)
+        wait(runtime, last, eagerly=True)
+        interval.append(runtime.elapsed_ms(first, last) * 1000 / row)
+    return {
+        "launch.latency": tuple(latency),
+        "launch.empty_kernel": tuple(empty),
+        "launch.interval": tuple(interval),
+    }
+
+
+def _size_launches(ready: ReadyKernel, groups: int, target_ms: float) -> tuple[int, float]:
+    """Rounds for launches of about ``target_ms``, and how long one takes, after a warm-up that touches all memory."""
+    if ready.streams:
+        return ready.tiles, time_launches(ready, ready.tiles, groups, 2)[1]
+    unit = ready.region(groups) if ready.spec.kind == "tiles" else 8
+    rounds = 4 * unit
+    time_launches(ready, rounds, groups, 1)
+    for _ in range(8):
+        span = time_launches(ready, rounds, groups, 1)[0]
+        if span > target_ms / 3:
+            break
+        rounds = int(rounds * min(target_ms / span, 50) / unit + 1) * unit
+    else:
+        raise LimitExceeded("Launches do not get longer with more rounds", "the device's events cannot be trusted")
+    rounds = max(unit, int(rounds * target_ms / span) // unit * unit)
+    return rounds, target_ms
+
+
+def _work(ready: ReadyKernel, rounds: int, groups: int) -> float:
+    return ready.spec.work_of(rounds, groups, point=ready.point)

@@ -1,0 +1,166 @@
+"""Measured rates against theory: what can be believed, what is suspect, and what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ....analysis.base.text import count_text
+from ....analysis.catalogue import targets
+from ....analysis.catalogue.work_formulas import work_formulas
+from ....analysis.launches.device_clocks import FAULTS, ClockState
+from ....analysis.rooflines.ceilings import theoretical_ceilings
+from ....analysis.store.store import Manifest, Store
+from ....analysis.workload import Workload
+from .runtime import OpenGpu
+from .specs import BenchmarkSpec, Unit
+
+Status = Literal["ok", "suspect", "impossible", "failed", "not_supported", "skipped"]
+_TIMER_PCT = 100.5
+"""Above 100 % by less than this, the resolution of the events explains it."""
+_CACHE_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class CeilingOutcome:
+    """One ceiling measured, or why it was not. ``value`` is the median, in ``unit``; for unit us less is better."""
+
+    ceiling: str
+    unit: Unit
+    status: Status
+    reason: str = ""
+    value: float | None = None
+    median: float | None = None
+    p05: float | None = None
+    p95: float | None = None
+    n: int = 0
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    """In the middle of the samples."""
+    held_back: str = ""
+    """What held the clock back, the longest first, as analysis/launches/device_clocks.py calls it."""
+    theoretical: float | None = None
+    pct_of_theoretical: float | None = None
+    pct_at_clock: float | None = None
+    """Of what theory gives at the clock that was sampled."""
+    intensity: float | None = None
+    """FLOP per byte of device memory, for the points of a sweep."""
+    kernel: str = ""
+    grid: int = 0
+    """Groups of a launch."""
+    workgroup_size: int = 0
+    work_per_launch: float = 0
+    """Bytes, operations or wave instructions."""
+    method: str = ""
+    compiler: str = ""
+    """Of the kernel, and the runtime that took it."""
+    check: str = ""
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Theoretical ceilings of a device: at its highest clock, and times how much a rate can lie above each."""
+
+    values: Mapping[str, float]
+    above: Mapping[str, float]
+
+    def of(self, spec: BenchmarkSpec, intensity: float | None = None) -> float | None:
+        """The ceiling of a micro-benchmark; a point of a sweep has the lower of memory and arithmetic."""
+        value = self.values.get(spec.ceiling)
+        if intensity is None or value is None or "hbm.bw" not in self.values:
+            return value
+        return min(value, intensity * self.values["hbm.bw"])
+
+
+def theory(device: OpenGpu, clock_mhz: float | None = None) -> Theory:
+    """What the facts of the target and the product allow; with ``clock_mhz``, at that clock of the compute units."""
+    facts = _channels(device) | device.facts
+    if clock_mhz is not None:
+        facts |= {"max_sclk": clock_mhz, "max_sclk_matrix": clock_mhz}
+    manifest = Manifest(name="", format="", vendor=device.vendor, arch=device.arch, device=device.name, facts=facts)
+    with Workload(Store(""), manifest) as workload:
+        known = theoretical_ceilings(workload).known
+    formulas = work_formulas(targets.gpu(device.arch).family, device.arch)
+    return Theory({n: c.value for n, c in known.items()}, {o.name: o.dual for o in formulas.operation})
+
+
+def _channels(device: OpenGpu) -> dict[str, float]:
+    """Channels of memory and of L2 as the target has them; those of a known product's data sheet count before them."""
+    target = targets.gpu(device.arch)
+    width = target.facts.get("hbm_channel_bits")
+    known = {"num_hbm_channels": device.memory_bus_bits / width.value} if width and device.memory_bus_bits else {}
+    dies = device.dies or (None if target.chiplets else 1)
+    if dies and (channels := target.l2_channels(dies)):
+        known["total_l2_chan"] = channels
+    return known
+
+
+def judge_outcome(
+    outcome: CeilingOutcome, spec: BenchmarkSpec, boost: Theory, theory_at_clock: Theory | None
+) -> CeilingOutcome:
+    """The outcome with its share of theory and, where a rate cannot be true, the status that says so."""
+    top, value = boost.of(spec, outcome.intensity), outcome.value
+    if top is None or value is None:
+        return outcome
+    pct = 100 * value / top
+    at_clock = (
+        theory_at_clock.of(spec, outcome.intensity) if theory_at_clock and not spec.ceiling.startswith("hbm") else None
+    )
+    most = _TIMER_PCT * boost.above.get(spec.ceiling, 1.0)
+    status, reason = outcome.status, outcome.reason
+    if pct > most:
+        status, reason = (
+            "impossible",
+            (
+                f"{pct:.1f} % of theory: work was left out, the timer is wrong (emulated or virtual GPU), or the clock "
+                "or the data sheet figures of this device are not those assumed"
+            ),
+        )
+    elif pct > 100:
+        reason = _join(reason, "above 100 %: the clock ran higher than the one that the peak is quoted at")
+    return replace(
+        outcome,
+        status=status,
+        reason=reason,
+        theoretical=top,
+        pct_of_theoretical=pct,
+        pct_at_clock=100 * value / at_clock if at_clock else None,
+    )
+
+
+def held_back(outcome: CeilingOutcome, state: ClockState | None) -> CeilingOutcome:
+    """The outcome with what held the clock back. One that heat, current or the hardware slowed down is suspect: it is
+    not what the device can do. The power limit is part of what it can do, and only told."""
+    if state is None or not state.notable_causes:
+        return outcome
+    faults = outcome.status == "ok" and not FAULTS.isdisjoint(state.notable_causes)
+    reason = _join(outcome.reason, f"the clock was held back by {state.causes_text}")
+    return replace(outcome, status="suspect" if faults else outcome.status, reason=reason)
+
+
+def compare_caches(outcomes: list[CeilingOutcome]) -> list[CeilingOutcome]:
+    """Outcomes judged by one another: an L2 rate near that of the vector L1 was not L2's."""
+    rates = {o.ceiling: o.value for o in outcomes if o.value}
+    l2, vl1d = rates.get("l2.bw"), rates.get("vl1d.bw")
+    if not l2 or not vl1d or l2 < _CACHE_SHARE * vl1d:
+        return outcomes
+    reason = f"{100 * l2 / vl1d:.0f} % of the rate of the vector L1 cache: the data may have come from there"
+    suspects = {o.ceiling for o in outcomes if o.ceiling == "l2.bw" and o.status == "ok"}
+    return [replace(o, status="suspect", reason=reason) if o.ceiling in suspects else o for o in outcomes]
+
+
+def best_of_memory(outcomes: list[CeilingOutcome]) -> CeilingOutcome | None:
+    """The ceiling hbm.bw: the highest believable rate of copy, triad, read and write, and which it was."""
+    ways = [o for o in outcomes if o.ceiling.startswith("hbm.") and o.value and o.status in ("ok", "suspect")]
+    if not ways:
+        return None
+    top = max(ways, key=lambda o: o.value or 0)
+    return replace(
+        top, ceiling="hbm.bw", method=f"{top.ceiling}, the highest of {count_text(len(ways), 'way')}: {top.method}"
+    )
+
+
+def _join(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,100 @@
+"""What kernels with known work must leave: computed anew by the host, for the first group or the first and last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....analysis.base.text import count_text
+from ....analysis.counter_check.known_kernels import KnownLaunch
+
+Array = npt.NDArray[Any]
+Download = Callable[[int, int], bytes]
+"""Offset and size in the buffer of results -> its bytes."""
+FORMATS: dict[str, tuple[str, Any]] = {
+    "f16": ("e", np.float16), "f32": ("f", np.float32), "f64": ("d", np.float64), "i32": ("I", np.uint32),
+}  # fmt: skip
+"""Of the operands of arithmetic kernels: as struct and NumPy write one number."""
+
+
+def explain_wrong_result(launch: KnownLaunch, download: Download) -> str | None:
+    """What is wrong with what a launch left; empty where it is right, None where nobody can tell."""
+    bad = _wrong_lanes(launch, download)
+    if bad is None:
+        return None
+    return f"{int(bad.sum())} of {count_text(bad.size, 'result is', 'results are')} wrong" if bad.any() else ""
+
+
+def _wrong_lanes(launch: KnownLaunch, download: Download) -> Array | None:
+    """Results that are not what they must be."""
+    if launch.result is not None:
+        return _same_everywhere(launch, download, launch.result)
+    short = launch.name.removeprefix("known_")
+    if short.startswith("write_"):
+        return _wrong_writes(launch, download)
+    if short in ("copy_16", "bulk"):
+        words = np.frombuffer(download(0, 1 << 16), np.uint32)
+        return np.asarray(words != np.arange(words.size, dtype=np.uint32))
+    if (expected := _sums(launch, short)) is None:
+        return None
+    size = launch.threads * 4
+    ends = download(0, size) + download((launch.groups - 1) * size, size)
+    return np.asarray(np.frombuffer(ends, np.uint32) != expected)
+
+
+def _same_everywhere(launch: KnownLaunch, download: Download, result: float) -> Array:
+    """Every lane leaves one number: arithmetic in the format of its operands, others whole words."""
+    kind = FORMATS[launch.data][1] if launch.data else np.uint64 if launch.source == "states.cu" else np.uint32
+    # 16 chains a lane; of a pair of FP16 numbers, AMD's scalar instructions leave the upper one alone.
+    each = 16 * (2 if launch.data == "f16" else 1) if launch.data else 2 if kind is np.uint64 else 1
+    size = launch.threads * each * np.dtype(kind).itemsize
+    got = np.frombuffer(download(0, size) + download((launch.groups - 1) * size, size), kind)
+    return np.asarray(got[:: 2 if launch.data == "f16" or kind is np.uint64 else 1] != kind(result))
+
+
+def _wrong_writes(launch: KnownLaunch, download: Download) -> Array:
+    """The first group's stores of the first and of the last time: the lane's number and the time's."""
+    apart, lanes = int(launch.quantities["apart"]), launch.groups * launch.threads
+    bad = []
+    for time in (0, 4 * launch.rounds - 1):
+        raw = download(time * lanes * apart, launch.threads * apart)
+        got = np.frombuffer(raw, np.uint32)[:: apart // 4]
+        bad.append(got != np.arange(launch.threads, dtype=np.uint32) + np.uint32(time))
+    return np.concatenate(bad)
+
+
+def _sums(launch: KnownLaunch, short: str) -> Array | None:
+    """What lanes of the first and the last group leave where they add up what they read: a holds the index of every
+    word, LDS that of every word of its own."""
+    lane = np.concatenate([np.arange(launch.threads)] * 2).astype(np.uint64)
+    group = np.repeat([0, launch.groups - 1], launch.threads).astype(np.uint64)
+    at, rounds = group * np.uint64(launch.threads) + lane, launch.rounds
+    total = np.zeros(lane.size, np.uint64)
+    if short.startswith("read_"):
+        size, apart = int(launch.quantities["size"]), int(launch.quantities["apart"])
+        lanes = launch.groups * launch.threads
+        for number in range(4 * rounds):
+            first = (at + np.uint64(number * lanes)) * np.uint64(apart // 4)
+            for word in range(size // 4):
+                total += first + np.uint64(word)
+    elif short == "reread_vl1d":
+        for number in range(8):
+            total += rounds * (group * np.uint64(8 * launch.threads) + lane + np.uint64(number * launch.threads))
+    elif short == "scratch":
+        total += np.uint64(sum(8 * r + 28 for r in range(rounds)))
+    elif short.startswith("lds_read"):
+        wave = np.uint64(launch.quantities["wave"])
+        for number in range(8):
+            total += rounds * (lane % wave * np.uint64(launch.step) + np.uint64(number * 1024))
+        total += lane
+    elif short == "scalar_read":
+        total += np.uint64(rounds * (0 + 17 + 35 + 55 + 79))
+    elif short == "cluster":
+        for number in range(8):
+            total += rounds * (lane + np.uint64(number * launch.threads))
+    else:
+        return None
+    return total.astype(np.uint32)

@@ -1,0 +1,143 @@
+"""The program that check_counters profiles: it launches every kernel of a plan once and verifies what they leave.
+
+    python -m rooflens.tools.device.counter_check.program DEVICE PLAN OUT
+
+DEVICE is as the benchmarks name GPUs; PLAN a JSON list of launches (analysis/counter_check/known_kernels.py), or the
+word functional for small launches that an emulator carries out too. Into the folder OUT go the code objects and
+results.json, written anew by every run of the program.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....analysis.base.problems import Problem
+from ....analysis.base.text import count_text
+from ....analysis.catalogue import targets
+from ....analysis.counter_check.known_kernels import KnownLaunch, parse_plan
+from ....analysis.counter_check.known_kernels import launches as launches_of
+from ..benchmarks.gpu import open_device
+from ..benchmarks.runtime import Runtime, settle
+from .kernel_results import FORMATS, explain_wrong_result
+from .sources import define, text
+
+FUNCTIONAL = "functional"
+_ONES = 32768
+"""Bytes of operands."""
+
+
+def launch_and_verify(runtime: Runtime, launches: list[KnownLaunch], out: Path) -> dict[str, Any]:
+    """Launch everything; what each kernel left, by name: ``right`` (None where nobody can tell) and what is wrong."""
+    codes = _build_kernels(runtime, launches, out)
+    size = max(_ONES, *(max(launch.reads, launch.writes) for launch in launches)) + 4096
+    a, ones, results = runtime.allocate(size), runtime.allocate(_ONES), runtime.allocate(size)
+    fill = runtime.kernel(runtime.load(codes["memory.cu"]), "prepare_fill", 0)
+    _fill(runtime, fill, a, size, 1)
+    runtime.upload(ones + 0, bytes(_ONES))
+    modules: dict[str, Any] = {}
+    kernels: dict[str, Any] = {}
+    for launch in launches:
+        code = codes[launch.source]
+        if launch.source not in modules:
+            modules[launch.source] = runtime.load(code)
+        kernel = runtime.kernel(modules[launch.source], launch.name, launch.shared_bytes)
+        _fill(runtime, fill, results, launch.writes, 0)
+        source = a
+        if launch.data:
+            runtime.upload(ones, _packed_one(launch.data) * (_ONES // len(_packed_one(launch.data))))
+            source = ones
+        settle(runtime)
+        runtime.launch(kernel, launch.groups, launch.threads, launch.shared_bytes, _arguments(launch, source, results))
+        settle(runtime, 5.0)
+        kernels[launch.name] = _verify_launch(runtime, launch, results)
+    return {"device": runtime.device.arch, "compiler": runtime.device.compiler, "kernels": kernels}
+
+
+def _build_kernels(runtime: Runtime, launches: list[KnownLaunch], out: Path) -> dict[str, bytes]:
+    """The code of every source, kept in ``out`` too."""
+    codes = {}
+    for source in dict.fromkeys(["memory.cu", *(launch.source for launch in launches)]):
+        codes[source] = runtime.compile(text(source), define(launches, source))
+        (out / f"{source}.bin").write_bytes(codes[source])
+    return codes
+
+
+def _fill(runtime: Runtime, fill: Any, address: int, size: int, factor: int) -> None:
+    """Every word its own index times ``factor``."""
+    groups = 1024
+    runtime.launch(fill, groups, 256, 0, (0, 0, address, size // 4, groups, factor))
+
+
+def _packed_one(data: str) -> bytes:
+    code, _ = FORMATS[data]
+    # FP16 operands are pairs.
+    return struct.pack(f"<{code}", 1) * (2 if data == "f16" else 1)
+
+
+def _arguments(launch: KnownLaunch, a: int, out: int) -> tuple[int, ...]:
+    step, keep = launch.step, launch.keep
+    if launch.data:
+        step = keep = int.from_bytes(_packed_one(launch.data), "little")
+    return a, a, out, launch.rounds, step + (launch.above << 32), keep
+
+
+def _verify_launch(runtime: Runtime, launch: KnownLaunch, results: int) -> dict[str, Any]:
+    """Whether a launch left what it must."""
+    fault = explain_wrong_result(launch, lambda offset, size: runtime.download(results + offset, size))
+    return {
+        "right": None if fault is None else not fault,
+        "wrong": fault or "",
+        **_spin_clock(runtime, launch, results),
+    }
+
+
+def _spin_clock(runtime: Runtime, launch: KnownLaunch, results: int) -> dict[str, float]:
+    """Cycles and nanoseconds that a wave of a spinning kernel counted, where the vendor's kernel leaves them."""
+    if launch.name != "known_spin" or runtime.device.vendor != "nvidia":
+        return {}
+    words = np.frombuffer(runtime.download(results, 32), np.uint64)
+    return {"cycles": float(words[1]), "ns": float(words[3])}
+
+
+def main() -> int:
+    """Read the plan, launch, write the results; 1 where something could not be done, or came out wrong by itself."""
+    device, plan, folder = sys.argv[1:4]
+    out = Path(folder)
+    try:
+        runtime = open_device(device)
+        results = launch_and_verify(
+            runtime,
+            _functional(runtime) if plan == FUNCTIONAL else parse_plan(Path(plan).read_text(encoding="utf-8")),
+            out,
+        )
+    except Problem as problem:
+        print(problem.text, file=sys.stderr)
+        return 1
+    (out / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    if plan != FUNCTIONAL:
+        return 0
+    bad = {name: one["wrong"] for name, one in results["kernels"].items() if one["right"] is False}
+    right = sum(one["right"] is True for one in results["kernels"].values())
+    print(
+        f"{right} of {count_text(len(results['kernels']), 'kernel')} gave the right result, {len(bad)} a wrong one.",
+        *bad.items(),
+    )
+    return 1 if bad else 0
+
+
+def _functional(runtime: Runtime) -> list[KnownLaunch]:
+    """Small launches for a device, by what it says of itself."""
+    arch = runtime.device.arch
+    stated = {name: float(fact.value) for name, fact in targets.gpu(arch).facts.items()}
+    stated |= {"cu_per_gpu": float(runtime.device.compute_units), "wave_size": float(runtime.device.wave_size)}
+    return launches_of(arch, stated, functional=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

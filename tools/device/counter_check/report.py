@@ -1,0 +1,98 @@
+"""What a check found, for readers: rows, notes, and a report to send, as JSON and as Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ....analysis.base.text import count_text
+from ...base.results import Table, table
+
+COLUMNS = {
+    **dict.fromkeys(("metric", "verdict", "expected", "measured", "unit")),
+    "ratio": "measured / expected",
+    **dict.fromkeys(("kernel", "kernels", "cause")),
+}
+_ORDER = {"off": 0, "holds": 1, "not_determined": 2}
+_SAMPLE = 10
+"""Metrics that hold, in a short answer."""
+
+
+def rows_of(metric_rows: Sequence[Mapping[str, Any]]) -> Table:
+    """All metrics: first what does not hold, then what does, then what is not determined."""
+    ordered = sorted(metric_rows, key=lambda row: _ORDER[row["verdict"]])
+    return table(COLUMNS, [[row[name] for name in COLUMNS] for row in ordered])
+
+
+def answers_of(answers: Sequence[Mapping[str, Any]]) -> Table:
+    """Open questions with the readings that hold here."""
+    names = ("question", "answer", "evidence")
+    return table(dict.fromkeys(names), [[one[name] for name in names] for one in answers])
+
+
+def shorten(whole: Table) -> Table:
+    """The table with everything that does not hold, and a sample of what does."""
+    place = whole.columns.index("verdict")
+    off = [row for row in whole.rows if row[place] == "off"]
+    holds = [row for row in whole.rows if row[place] == "holds"]
+    kept = [*off, *holds[:: max(1, -(-len(holds) // _SAMPLE))]]
+    return whole.model_copy(update={"rows": kept, "truncated": len(kept) < len(whole.rows)})
+
+
+def notes(metric_rows: Sequence[Mapping[str, Any]], wrong: Mapping[str, str]) -> list[str]:
+    """Counts, what the verdicts mean, and kernels that did not leave what they must."""
+    counts = Counter(row["verdict"] for row in metric_rows)
+    sentences = [
+        f"{count_text(counts['holds'], 'metric holds', 'metrics hold')} on this device, {counts['off']} do not, "
+        f"{counts['not_determined']} are not "
+        "determined by kernels of known work."
+    ]
+    sentences += [f"{kernel}: {what}: what was counted of it proves nothing." for kernel, what in wrong.items()]
+    reasons = Counter(row["cause"] for row in metric_rows if row["verdict"] == "not_determined")
+    sentences += [f"Not determined, {number}: {why}." for why, number in reasons.most_common(4)]
+    return sentences
+
+
+def document(
+    about: Mapping[str, Any], metric_rows: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]
+) -> str:
+    """The report as JSON: it names the kind of device and software, and nothing of this machine or its user."""
+    counts = Counter(row["verdict"] for row in metric_rows)
+    return json.dumps({"about": about, "counts": counts, "questions": answers, "metrics": metric_rows}, indent=1) + "\n"
+
+
+def markdown(
+    about: Mapping[str, Any], metric_rows: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]
+) -> str:
+    """The same for people."""
+    counts = Counter(row["verdict"] for row in metric_rows)
+    lines = ["# Check of counters and formulas", ""]
+    lines += [f"- {name}: {value}" for name, value in about.items() if value not in (None, "")]
+    lines += [
+        "",
+        f"{count_text(counts['holds'], 'metric holds', 'metrics hold')}, {counts['off']} do not, "
+        f"{counts['not_determined']} not determined.",
+    ]
+    for verdict, title in (("off", "Does not hold"), ("holds", "Holds"), ("not_determined", "Not determined")):
+        rows = [row for row in metric_rows if row["verdict"] == verdict]
+        if verdict == "not_determined":
+            lines += ["", f"## {title}", "", "| metric | why |", "|---|---|"]
+            lines += [f"| {row['metric']} | {row['cause']} |" for row in rows]
+            continue
+        lines += ["", f"## {title}", "", "| metric | expected | measured | unit | ratio | kernel | of | cause |"]
+        lines += ["|---|---|---|---|---|---|---|---|"]
+        lines += [
+            f"| {row['metric']} | {_number(row['expected'])} | {_number(row['measured'])} | {row['unit']} "
+            f"| {_number(row['ratio'])} | {row['kernel']} | {row['kernels']} | {row['cause']} |"
+            for row in rows
+        ]
+    if answers:
+        lines += ["", "## Questions", "", "| question | reading that holds | evidence |", "|---|---|---|"]
+        lines += [f"| {one['question']} | {one['answer']} | {one['evidence']} |" for one in answers]
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

@@ -1,0 +1,127 @@
+"""AMD GPUs, read from the topology that the kernel driver (KFD) shows in sysfs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ....analysis.catalogue import targets
+from . import pci
+from .model import Device, Roots
+from .sysfs import clean, listing, path_exists, properties, read
+
+_LOCAL_HEAPS = (1, 2)
+"""KFD heap types of the GPU's own memory: visible to the host, and not."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The GPU nodes in the driver's order, by their properties, and what could not be seen."""
+
+    nodes: list[tuple[int, dict[str, int]]]
+    hidden: int = 0
+    """Nodes whose files are empty or forbidden: a device cgroup keeps their GPU from this process."""
+    present: bool = False
+    """Whether the driver shows a topology at all."""
+
+    @property
+    def render_minors(self) -> list[int]:
+        """Numbers of the /dev/dri/renderD devices of the GPUs."""
+        return sorted({values["drm_render_minor"] for _, values in self.nodes if values.get("drm_render_minor")})
+
+
+def topology(roots: Roots) -> Topology:
+    """Read every node. The folder is opened directly: listing its parent fails in some sandboxes."""
+    folder = roots.at("sys/class/kfd/kfd/topology/nodes")
+    nodes, hidden = [], 0
+    node_folders = sorted((int(p.name), p) for p in listing(folder) if p.name.isdecimal())
+    for number, node in node_folders:
+        values = properties(node / "properties")
+        if not values:
+            hidden += 1
+        elif values.get("simd_count"):
+            nodes.append((number, values))
+    return Topology(nodes, hidden, bool(node_folders))
+
+
+def devices(roots: Roots, tree: Topology) -> list[Device]:
+    """One device per GPU node; each partition of a card (CPX, DPX, ...) is a node of its own."""
+    driver = _driver(roots)
+    return [_device(roots, index, number, values, driver) for index, (number, values) in enumerate(tree.nodes)]
+
+
+def notes(roots: Roots, tree: Topology, listed: list[Device]) -> list[str]:
+    """What a reader of the device list should know about this machine's AMD GPUs."""
+    sentences = []
+    if tree.hidden:
+        sentences.append(
+            f"{tree.hidden} KFD nodes have empty files: a device cgroup (container, batch job) hides their GPUs here."
+        )
+    if tree.present and not listed and not tree.hidden and (bus := pci.on_bus(roots, "amd")):
+        sentences.append(f"AMD GPUs on the PCI bus that the driver does not list: {', '.join(bus[:8])}. See dmesg.")
+    if not tree.present and (bus := pci.on_bus(roots, "amd")):
+        sentences.append(
+            f"AMD GPUs on the PCI bus ({', '.join(bus[:8])}), but no KFD topology in sysfs: the amdgpu driver is "
+            "not loaded, or /sys is not visible here."
+        )
+    cards = Counter(d.pci for d in listed if d.pci)
+    if shared := {card: n for card, n in cards.items() if n > 1}:
+        parts = ", ".join(f"{card} ({n})" for card, n in list(shared.items())[:8])
+        sentences.append(
+            f"Cards split into compute partitions, each a device of its own that shares the card's memory: {parts}."
+        )
+    return sentences
+
+
+def arch(gfx_target_version: int) -> str | None:
+    """The target's name: 90010 is gfx90a, 90402 is gfx942 (the stepping is printed in hexadecimal)."""
+    if not gfx_target_version:
+        return None
+    major, minor, step = gfx_target_version // 10000 % 100, gfx_target_version // 100 % 100, gfx_target_version % 100
+    return f"gfx{major}{minor}{step:x}"
+
+
+def _device(roots: Roots, index: int, number: int, values: dict[str, int], driver: str | None) -> Device:
+    where = None
+    if values.get("location_id"):
+        where = pci.known_address(roots, values.get("domain", 0), values["location_id"])
+    per_cu, unique = values.get("simd_per_cu", 0), values.get("unique_id", 0)
+    modes = [pci.attribute(roots, where, f"current_{kind}_partition") for kind in ("compute", "memory")]
+    return Device(
+        vendor="amd",
+        index=index,
+        name=_name(roots, where, values.get("device_id", 0)),
+        arch=arch(values.get("gfx_target_version", 0)),
+        uuid=f"GPU-{unique:016x}" if unique else None,
+        compute_units=values["simd_count"] // per_cu if per_cu else None,
+        xccs=values.get("num_xcc") or None,
+        clock_max_mhz=values.get("max_engine_clk_fcompute") or None,
+        memory_bytes=_memory(roots, number, values),
+        partition=clean("/".join(mode for mode in modes if mode), 40) or None,
+        driver=driver,
+        pci=where,
+        numa_node=pci.numa_node(roots, where),
+        link=pci.link_of(roots, where),
+    )
+
+
+def _name(roots: Roots, where: str | None, device_id: int) -> str | None:
+    if stated := clean(pci.attribute(roots, where, "product_name") or ""):
+        return stated
+    return targets.product_name(device_id)
+
+
+def _memory(roots: Roots, number: int, values: dict[str, int]) -> int | None:
+    """Bytes of the device's own memory; kernels write 0 into local_mem_size, so the memory banks come first."""
+    folder = roots.at(f"sys/class/kfd/kfd/topology/nodes/{number}/mem_banks")
+    banks = [properties(bank / "properties") for bank in listing(folder)]
+    local = sum(bank.get("size_in_bytes", 0) for bank in banks if bank.get("heap_type") in _LOCAL_HEAPS)
+    return local or values.get("local_mem_size") or None
+
+
+def _driver(roots: Roots) -> str | None:
+    """amdgpu's version; the driver of the kernel itself has none of its own, so the kernel's release stands for it."""
+    if version := read(roots.at("sys/module/amdgpu/version")):
+        return clean(f"amdgpu {version}")
+    release = read(roots.at("proc/sys/kernel/osrelease"))
+    return clean(f"amdgpu of Linux {release}") if release and path_exists(roots.at("sys/module/amdgpu")) else None

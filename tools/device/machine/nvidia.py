@@ -1,0 +1,157 @@
+"""NVIDIA GPUs, asked of NVML in a child process; where that fails, named by the driver's files in /proc."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pydantic
+
+from ....analysis.base.host_link import link
+from . import pci
+from .model import Device, Roots
+from .programs import ProgramAnswer, ask
+from .sysfs import clean, listing, path_exists, read
+
+_SIGNS = ("proc/driver/nvidia", "dev/nvidiactl", "usr/lib/wsl/lib/libnvidia-ml.so.1")
+"""Of a driver: its module is loaded, its device is given to this container, or it is that of Windows (WSL)."""
+_LIMIT_S = 30.0
+"""Without persistence mode the driver starts every GPU first, which takes seconds on a full node."""
+_UUID = re.compile(r"GPU-[0-9a-fA-F-]{36}")
+_LACKING = "figures that it would have told are missing."
+_NO_GPU = "Start the container with its GPUs (--gpus all), or ask the batch system for one."
+_ADVICE = {
+    "NVMLError_LibRmVersionMismatch": (
+        "The driver was updated while the old one is loaded: reboot, or reload the nvidia modules."
+    ),
+    "NVMLError_DriverNotLoaded": (
+        "The nvidia kernel module is not loaded: load it (modprobe nvidia), or run on a node with a GPU."
+    ),
+    "NVMLError_LibraryNotFound": "Install the driver's libraries; a container gets them with its GPUs (--gpus all).",
+    "ImportError": "Install it: pip install nvidia-ml-py.",
+}
+"""By the name of NVML's error."""
+
+
+@dataclass(frozen=True)
+class NvidiaGpus:
+    """The GPUs, and one sentence for everything that went wrong."""
+
+    devices: list[Device] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _NvmlGpu(pydantic.BaseModel):
+    """One GPU as nvidia_child.py prints it."""
+
+    index: int
+    why: str = ""
+    """What is wrong with it; nothing else is known then."""
+    name: str | None = None
+    uuid: str | None = None
+    capability: tuple[int, int] | None = None
+    clock_max_mhz: int | None = None
+    memory_bytes: int | None = None
+    mig: bool | None = None
+    pci: str | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+
+
+class _Nvml(pydantic.BaseModel):
+    """The first line of nvidia_child.py."""
+
+    driver: str | None = None
+    gpus: list[_NvmlGpu] | None = None
+    failure: str = ""
+    why: str = ""
+
+
+_SMS = pydantic.TypeAdapter(dict[str, int])
+
+
+def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
+    """Every GPU that NVML lists. Its absence, failure, silence or garbage is a note, never an error.
+
+    On a machine without any sign of an NVIDIA GPU nothing is asked.
+    """
+    bus = pci.on_bus(roots, "nvidia")
+    if not bus and not any(path_exists(roots.at(sign)) for sign in _SIGNS):
+        return NvidiaGpus()
+    # -P keeps the script's own folder out of the search for modules.
+    answer = ask([sys.executable, "-P", str(Path(__file__).with_name("nvidia_child.py"))], timeout_s)
+    nvml, sms = _parse_answer(answer)
+    if nvml is None:
+        return NvidiaGpus(_from_proc(roots), [_explain_silence(answer)])
+    if nvml.gpus is None:
+        on_bus_too = f"; NVIDIA GPUs are on the PCI bus ({', '.join(bus[:8])})" if bus else ""
+        advice = _ADVICE.get(nvml.failure, f"Run nvidia-smi by hand; {_LACKING}")
+        reason = clean(nvml.why, 200).rstrip(".")
+        return NvidiaGpus(_from_proc(roots), [f"NVIDIA's library NVML (pynvml) says: {reason}{on_bus_too}. {advice}"])
+    if not nvml.gpus:
+        return NvidiaGpus(_from_proc(roots), [f"The NVIDIA driver has no GPU for this process. {_NO_GPU}"])
+    found_devices = [_device(roots, gpu, nvml.driver, sms.get(gpu.uuid or "")) for gpu in nvml.gpus if not gpu.why]
+    notes = [f"NVML says of GPU {gpu.index}: {clean(gpu.why, 200)}. See dmesg." for gpu in nvml.gpus if gpu.why]
+    if any(gpu.mig for gpu in nvml.gpus):
+        notes.append(
+            "A GPU is in MIG mode: programs see only its instances (nvidia-smi -L lists them), each with a part of its "
+            "SMs and memory."
+        )
+    return NvidiaGpus(found_devices or _from_proc(roots), notes)
+
+
+def _parse_answer(answer: ProgramAnswer) -> tuple[_Nvml | None, dict[str, int]]:
+    """NVML's line and the SMs by uuid. The second is empty where there is no libcuda, or the driver hangs."""
+    lines = [line for line in answer.out.splitlines() if line.startswith("{")]
+    nvml, sms = None, dict[str, int]()
+    with suppress(pydantic.ValidationError):
+        nvml = _Nvml.model_validate_json(lines[0] if lines else "")
+        sms = _SMS.validate_json(lines[1] if len(lines) > 1 else "{}")
+    return nvml if nvml and (nvml.gpus is not None or nvml.failure) else None, sms
+
+
+def _explain_silence(answer: ProgramAnswer) -> str:
+    if answer.failure:
+        advice = f"The driver may hang: see dmesg for Xid messages; {_LACKING}"
+    else:
+        advice = f"Run nvidia-smi by hand; {_LACKING}"
+    complaint = answer.complaint or f"answered what cannot be read ({clean(answer.out, 100)!r})"
+    return f"NVIDIA's library NVML, asked in a process of its own, {complaint}. {advice}"
+
+
+def _device(roots: Roots, gpu: _NvmlGpu, driver: str | None = None, sms: int | None = None) -> Device:
+    where = pci.normalize_address(gpu.pci or "")
+    return Device(
+        vendor="nvidia",
+        index=gpu.index,
+        name=clean(gpu.name or "") or None,
+        arch=f"sm_{gpu.capability[0]}{gpu.capability[1]}" if gpu.capability else None,
+        uuid=gpu.uuid if gpu.uuid and _UUID.fullmatch(gpu.uuid) else None,
+        compute_units=sms or None,
+        clock_max_mhz=gpu.clock_max_mhz or None,
+        memory_bytes=gpu.memory_bytes or None,
+        partition=None if gpu.mig is None else "MIG enabled" if gpu.mig else "MIG disabled",
+        driver=clean(driver or "") or None,
+        pci=where,
+        numa_node=pci.numa_node(roots, where),
+        link=link(gpu.pcie_generation, gpu.pcie_width) or pci.link_of(roots, where),
+    )
+
+
+def _from_proc(roots: Roots) -> list[Device]:
+    """GPUs by name, uuid and location, as the loaded driver lists them without any library."""
+    listed = []
+    for index, folder in enumerate(listing(roots.at("proc/driver/nvidia/gpus"))):
+        pairs = (line.partition(":") for line in (read(folder / "information") or "").splitlines())
+        facts = {key.strip(): value.strip() for key, _, value in pairs}
+        gpu = _NvmlGpu(
+            index=index,
+            name=facts.get("Model"),
+            uuid=facts.get("GPU UUID"),
+            pci=facts.get("Bus Location", folder.name),
+        )
+        listed.append(_device(roots, gpu))
+    return listed

@@ -1,0 +1,158 @@
+"""Whether performance counters may be read here, and if not, why and how to change that."""
+
+from __future__ import annotations
+
+import grp
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .model import Roots
+from .sysfs import listing, path_exists, read, whole_number
+
+_SYS_ADMIN, _PERFMON = 21, 38
+_PERFMON_DRIVER = 565
+"""First NVIDIA driver that accepts CAP_PERFMON."""
+_CPU_PMU = re.compile(r"cpu(_core|_atom)?|cpum_cf|armv\d\w*|apple_\w+")
+
+
+@dataclass(frozen=True)
+class CounterPermission:
+    """Yes, no, or None where only a run can tell; with the reason and the remedy."""
+
+    usable: bool | None
+    why: str | None = None
+    fix: str | None = None
+
+
+def amd(roots: Roots, render_minors: list[int]) -> CounterPermission:
+    """Counters of AMD GPUs need /dev/kfd and a render node, both readable and writable."""
+    nodes = [roots.at(f"dev/dri/renderD{minor}") for minor in render_minors]
+    if not nodes:
+        nodes = [p for p in listing(roots.at("dev/dri")) if p.name.startswith("renderD")]
+    kfd = roots.at("dev/kfd")
+    if not path_exists(kfd):
+        return CounterPermission(
+            False,
+            "/dev/kfd is missing, as in a container started without it: no program can use an AMD GPU here",
+            "In a container: --device /dev/kfd --device /dev/dri --group-add video --group-add render. "
+            "On the machine itself: load the amdgpu driver",
+        )
+    if not _open_to_us(kfd):
+        return _closed_to_us(kfd, "/dev/kfd")
+    if not any(_open_to_us(node) for node in nodes):
+        present = [node for node in nodes if path_exists(node)]
+        if present:
+            return _closed_to_us(present[0], f"/dev/dri/{present[0].name}")
+        return CounterPermission(False, "no /dev/dri/renderD* of a GPU is here", "In a container: --device /dev/dri")
+    level = _paranoid(roots)
+    if level is not None and level > 2 and not _has_capability(roots, _PERFMON, _SYS_ADMIN):
+        return CounterPermission(
+            True,
+            f"kernel.perf_event_paranoid is {level} (above 2) without CAP_PERFMON: some counters may silently stay 0",
+            "sudo sysctl kernel.perf_event_paranoid=2, or give the profiler CAP_PERFMON",
+        )
+    return CounterPermission(True)
+
+
+def nvidia(roots: Roots, driver: str | None) -> CounterPermission:
+    """Counters of NVIDIA GPUs are for administrators unless the driver was told otherwise (ERR_NVGPUCTRPERM)."""
+    sandbox = (read(roots.at("proc/cmdline")) or "") + (read(roots.at("proc/version")) or "")
+    if "gvisor" in sandbox.lower():
+        return CounterPermission(
+            False,
+            "this is a gVisor sandbox, in which Nsight Compute was seen to fail (LibraryNotLoaded)",
+            "Run in a container with the runc runtime, in a virtual machine with the GPU passed through, or on the "
+            "machine itself",
+        )
+    params = read(roots.at("proc/driver/nvidia/params"))
+    hit = re.search(r"^(?:RmProfilingAdminOnly|RestrictProfilingToAdminUsers):\s*(\d+)", params or "", re.MULTILINE)
+    version = whole_number((driver or "").partition(".")[0]) or 0
+    enough = (_SYS_ADMIN, _PERFMON) if version >= _PERFMON_DRIVER else (_SYS_ADMIN,)
+    if _has_capability(roots, *enough) or (hit and hit[1] == "0"):
+        return CounterPermission(True)
+    if not hit:
+        return CounterPermission(
+            None,
+            "the driver does not say whether counters are for administrators only (/proc/driver/nvidia/params)",
+            "If ncu ends with ERR_NVGPUCTRPERM: run it as root, or start the container with --cap-add SYS_ADMIN",
+        )
+    return CounterPermission(
+        False,
+        "the driver gives counters to administrators only (RmProfilingAdminOnly is 1): ncu would end with "
+        "ERR_NVGPUCTRPERM",
+        "Run as root or with CAP_SYS_ADMIN (container: --cap-add SYS_ADMIN; from driver R565 CAP_PERFMON suffices). "
+        "For everyone: write 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into a file in /etc/modprobe.d, "
+        "rebuild the initramfs if the driver is in it, and reboot",
+    )
+
+
+def cpu(roots: Roots) -> CounterPermission:
+    """Hardware events for perf: the machine must have them, and the kernel must give them to us."""
+    sources = [p.name for p in listing(roots.at("sys/bus/event_source/devices"))]
+    if not any(_CPU_PMU.fullmatch(name) for name in sources):
+        return CounterPermission(
+            False,
+            "the kernel offers no hardware counters of the processor, as in most virtual machines",
+            "Run on the machine itself, or give the virtual machine a virtual PMU; software events (task-clock, "
+            "page-faults) work",
+        )
+    if _has_capability(roots, _PERFMON, _SYS_ADMIN):
+        return CounterPermission(True)
+    level = _paranoid(roots)
+    if level is not None and level > 2:
+        return CounterPermission(
+            False,
+            f"kernel.perf_event_paranoid is {level}: users may not count events",
+            "sudo sysctl kernel.perf_event_paranoid=2 (1 counts the kernel's share too), or give perf CAP_PERFMON",
+        )
+    if _status(roots, "Seccomp") == "2":
+        return CounterPermission(
+            None,
+            "a system call filter is active; that of most containers forbids perf_event_open",
+            "If perf is refused: start the container with --cap-add PERFMON",
+        )
+    if level == 2:
+        return CounterPermission(True, "kernel.perf_event_paranoid is 2: own programs in user space only", None)
+    return CounterPermission(True)
+
+
+def _open_to_us(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.W_OK)
+
+
+def _closed_to_us(path: Path, shown: str) -> CounterPermission:
+    """A device file that this user may not open: name the group that may."""
+    try:
+        group = grp.getgrgid(path.stat().st_gid).gr_name
+    except (OSError, KeyError):
+        group = "render"
+    # Device files of root's group are opened by a udev rule, not by joining that group.
+    group = "render" if group == "root" else group
+    return CounterPermission(
+        False,
+        f"this user may not read and write {shown}",
+        f"sudo usermod -aG {group},video $USER and log in again; in a container: --group-add with the host's number of "
+        f"the group {group}",
+    )
+
+
+def _paranoid(roots: Roots) -> int | None:
+    text = read(roots.at("proc/sys/kernel/perf_event_paranoid"))
+    return int(text) if text and re.fullmatch(r"-?\d+", text) else None
+
+
+def _has_capability(roots: Roots, *capabilities: int) -> bool:
+    """Whether this process has one of the capabilities on the machine itself, not merely in a user namespace."""
+    mapping = (read(roots.at("proc/self/uid_map")) or "0 0 4294967295").split()
+    effective = _status(roots, "CapEff")
+    if mapping != ["0", "0", "4294967295"] or not re.fullmatch(r"[0-9a-fA-F]+", effective):
+        return False
+    return any(int(effective, 16) >> capability & 1 for capability in capabilities)
+
+
+def _status(roots: Roots, name: str) -> str:
+    """One line of /proc/self/status."""
+    lines = (line.partition(":") for line in (read(roots.at("proc/self/status")) or "").splitlines())
+    return next((value.strip() for key, _, value in lines if key == name), "")

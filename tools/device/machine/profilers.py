@@ -1,0 +1,146 @@
+"""The profilers installed here, their versions, and whether they may read counters."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from .model import InstalledProfiler, Roots, Vendor
+from .permissions import CounterPermission
+from .programs import ask, find, natural_sort_key
+from .sysfs import clean, read
+
+_TIMEOUT_S = 10.0
+_ROCM = ("opt/rocm/bin", "opt/rocm-*/bin")
+_CUDA = ("usr/local/cuda/bin", "usr/local/cuda-*/bin", "opt/nvidia/nsight-compute/*")
+_SYSTEM = ("usr/bin", "usr/local/bin")
+_VENDORS = {"amd": "AMD GPU", "nvidia": "NVIDIA GPU", "cpu": "processor"}
+_OTHERS = 4
+
+
+@dataclass(frozen=True)
+class ProfilerProgram:
+    """One profiler that rooflens can drive or import from."""
+
+    name: str
+    vendor: Vendor
+    places: tuple[str, ...]
+    version: str
+    """Pattern of the version in the answer to --version."""
+    install: str | None = None
+    """How to get it; stated for the one that matters most on each vendor."""
+    must_answer: bool = False
+    """Whether a failing --version means that the program does not work; old rocprofv3 does not know the option."""
+
+
+PROGRAMS = (
+    ProfilerProgram("rocprofv3", "amd", _ROCM, r"^\s*version:\s*([\d.]+)", "Install rocprofiler-sdk"),
+    ProfilerProgram("rocprof-compute", "amd", _ROCM, r"version:?\s+v?(\d[\w.]*)", must_answer=True),
+    ProfilerProgram("rocprofv2", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
+    ProfilerProgram("rocprof", "amd", _ROCM, r"ROCProfiler version:\s*([\d.]+)"),
+    ProfilerProgram(
+        "ncu", "nvidia", _CUDA, r"Version\s+([\d.]+)", "Install Nsight Compute, part of the CUDA toolkit", True
+    ),
+    ProfilerProgram(
+        "perf", "cpu", _SYSTEM, r"perf version\s+(\d[\w.]*)", "Install perf (package linux-tools or perf)", True
+    ),
+)
+
+
+def detect(program: ProfilerProgram, roots: Roots, timeout_s: float = _TIMEOUT_S) -> InstalledProfiler | None:
+    """One profiler with its version; ``usable`` is still open, or False where it fails. None: it is not installed."""
+    paths = find(program.name, roots, program.places)
+    if not paths:
+        return None
+    answer = ask([str(paths[0]), "--version"], timeout_s)
+    hit = re.search(program.version, answer.out + "\n" + answer.err, re.MULTILINE)
+    profiler = InstalledProfiler(
+        name=program.name,
+        vendor=program.vendor,
+        path=str(paths[0]),
+        version=clean(hit[1], 40) if hit else None,
+        release=_release(paths[0]) if program.places == _ROCM else None,
+        others=[str(path) for path in paths[1 : 1 + _OTHERS]],
+    )
+    if hit:
+        return profiler
+    complaint = f"{program.name} --version {answer.complaint or 'told no version'}"
+    if answer.failure or (program.must_answer and answer.code != 0):
+        return profiler.model_copy(
+            update={
+                "usable": False,
+                "why": complaint,
+                "fix": f"Run {paths[0]} --version by hand and mend its installation",
+            }
+        )
+    return profiler.model_copy(update={"why": complaint})
+
+
+def find_installed(roots: Roots, timeout_s: float = _TIMEOUT_S) -> list[InstalledProfiler]:
+    """Every profiler that is installed, all asked for their versions at once."""
+    with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
+        return [p for p in pool.map(lambda program: detect(program, roots, timeout_s), PROGRAMS) if p]
+
+
+def rocm(roots: Roots) -> str | None:
+    """The newest ROCm installed here, as "ROCm 6.3.0 (/opt/rocm-6.3.0)", or None."""
+    folders = [path for place in _ROCM for path in roots.base.glob(place.removesuffix("/bin")) if path.is_dir()]
+    if not folders:
+        return None
+    newest = max(folders, key=lambda path: natural_sort_key(path.name))
+    return f"{_release(newest / 'bin' / 'any') or 'ROCm'} ({newest})"
+
+
+def judge_profilers(
+    profilers: list[InstalledProfiler], verdicts: dict[Vendor, CounterPermission], installed_rocm: str | None = None
+) -> list[InstalledProfiler]:
+    """The profilers with what this machine permits; those that lack but matter here are listed as missing.
+
+    ``verdicts`` holds the vendors of which there is a device; ``installed_rocm`` is what they could be added to.
+    """
+    release = next((p.release for p in profilers if p.release), installed_rocm)
+    missing = [
+        InstalledProfiler(
+            name=p.name,
+            vendor=p.vendor,
+            usable=False,
+            why="not installed: not on PATH nor in the usual places",
+            fix=_advice(p, release),
+        )
+        for p in PROGRAMS
+        if p.install and p.vendor in verdicts and p.name not in {other.name for other in profilers}
+    ]
+    order = [p.name for p in PROGRAMS]
+    permitted = [_judge_profiler(p, verdicts.get(p.vendor)) for p in profilers]
+    return sorted([*permitted, *missing], key=lambda p: order.index(p.name))
+
+
+def _advice(program: ProfilerProgram, rocm_here: str | None) -> str | None:
+    """How to get a profiler; AMD's is part of ROCm, which may lack as a whole."""
+    if program.vendor != "amd":
+        return program.install
+    if rocm_here is None:
+        return "Install ROCm, whose rocprofiler-sdk holds rocprofv3; none was found here"
+    return f"{program.install} of {rocm_here}"
+
+
+def _judge_profiler(profiler: InstalledProfiler, verdict: CounterPermission | None) -> InstalledProfiler:
+    if profiler.usable is False:
+        return profiler
+    if verdict is None:
+        verdict = CounterPermission(
+            False,
+            f"no {_VENDORS[profiler.vendor]} is visible here",
+            "Profile on a node that has one, then import_profile here",
+        )
+    return profiler.model_copy(
+        update={"usable": verdict.usable, "why": verdict.why or profiler.why, "fix": verdict.fix or profiler.fix}
+    )
+
+
+def _release(path: Path) -> str | None:
+    """The ROCm release written beside a program, as in /opt/rocm-6.3.0/.info/version."""
+    text = read(path.resolve().parent.parent / ".info" / "version") or read(path.parent.parent / ".info" / "version")
+    return clean(f"ROCm {text}", 40) if text else None

@@ -1,0 +1,190 @@
+"""Clock, power, temperature and what holds the clock back, read from NVML or from the files of the amdgpu driver."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SensorReading:
+    """What a device tells now: MHz, W, °C, %. None for what it does not.
+
+    ``held_back`` has causes of analysis/launches/device_clocks.py; it is empty where nothing holds the clock back.
+    """
+
+    clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    busy_pct: float | None = None
+    held_back: frozenset[str] | None = None
+
+
+Read = Callable[[], SensorReading]
+
+
+def reader(vendor: str, pci: str | None, sysfs: Path = Path("/sys")) -> Read | None:
+    """A function that reads the device at a PCI address, or None where nothing tells of it. It only reads."""
+    if not pci:
+        return None
+    if vendor == "nvidia":
+        return _nvidia(pci)
+    return _amd(sysfs / "bus/pci/devices" / pci.lower()) if vendor == "amd" else None
+
+
+_NVML_CAUSES = {0x02: "limit", 0x04: "power", 0x08: "hardware", 0x20: "temperature", 0x40: "temperature", 0x80: "power"}
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons; idle, sync boost and display clocks hold no kernel back."""
+
+
+def _nvidia(pci: str) -> Read | None:
+    handle = handle_at(pci)
+    if handle is None:
+        return None
+    import pynvml
+
+    def read() -> SensorReading:
+        reasons = answer_or_none(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        power, use = (
+            answer_or_none(pynvml.nvmlDeviceGetPowerUsage, handle),
+            answer_or_none(pynvml.nvmlDeviceGetUtilizationRates, handle),
+        )
+        return SensorReading(
+            clock_mhz=_float(answer_or_none(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)),
+            memory_clock_mhz=_float(answer_or_none(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM)),
+            power_w=None if power is None else power / 1000,
+            temperature_c=_float(answer_or_none(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)),
+            busy_pct=None if use is None else float(use.gpu),
+            held_back=None if reasons is None else _causes(reasons, _NVML_CAUSES),
+        )
+
+    return read
+
+
+@cache
+def handle_at(pci: str) -> Any:
+    """NVML's handle of the GPU at a PCI address; None without the library or without such a GPU."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        # NVML writes the domain with eight digits, the kernel with four.
+        domain, _, bus_address = pci.partition(":")
+        return pynvml.nvmlDeviceGetHandleByPciBusId(f"{domain:0>8}:{bus_address}")
+    except pynvml.NVMLError:
+        return None
+
+
+def answer_or_none(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What NVML answers, or None where this GPU or this driver does not say."""
+    import pynvml
+
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def _causes(bits: int, names: dict[int, str]) -> frozenset[str]:
+    return frozenset(name for mask, name in names.items() if bits & mask)
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _amd(device: Path) -> Read | None:
+    """Of hwmon: freq1_input and freq2_input (core, memory) in Hz, power1_* in µW, temp2_input (the hottest spot; temp1
+    where there is none) in thousandths of a degree. Besides gpu_busy_percent, pp_dpm_sclk and gpu_metrics."""
+    folder = next(iter(sorted((device / "hwmon").glob("hwmon*"))), None)
+    metrics = _GpuMetrics(device / "gpu_metrics")
+    if folder is None and not (device / "pp_dpm_sclk").exists():
+        return None
+
+    def first(*names: str, unit: float) -> float | None:
+        values = (_number(folder / name, unit) for name in names) if folder else ()
+        return next((value for value in values if value is not None), None)
+
+    def read() -> SensorReading:
+        clock = first("freq1_input", unit=1e6)
+        return SensorReading(
+            clock_mhz=_level(device / "pp_dpm_sclk") if clock is None else clock,
+            memory_clock_mhz=first("freq2_input", unit=1e6) or _level(device / "pp_dpm_mclk"),
+            power_w=first("power1_input", "power1_average", unit=1e6),
+            temperature_c=first("temp2_input", "temp1_input", unit=1e3),
+            busy_pct=_number(device / "gpu_busy_percent", 1.0),
+            held_back=metrics.causes(),
+        )
+
+    return read
+
+
+def _number(path: Path, unit: float) -> float | None:
+    try:
+        return int(path.read_text()) / unit
+    except (OSError, ValueError):
+        return None
+
+
+def _level(path: Path) -> float | None:
+    """The MHz of the marked line of a table such as ``1: 1700Mhz *``."""
+    with suppress(OSError, ValueError):
+        for line in path.read_text(errors="replace").splitlines():
+            if line.rstrip().endswith("*"):
+                return float(line.partition(":")[2].lower().partition("mhz")[0])
+    return None
+
+
+_FIELDS = {(1, 3): ("<Q", 112), (1, 4): ("<I", 40), (1, 5): ("<I", 104), (1, 6): ("<5I", 36)} | dict.fromkeys(
+    ((1, 7), (1, 8)), ("<5I", 44)
+)
+"""Where gpu_metrics (kgd_pp_interface.h of Linux) of a format and content revision tells of throttling: a mask in the
+driver's own bits, a mask in the chip's (MI300), or how long each of five causes has lasted so far."""
+_INDEPENDENT = {0xFF: "power", 0xFF << 16: "current", 0x3FFF << 32: "temperature", 0x3 << 46: "hardware"}
+"""Bits of indep_throttle_status (amdgpu_smu.h): package power, currents, temperatures, PROCHOT."""
+_OF_MI300 = {0x1: "hardware", 0x2: "power", 0x1C: "temperature"}
+"""Bits of throttle_status on MI300: PROCHOT, package power, heat of socket, regulators and memory."""
+_RESIDENCIES = ("hardware", "power", "temperature", "temperature", "temperature")
+
+
+class _GpuMetrics:
+    """The file gpu_metrics, which newer revisions make tell what happened since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last: tuple[int, ...] | None = None
+
+    def causes(self) -> frozenset[str] | None:
+        """What holds the clock back, or did since the last call; None where this revision does not say."""
+        try:
+            with self._path.open("rb") as handle:
+                raw = handle.read(4096)
+        except OSError:
+            return None
+        if len(raw) < 4:
+            return None
+        form, offset = _FIELDS.get((raw[2], raw[3]), ("", 0))
+        if not form or len(raw) < offset + struct.calcsize(form):
+            return None
+        values = struct.unpack_from(form, raw, offset)
+        if form == "<5I":
+            return self._since(values)
+        (mask,) = values
+        if mask == (1 << 8 * struct.calcsize(form)) - 1:
+            # All bits: the driver fills what a chip does not tell with them.
+            return None
+        return _causes(mask, _INDEPENDENT if form == "<Q" else _OF_MI300)
+
+    def _since(self, values: tuple[int, ...]) -> frozenset[str] | None:
+        last, self._last = self._last, values
+        if last is None:
+            return None
+        pairs = zip(_RESIDENCIES, last, values, strict=True)
+        return frozenset(name for name, old, new in pairs if new > old and new != 0xFFFFFFFF)

@@ -1,0 +1,231 @@
+"""A process that stays clean of threads and open files so that it can be forked: one copy for every call of a server.
+
+A copy starts in milliseconds with everything imported. Whoever asked for it holds one end of a socket: closing that
+kills the copy and what it started; so does the end of the server, however it ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .channel import Channel, encode_message
+from .child import Home, Work, fork, function_named, kill, may_fork, name_of, run_child_work, start_fresh
+from .limits import Limits, keep_freed_memory
+
+ENDED = "ended"
+"""Key of the last message on every socket: how the copy ended, as subprocess has it."""
+_SUBREAPER = 36
+_PAUSE_S = 0.1
+"""Between steps of the warm-up, so that they delay nobody for long."""
+_END_S = 2.0
+_HUNG_UP: int = getattr(select, "POLLRDHUP", 0)
+"""That the other end will say no more; that it is closed is always told."""
+_FOREVER = Limits(memory_bytes=16_000_000_000, cpu_s=10**8)
+
+
+class ForkServer:
+    """The server's end: ``spawn`` gives a socket to a new copy.
+
+    ``start`` it while this process has a single thread; the first copy starts it otherwise, in a fresh interpreter.
+    In its first seconds it does the steps of ``warm_up``, one now and then: each is short, as it may delay a call.
+    Copies see the variables that this process had at the start.
+    """
+
+    def __init__(self, warm_up: Sequence[Callable[[], None]] = ()) -> None:
+        self._warm_up = warm_up
+        self._control: socket.socket | None = None
+        self._starting = threading.Lock()
+
+    def spawn(self, work: Work, limits: Limits) -> socket.socket:
+        """A copy that does ``work``: its first message on the socket, an object, is the arguments.
+
+        The socket does not block; ``{"ended": status}`` is the last thing that comes. Closing it ends the copy, and so
+        does shutting it down for writing, after which the end can be waited for.
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        order = json.dumps({"work": name_of(work), "limits": asdict(limits)}).encode()
+        with theirs:
+            control = self._running_socket()
+            try:
+                socket.send_fds(control, [order], [theirs.fileno()])
+            except (BrokenPipeError, ConnectionResetError):
+                # It was killed from outside.
+                socket.send_fds(self._running_socket(instead_of=control), [order], [theirs.fileno()])
+        return ours
+
+    def close(self) -> None:
+        """End it and every copy."""
+        if self._control:
+            self._control.close()
+            self._control = None
+            with suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
+
+    def start(self) -> socket.socket:
+        """Start it; returns the socket by which it is told what to do."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # No signal of the parent's death: its end of the socket tells, copies are to be ended first, and the signal
+        # would come with the end of the thread that starts it.
+        with theirs:
+            if may_fork():
+                self.pid = fork(lambda: _Forks(theirs, self._warm_up).serve(), keep=(theirs.fileno(),), talkative=True)
+            else:
+                self.pid = self._start_fresh(theirs)
+        self._control = ours
+        return ours
+
+    def _start_fresh(self, theirs: socket.socket) -> int:
+        steps = [name_of(step) for step in self._warm_up]
+        order = {"work": name_of(serve), "arguments": {"warm_up": steps}, "limits": asdict(_FOREVER), "parent": None}
+        return start_fresh(theirs, order, None).pid
+
+    def _running_socket(self, instead_of: socket.socket | None = None) -> socket.socket:
+        """The socket of the one that runs; it is started where none does, or only one that was found to be gone."""
+        with self._starting:
+            if instead_of is not None and self._control is instead_of:
+                self.close()
+            return self._control or self.start()
+
+
+def serve(channel: Channel, order: dict[str, Any]) -> None:
+    """The life of a fork server in a fresh interpreter."""
+    _Forks(channel.end, [function_named(step) for step in order["warm_up"]]).serve()
+
+
+@dataclass
+class _ForkedCopy:
+    pid: int
+    end: socket.socket
+    """Our own hold on the copy's end of the socket, to tell how it ended."""
+
+
+class _Forks:
+    """The process itself: forks on demand, tells how copies ended, ends those that nobody listens to any more."""
+
+    def __init__(self, control: socket.socket, warm_up: Sequence[Callable[[], None]]) -> None:
+        self._control, self._warm_up = control, list(warm_up)
+        self._copies: dict[int, _ForkedCopy] = {}
+        self._poll = select.poll()
+
+    def serve(self) -> None:
+        """Until the server is gone."""
+        # NumPy's pool of threads could not be copied; here, where no user's program is started, one is enough.
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        if sys.platform == "linux":
+            import ctypes
+
+            # What copies leave behind becomes ours, and ends.
+            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+        self._poll.register(self._control, select.POLLIN)
+        self._poll.register(wake, select.POLLIN)
+        warm_at = time.monotonic() + _PAUSE_S
+        while True:
+            left_s = max(0.0, warm_at - time.monotonic())
+            events = self._poll.poll(1000 * left_s if self._warm_up else None)
+            if self._warm_up and time.monotonic() >= warm_at:
+                self._warm(self._warm_up.pop(0))
+                warm_at = time.monotonic() + _PAUSE_S
+            for number, _ in events:
+                if number == wake:
+                    os.read(wake, 4096)
+                elif number == self._control.fileno():
+                    if not self._start_copy():
+                        self._end()
+                        return
+                elif number in self._copies:
+                    kill(self._copies[number].pid)
+                    self._poll.unregister(number)
+            self._reap()
+
+    @staticmethod
+    def _warm(step: Callable[[], None]) -> None:
+        """One step of the warm-up; where it fails, copies do its work, as slowly as without it."""
+        try:
+            step()
+        except Exception:  # noqa: BLE001 - a bug or a broken installation, which calls will tell of
+            traceback.print_exc()
+        # Objects that no copy touches stay in memory that all share.
+        gc.collect()
+        gc.freeze()
+
+    def _start_copy(self) -> bool:
+        """Start one copy; False where the server is gone."""
+        order, ends, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
+        if not order:
+            return False
+        end = socket.socket(fileno=ends[0])
+        job = json.loads(order)
+        work, parent = function_named(job["work"]), os.getpid()
+
+        def life() -> None:
+            Limits(**job["limits"]).apply(parent)
+            keep_freed_memory()
+            run_child_work(end, lambda channel, _: work(channel, channel.receive()), {}, Home())
+
+        try:
+            pid = fork(life, keep=(end.fileno(),), talkative=True)
+        except OSError as error:
+            with suppress(OSError):
+                end.sendall(encode_message({ENDED: error.errno}))
+            end.close()
+            return True
+        self._copies[end.fileno()] = _ForkedCopy(pid, end)
+        self._poll.register(end, _HUNG_UP)
+        return True
+
+    def _reap(self) -> None:
+        by_pid = {copy.pid: number for number, copy in self._copies.items()}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if not pid:
+                break
+            if (number := by_pid.get(pid)) is not None:
+                copy = self._copies.pop(number)
+                with suppress(KeyError):
+                    self._poll.unregister(number)
+                # A line of its own, should the copy have ended within one.
+                with suppress(OSError):
+                    last = b"\n" + encode_message({ENDED: os.waitstatus_to_exitcode(status)})
+                    copy.end.send(last, socket.MSG_DONTWAIT)
+                copy.end.close()
+        for pid in _children():
+            if pid not in {copy.pid for copy in self._copies.values()}:
+                kill(pid)
+
+    def _end(self) -> None:
+        """End every copy, and what they started, which becomes ours when they are gone."""
+        until = time.monotonic() + _END_S
+        while (left := {copy.pid for copy in self._copies.values()} | set(_children())) and time.monotonic() < until:
+            for pid in left:
+                kill(pid)
+            time.sleep(0.005)
+            self._reap()
+
+
+def _children() -> list[int]:
+    """The processes whose parent this one is; empty where the system does not tell."""
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()]
+    except OSError:
+        return []

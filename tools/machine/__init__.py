@@ -1,1 +1,0 @@
-"""Finding devices, profilers and permissions from files and short programs; one module per source, no GPU package."""

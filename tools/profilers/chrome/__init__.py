@@ -1,1 +1,0 @@
-"""Traces in Chrome's format: PyTorch, rocprof v1, and whatever else writes it."""

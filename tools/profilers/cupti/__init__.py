@@ -1,1 +1,0 @@
-"""The recorder of kernel times that the CUDA driver loads into a program, and the reader of what it wrote."""

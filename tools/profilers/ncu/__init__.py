@@ -1,1 +1,0 @@
-"""NVIDIA Nsight Compute: how it is run, and how its reports and CSV pages are read."""

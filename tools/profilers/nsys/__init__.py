@@ -1,1 +1,0 @@
-"""Nsight Systems: the SQLite file that it exports."""

@@ -1,1 +1,0 @@
-"""Perfetto traces: what rocprof-sys, Omnitrace and rocprofv3 write as .pftrace or .proto."""

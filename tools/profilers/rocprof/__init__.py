@@ -1,1 +1,0 @@
-"""rocprof v1 and v2."""

@@ -1,1 +1,0 @@
-"""rocprof-compute (Omniperf): read only."""

@@ -1,0 +1,342 @@
+"""The events of a Chrome trace, taken from its text one by one and spooled; nothing of it is kept in memory."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, LimitExceeded
+from ....analysis.base.text import count_text
+from ...base import progress
+from ...base.profile_files import open_text
+from ..parsing.json_stream import JsonCut, elements
+from ..parsing.spool import NumberedTexts, Spool
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROLES = (
+    "unknown", "kernel", "copy", "fill", "call", "profiler", "torch", "user", "python", "memory", "ignored", "sample",
+    "roctx",
+)  # fmt: skip
+"""What an event is; its place here is its number in the spools. Of the unknown, lane and name decide."""
+_NUMBER = {role: number for number, role in enumerate(ROLES)}
+EVENT = [
+    (c, "BIGINT")
+    for c in ("file", "role", "name", "lane", "device_id", "stream", "pid", "thread", "start_ns", "end_ns", "bytes",
+              "correlation", "grid", "workgroup_size", "vgpr", "lds_bytes")
+] + [("value", "DOUBLE")]  # fmt: skip
+MARK = [(c, "BIGINT") for c in ("file", "name", "lane", "thread", "time_ns", "begins", "seq")]
+FLOW = [(c, "BIGINT") for c in ("file", "id", "starts", "lane", "thread", "time_ns")]
+_BATCH = 20_000
+_BLOCK = 1 << 20
+_LARGEST = 1 << 62
+_LATEST_US = _LARGEST / 1000
+"""The latest time in us that can be computed with in ns."""
+_LANES, _LABEL = 100_000, 200
+_KEPT_MEMBERS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion")
+_DEVICES = 256
+
+
+@cache
+def roles() -> dict[str, Any]:
+    """roles.toml."""
+    return tomllib.loads(Path(__file__).with_name("roles.toml").read_text(encoding="utf-8"))
+
+
+class Traces:
+    """The spools of some files."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
+        self.events = Spool(con, work / "chrome_events", EVENT)
+        self.marks = Spool(con, work / "chrome_marks", MARK)
+        self.flows = Spool(con, work / "chrome_flows", FLOW)
+        self.names = NumberedTexts(con, work / "chrome_names")
+        self.lanes: dict[tuple[int, int], str] = {}
+        """File and lane (what the format calls pid) -> the name of that process."""
+        self.facts: list[dict[str, Any]] = []
+        """Of every file: the members of its outermost object that are of use."""
+        self.seen: set[str] = set()
+        """Categories of events."""
+        self.left_out: dict[str, int] = {}
+        """What was left out -> how many events."""
+        self.beyond: str | None = None
+        """A start that in us lies beyond any clock, though not in ns, as it was stated."""
+        self.damaged: set[int] = set()
+        """Numbers of files that could not be read to their end; what was spooled of them does not count."""
+
+    def read(self, file: Path) -> None:
+        """Spool the events of one file; BadInput where it is cut or no such trace."""
+        _TraceReader(self, file).read()
+
+    def read_of_many(self, file: Path) -> Note | None:
+        """Spool the events of one file of several; a warning where it is damaged, and is left out."""
+        try:
+            self.read(file)
+        except (BadInput, LimitExceeded) as problem:
+            self.damaged.add(len(self.facts))
+            self.facts.append({})
+            return Note("damaged", f"{problem.text} It was left out.")
+        return None
+
+
+class _TraceReader:
+    """One file on its way into the spools."""
+
+    def __init__(self, traces: Traces, file: Path) -> None:
+        self.traces, self.file, self.number = traces, file, len(traces.facts)
+        self.events: list[tuple[Any, ...]] = []
+        self.marks: list[tuple[Any, ...]] = []
+        self.flows: list[tuple[Any, ...]] = []
+        self.facts: dict[str, Any] = {}
+        self.words: dict[str, int] = {}
+        """Process and thread ids that are words -> numbers below zero."""
+        self.role_of = {cat: _NUMBER[role] for cat, role in roles()["categories"].items()}
+
+    def read(self) -> None:
+        file = self.file
+        count = 0
+        with open_text(file) as text:
+            try:
+                for path, value in elements(text, lambda path: not path, numbers_as_text=True, may_end=True):
+                    if path in (("traceEvents",), ()):
+                        if isinstance(value, dict):
+                            self._event(value)
+                            count += 1
+                            if not count % _BATCH:
+                                self._flush()
+                                progress.report(f"read {count_text(count, 'event')} of {file.name}")
+                    elif len(path) == 1 and path[0] in _KEPT_MEMBERS:
+                        self._fact(path[0], value)
+                while text.read(_BLOCK):  # to the end, which tells whether a packed file is whole
+                    pass
+            except JsonCut as error:
+                raise BadInput(f"{file.name} is damaged", str(error), "Copy it again, or profile again") from error
+        self._flush()
+        if not count:
+            raise BadInput(
+                f"{file.name} is a trace without events",
+                "its list traceEvents is missing or empty",
+                "See whether the profiler was on while the program ran, and import what it then writes",
+            )
+        self.traces.facts.append(self.facts)
+
+    def _fact(self, name: str, value: Any) -> None:
+        if name == "deviceProperties":
+            known = self.facts.setdefault(name, [])
+            if isinstance(value, dict) and len(known) < _DEVICES:
+                known.append(value)
+        elif name == "distributedInfo":
+            stated = value if isinstance(value, dict) else {}
+            self.facts[name] = {"rank": stated.get("rank"), "world_size": stated.get("world_size")}
+        elif type(value) is int:
+            self.facts[name] = value
+
+    def _flush(self) -> None:
+        for rows, spool in (
+            (self.events, self.traces.events),
+            (self.marks, self.traces.marks),
+            (self.flows, self.traces.flows),
+        ):
+            spool.add(rows)
+            rows.clear()
+
+    def _event(self, event: dict[str, Any]) -> None:
+        phase = event.get("ph")
+        if phase == "X":
+            self._complete(event)
+        elif phase in ("B", "E"):
+            self._mark(event, phase == "B")
+        elif phase in ("s", "t", "f"):
+            self._flow(event, phase == "s")
+        elif phase == "C":
+            self._counter(event)
+        elif phase == "M":
+            self._metadata(event)
+        elif phase == "i" and event.get("cat") == "cpu_instant_event":
+            self._memory(event)
+        elif phase is not None:
+            word = {"i": "instants", "I": "instants", "R": "instants"}.get(str(phase)[:1], "events of other kinds")
+            self._leave_out(word)
+
+    def _leave_out(self, what: str) -> None:
+        self.traces.left_out[what] = self.traces.left_out.get(what, 0) + 1
+
+    def _complete(self, event: dict[str, Any]) -> None:
+        cat = event.get("cat")
+        role = self.role_of.get(cat, 0) if type(cat) is str else 0
+        if role == _NUMBER["ignored"]:
+            return
+        if role:
+            self.traces.seen.add(str(cat))
+        start, length = self._time(event), ns(event.get("dur"))
+        end = start + length if start is not None and length is not None else None
+        lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
+        name = self.traces.names.number(event.get("name"))
+        given = event.get("args")
+        args = given if type(given) is dict else {}
+        row: tuple[Any, ...]
+        if role >= _NUMBER["torch"]:
+            row = (None, None, lane, thread, start, end, None, None, None, None, None, None, None)
+        elif role == _NUMBER["call"]:
+            row = (None, None, lane, thread, start, end, None, _whole(args.get("correlation")), *_NO_LAUNCH_DATA)
+        elif role:
+            device = _whole(args.get("device"))
+            stream = _whole(args.get("stream"))
+            row = (
+                lane if device is None and role < _NUMBER["call"] else device,
+                thread if stream is None and role < _NUMBER["call"] else stream,
+                None, thread if role == _NUMBER["profiler"] else None, start, end, _whole(args.get("bytes")),
+                _whole(args.get("correlation")), *(_kernel(args) if role == _NUMBER["kernel"] else _NO_LAUNCH_DATA),
+            )  # fmt: skip
+        else:
+            row = self._unknown(lane, thread, (start, end), args)
+        self.events.append((self.number, role, name, lane, *row))
+
+    def _time(self, event: dict[str, Any]) -> int | None:
+        """When an event began."""
+        stated = event.get("ts")
+        start = ns(stated)
+        if start is None and self.traces.beyond is None and _LATEST_US < abs(number(stated) or 0.0) < _LARGEST:
+            self.traces.beyond = str(stated)
+        return start
+
+    def _unknown(
+        self, lane: int | None, thread: int | None, times: tuple[int | None, int | None], args: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """An event whose lane or name must tell what it is. rocprof v1 repeats the times in ns, and states ids."""
+        exact = _whole(_integer(args.get("BeginNs"))), _whole(_integer(args.get("EndNs")))
+        start, end = exact if None not in exact else times
+        pid, tid = _integer(args.get("pid")), _integer(args.get("tid"))
+        size = _integer(args.get("Size") or args.get("bytes") or args.get("size"))
+        return (
+            _integer(args.get("gpu-id") or args.get("dev-id")), thread, lane if pid is None else pid,
+            thread if tid is None else tid, start, end, size, _integer(args.get("correlation")), *_NO_LAUNCH_DATA,
+        )  # fmt: skip
+
+    def _mark(self, event: dict[str, Any], begins: bool) -> None:
+        self.marks.append(
+            (self.number, self.traces.names.number(event.get("name")), self._id(event.get("pid")),
+             self._id(event.get("tid")), self._time(event), int(begins), self.traces.marks.rows + len(self.marks))
+        )  # fmt: skip
+
+    def _flow(self, event: dict[str, Any], starts: bool) -> None:
+        if event.get("cat") == "DataFlow":
+            number = _integer(event.get("id"))
+            lane, thread = self._id(event.get("pid")), self._id(event.get("tid"))
+            self.flows.append((self.number, number, int(starts), lane, thread, ns(event.get("ts"))))
+
+    def _counter(self, event: dict[str, Any]) -> None:
+        time, args = ns(event.get("ts")), event.get("args")
+        series_of = args if isinstance(args, dict) else {}
+        for series, value in series_of.items():
+            reading = number(value)
+            if reading is None:
+                self._leave_out("counters without a number")
+                continue
+            text = str(event.get("name") or "counter")
+            name = self.traces.names.number(text if len(series_of) == 1 else f"{text} {series}")
+            self._sample(name, self._id(event.get("pid")), None, time, None, reading)
+
+    def _memory(self, event: dict[str, Any]) -> None:
+        """PyTorch's allocator: what it holds after an allocation or a release."""
+        given = event.get("args")
+        args = given if type(given) is dict else {}
+        held = number(args.get("Total Allocated"))
+        if held is None:
+            self._leave_out("instants")
+            return
+        device = _whole(args.get("Device Id"))
+        name = self.traces.names.number("PyTorch memory allocated")
+        time = ns(event.get("ts"))
+        own = device if device is not None and device >= 0 else None
+        self._sample(name, self._id(event.get("pid")), own, time, None, held)
+
+    def _sample(
+        self, name: int, pid: int | None, device: int | None, time: int | None, size: int | None, value: float
+    ) -> None:
+        row = (device, None, pid, None, time, time, size, None, None, None, None, None, value)
+        self.events.append((self.number, _NUMBER["sample"], name, pid, *row))
+
+    def _metadata(self, event: dict[str, Any]) -> None:
+        given, lane = event.get("args"), self._id(event.get("pid"))
+        if event.get("name") != "process_name" or not isinstance(given, dict) or lane is None:
+            return
+        if len(self.traces.lanes) < _LANES:
+            self.traces.lanes.setdefault((self.number, lane), str(given.get("name") or "")[:_LABEL])
+
+    def _id(self, value: Any) -> int | None:
+        """A process or thread: numbers as they are, words numbered from -2 downwards."""
+        if type(value) is int:
+            return value if -_LARGEST < value < _LARGEST else None
+        if type(value) is not str:
+            return None
+        identifier = _integer(value)
+        if identifier is None and len(self.words) < _LANES:
+            identifier = self.words.setdefault(value[:_LABEL], -2 - len(self.words))
+        return identifier
+
+
+_NO_LAUNCH_DATA = (None, None, None, None, None)
+
+
+def _kernel(args: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Work-items, work-items of a work-group, registers, shared memory; and no value."""
+    blocks, threads = _product(args.get("grid")), _product(args.get("block"))
+    items = blocks * threads if blocks is not None and threads is not None else None
+    registers, shared = _whole(args.get("registers per thread")), _whole(args.get("shared memory"))
+    return items if items is not None and items < _LARGEST else None, threads, registers, shared, None
+
+
+def _product(sides: Any) -> int | None:
+    if type(sides) is not list or len(sides) != 3 or any(type(s) is not int or not 0 < s < 1 << 32 for s in sides):
+        return None
+    product = int(sides[0] * sides[1] * sides[2])
+    return product if product < _LARGEST else None
+
+
+def ns(value: Any) -> int | None:
+    """A time in microseconds, as a number or its text, in whole ns; None for what is none, or beyond any clock."""
+    if type(value) is str:
+        whole, _, fraction = value.partition(".")
+        if len(whole) < 20 and whole.isdecimal() and (fraction.isdecimal() or not fraction):
+            time_ns = int(whole) * 1000 + int((fraction + "000")[:3])
+            return time_ns if time_ns < _LARGEST else None
+        return _ns_of_float_text(value)
+    if type(value) is int:
+        return value * 1000 if -_LARGEST < value * 1000 < _LARGEST else None
+    return None
+
+
+def _ns_of_float_text(text: str) -> int | None:
+    """The same of a text with a sign or an exponent."""
+    time_us = number(text)
+    return round(time_us * 1000) if time_us is not None and abs(time_us) * 1000 < _LARGEST else None
+
+
+def number(value: Any) -> float | None:
+    """A finite number, or its text; None for anything else."""
+    if type(value) is int:
+        return float(value) if abs(value) < 1 << 1000 else None
+    if type(value) is not str or len(value) > 400:
+        return None
+    try:
+        parsed = float(value)
+    except ValueError:
+        return None
+    return parsed if parsed - parsed == 0 else None
+
+
+def _integer(value: Any) -> int | None:
+    """A whole number, or its text."""
+    if type(value) is str:
+        return int(value) if len(value) < 20 and value.removeprefix("-").isdecimal() and value.isascii() else None
+    return _whole(value)
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int and -_LARGEST < value < _LARGEST else None

@@ -1,0 +1,456 @@
+"""Read traces in Chrome's format: of the PyTorch profiler, of rocprof v1, and of anything else that writes it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.database import sql_literal
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, Problem
+from ....analysis.catalogue.products import identify
+from ....analysis.catalogue.targets import targets
+from ....analysis.store.store import Manifest, write_table
+from ...base.profile_files import WORK, files_below, head
+from ...base.untrusted_text import bounded_name, plain_text
+from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
+from ..merging.ranks import (
+    PID_DISTANCE,
+    ProcessPlace,
+    place_of_name,
+    places_of_pids,
+    rank_number,
+    settle_ranks,
+    sql_place,
+)
+from ..timelines.call_kinds import is_call
+from ..timelines.copy_directions import direction_of, is_pinned
+from ..timelines.start_end_pairs import pair
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
+from .collect import ROLES, Traces, roles
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SUFFIXES = (".json", ".json.gz", ".trace", ".trace.gz")
+_HEAD = 1 << 18
+_EVENTS, _PHASE = b'"traceEvents"', re.compile(rb'"ph"\s*:\s*"')
+_NOTHING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{(?:[^\[\]{}]{0,1000},)?\s*"traceEvents"\s*:\s*\[\s*\]')
+_TORCH = (b'"deviceProperties"', b'"PyTorch Profiler', b'"cpu_op"', b'"schemaVersion"', b'"user_annotation"')
+_V1 = re.compile(rb'"name"\s*:\s*"(?:CPU HIP API|CPU HSA API|Markers and Ranges|COPY|GPU\d+)')
+_OTHERS = b'"rocprofiler-sdk-tool"'
+_MOST_FILES = 1024
+_NAMED = 4
+_RANGES = ("torch", "user", "python", "roctx")
+_DEVICE = ("kernel", "copy", "fill")
+_UNSTATED = "chrome"
+"""Source of ranges of other programs."""
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a trace, if without events, or a folder with some in it or in its sub-folders."""
+    return bool(_files(path, None)) or (path.is_file() and _is_empty(path))
+
+
+def detect_torch(path: Path) -> bool:
+    """Whether PyTorch wrote it."""
+    return bool(_files(path, "torch"))
+
+
+def detect_rocprof(path: Path) -> bool:
+    """Whether rocprof v1 wrote it."""
+    return bool(_files(path, "rocprof-trace"))
+
+
+def _files(path: Path, dialect: str | None) -> list[Path]:
+    traces = [(file, kind) for file in files_below(path, _SUFFIXES) if (kind := _dialect(file))]
+    return [file for file, kind in traces if dialect in (None, kind)][: _MOST_FILES + 1]
+
+
+def _dialect(file: Path) -> str | None:
+    """Who wrote a trace, by how it begins; None where it is none."""
+    try:
+        start = head(file, _HEAD)
+    except Problem:
+        return None
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if _OTHERS in start or not (text.startswith(b"{") or re.match(rb"\[\s*\{", text)):
+        return None
+    if any(mark in start for mark in _TORCH) and (_EVENTS in start or b'"deviceProperties"' in start):
+        return "torch"
+    if not _PHASE.search(start) or (text.startswith(b"{") and _EVENTS not in start):
+        return None
+    return "rocprof-trace" if _V1.search(start) else "chrome"
+
+
+def _is_empty(file: Path) -> bool:
+    """Whether a file is a trace in which nothing was recorded."""
+    try:
+        return bool(_NOTHING.match(head(file, _HEAD)))
+    except Problem:
+        return False
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
+    """Read the trace at ``path``, or the traces of all ranks in a folder, into tables under ``out``.
+
+    Raises BadInput where a file is cut, or holds nothing that could be placed in time.
+    """
+    files = _files(path, None) or ([path] if path.is_file() else [])
+    if not files:
+        raise BadInput(f"{path.name} holds no trace in Chrome's format", "no file in it has traceEvents")
+    if len(files) > _MOST_FILES:
+        raise BadInput(f"{path.name} holds more than {_MOST_FILES:,} traces", fix="Import fewer of them")
+    traces, damaged = Traces(con, out / WORK), list[Note]()
+    if len(files) == 1:
+        traces.read(files[0])
+    else:
+        damaged = [note for file in files if (note := traces.read_of_many(file))]
+    if len(damaged) == len(files):
+        raise BadInput(f"{path.name} holds nothing that can be read", " ".join(n.text for n in damaged[:4]))
+    manifest, merged = _ChromeTables(con, out, path, files, traces).workload()
+    merged.warnings[:0] = damaged
+    return manifest, merged
+
+
+class _ChromeTables:
+    """What was collected, on its way into tables."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, out: Path, path: Path, files: list[Path], traces: Traces
+    ) -> None:
+        self.con, self.out, self.path, self.files, self.traces = con, out, path, files, traces
+        self.names = parquet(traces.names.close())
+        self.spooled, self.marks, self.flows = (
+            self._without_damaged(parquet(spool.close())) for spool in (traces.events, traces.marks, traces.flows)
+        )
+        places = [
+            ProcessPlace(_rank(facts)).or_else(place_of_name(f)) for facts, f in zip(traces.facts, files, strict=True)
+        ]
+        self.places, self.doubts = settle_ranks(places)
+
+    def _without_damaged(self, rows: str) -> str:
+        """A FROM item without the files that are damaged."""
+        damaged = ", ".join(map(str, sorted(self.traces.damaged)))
+        return f"(FROM {rows} WHERE file NOT IN ({damaged}))" if damaged else rows
+
+    @property
+    def _several(self) -> bool:
+        return len(self.files) - len(self.traces.damaged) > 1
+
+    def workload(self) -> tuple[Manifest, MergedProfile]:
+        """Write the tables."""
+        con, work = self.con, self.out / WORK
+        con.execute(f"CREATE OR REPLACE TABLE chrome_lanes AS {self._lanes()}")
+        con.execute(f"CREATE OR REPLACE TABLE chrome_files AS {self._of_files()}")
+        self._fill_in_processes()
+        decided = work / "chrome_decided.parquet"
+        write_table(con, self._classified_events(), decided)
+        self.decided = parquet([decided])
+        merged = self._launches(work / "chrome_launches.parquet")
+        ranges, notes = self._ranges()
+        written = write_timeline(con, self.out, TimelineQueries(self._events(work), ranges))
+        if not written.events and not written.ranges:
+            raise BadInput(
+                f"{self.path.name} holds no event that can be placed in time", *self._reason(written.warnings)
+            )
+        left_out = self.traces.left_out
+        merged.events = written.events
+        merged.warnings += [*written.warnings, *notes, *self.doubts]
+        if self._several:
+            sizes = {f["distributedInfo"].get("world_size") for f in self.traces.facts if "distributedInfo" in f}
+            merged.places = [p for n, p in enumerate(self.places) if n not in self.traces.damaged]
+            merged.world_size = next((s for s in sizes if type(s) is int and 0 < s < 1 << 20), None)
+        merged.notes += written.notes
+        merged.notes += [Note("not_read", f"{n} {what} of the trace were not read.") for what, n in left_out.items()]
+        con.execute("DROP TABLE chrome_lanes; DROP TABLE chrome_files")
+        return self._manifest(), merged
+
+    def _reason(self, warnings: list[Note]) -> tuple[str, str]:
+        """Why nothing could be placed in time, and what to do."""
+        if self.traces.beyond is not None:
+            stated = plain_text(self.traces.beyond, 40)
+            return (
+                f"ts {stated} lies beyond any clock in us, which ts and dur state in this format: they look like ns",
+                "Divide ts and dur by 1000, or have the program that writes the trace state us",
+            )
+        return " ".join(w.text for w in warnings[:3]) or "it has no complete events", "Profile again"
+
+    def _lanes(self) -> str:
+        """SQL: file, lane, role, device of the processes that events are drawn under, where their names tell."""
+        rows = []
+        for (file, lane), label in self.traces.lanes.items():
+            for one in roles()["lane"]:
+                if re.fullmatch(one["pattern"], label):
+                    device = re.search(r"(\d+)", label)
+                    number = device[1] if device and len(device[1]) < 9 else "NULL"
+                    rows.append(f"({file}, {lane}, {ROLES.index(one['role'])}, {number})")
+                    break
+        values = f"VALUES {', '.join(rows)}" if rows else "VALUES (NULL, NULL, NULL, NULL)"
+        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "lane", "role", "device"))
+        return f"SELECT {columns} FROM ({values}) v(file, lane, role, device)"
+
+    def _of_files(self) -> str:
+        """SQL: file, rank, host, and by how much its clock is behind that of the first one."""
+        bases = [facts.get("baseTimeNanoseconds") for facts in self.traces.facts]
+        known = [b for b in bases if type(b) is int and abs(b) < 1 << 61]
+        shifts = [b - known[0] for b in known] if len(known) == len(bases) else [0] * len(bases)
+        rows = [f"({i}, {s}, {sql_place(p)})" for i, (p, s) in enumerate(zip(self.places, shifts, strict=True))]
+        columns = ", ".join(f"{c}::BIGINT AS {c}" for c in ("file", "rank", "shift"))
+        return (
+            f"SELECT {columns}, host::VARCHAR AS host, NULL::BIGINT AS alone, 0::BIGINT AS apart "
+            f"FROM (VALUES {', '.join(rows)}) v(file, shift, rank, host, pid)"
+        )
+
+    def _fill_in_processes(self) -> None:
+        """Fill in the process of each file of several, where one alone made calls: device work states none."""
+        if not self._several:
+            return
+        call = ROLES.index("call")
+        rows = self.con.execute(
+            f"SELECT file, any_value(pid) FROM {self.spooled} WHERE role = {call} AND pid IS NOT NULL GROUP BY file "
+            "HAVING count(DISTINCT pid) = 1"
+        ).fetchall()
+        pids: dict[int, int] = dict(rows)
+        self.places = [ProcessPlace(p.rank, p.host, pids.get(n, p.pid)) for n, p in enumerate(self.places)]
+        apart = places_of_pids(self.places)
+        self._check_related()
+        self.con.executemany(
+            "UPDATE chrome_files SET alone = ?, apart = ? WHERE file = ?",
+            [[pids.get(n), number * PID_DISTANCE, n] for n, number in enumerate(apart)],
+        )
+
+    def _check_related(self) -> None:
+        """Files without ranks are of one program where their processes ran at the same time, or are the same; BadInput
+        where they did not. Clocks of several hosts tell nothing."""
+        if any(place.rank is not None for place in self.places) or len({place.host for place in self.places}) > 1:
+            return
+        rows = self.con.execute(
+            f"SELECT file, min(start_ns + shift), max(end_ns + shift) FROM {self.spooled} JOIN chrome_files USING "
+            "(file) GROUP BY file ORDER BY 2, 3"
+        ).fetchall()
+        runs: list[list[int]] = []
+        until, pids = 0, set[int | None]()
+        for file, start, end in rows:
+            own = self.places[file].pid
+            if not runs or (start >= until and (own is None or own not in pids)):
+                runs.append([])
+                until, pids = end, set()
+            runs[-1].append(file)
+            until = max(until, end)
+            pids.add(own)
+        if len(runs) > 1:
+            names = ", ".join([self.files[run[0]].name for run in runs[:_NAMED]] + ["..."] * (len(runs) > _NAMED))
+            raise BadInput(
+                f"{self.path.name} holds traces of {len(runs)} runs, one after the other, and none states a rank",
+                f"as one workload their times would be mixed; one of each run: {names}",
+                "Import each file by itself; ranks of one program are told by their traces or by names such as rank0",
+            )
+        text = (
+            f"{len(rows)} traces without ranks are taken as one program: import them one by one if they are of several."
+        )
+        self.doubts.append(Note("taken_as_one", text))
+
+    def _classified_events(self) -> str:
+        """SQL: all events, with what they are, in words; lane and name decide where the category does not tell."""
+        call = is_call("n.text")
+        words = " ".join(f"WHEN {number} THEN {sql_literal(role)}" for number, role in enumerate(ROLES) if number)
+        unknown = f"CASE WHEN {call} THEN 'call' ELSE {sql_literal(_UNSTATED)} END"
+        # Under the name of a device there are copies and fills among the kernels.
+        drawn = f"e.role = 0 AND l.role = {ROLES.index('kernel')}"
+        role = (
+            f"CASE WHEN {drawn} AND {direction_of('n.text')} != 'other' THEN 'copy' "
+            f"WHEN {drawn} AND starts_with(lower(n.text), 'memset') THEN 'fill' "
+            f"ELSE CASE coalesce(nullif(e.role, 0), l.role, 0) {words} ELSE {unknown} END END"
+        )
+        return (
+            f"SELECT e.* REPLACE (start_ns + shift AS start_ns, end_ns + shift AS end_ns), {role} AS what, n.text, "
+            f"rank, host, apart, alone, l.device FROM {self.spooled} e JOIN {self.names} n ON n.number = e.name "
+            "JOIN chrome_files USING (file) LEFT JOIN chrome_lanes l USING (file, lane)"
+        )
+
+    def _launches(self, path: Path) -> MergedProfile:
+        """Write the kernels as launches, in the order of their start; only a pass where there are none."""
+        count = write_table(
+            self.con,
+            "SELECT row_number() OVER (ORDER BY start_ns, end_ns, name) - 1 AS row, * REPLACE "
+            f"(coalesce(device, device_id) AS device_id) FROM {self.decided} WHERE what = 'kernel'",
+            path,
+        )
+        self.kernels = parquet([path])
+        table = PassTable("main", self.files[0], count)
+        if not count:
+            return without_launches(self.con, self.files[0], self.out)
+        span = "CASE WHEN end_ns > start_ns AND NOT (start_ns = 0 AND end_ns = 0) THEN end_ns - start_ns END"
+        calls = f"{self.decided} WHERE what = 'call'"
+        alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM {calls})"
+        (pid,) = self.con.execute(f"FROM {alone}").fetchone() or (None,)
+        process = f"coalesce(pid, alone, {'NULL' if pid is None else pid})"
+        own = {
+            "row": "row", "dispatch_id": "row", "process": "file", "kernel": bounded_name("text"), "queue_id": "stream",
+            "duration_ns": span, "pid": f"CASE WHEN {process} >= 0 THEN {process} END",  # those below stand for words
+            **{c: c for c in ("device_id", "grid", "workgroup_size", "lds_bytes", "vgpr", "start_ns", "end_ns")},
+        }  # fmt: skip
+        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+        table.launches = f"(SELECT {picks} FROM {self.kernels})"
+        table.stated = frozenset(own)
+        table.places = dict(enumerate(self.places)) if self._several else {}
+        return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
+
+    def _events(self, work: Path) -> str:
+        """SQL: kernels, copies, fills, calls and samples, in the columns EVENT."""
+        known = {
+            c: c
+            for c in EVENT
+            if c in ("device_id", "stream", "pid", "thread", "rank", "start_ns", "end_ns", "bytes", "correlation")
+        } | self._process_columns()
+        known["device_id"] = "coalesce(device, device_id)"
+        linked = self._with_arrows(work)
+        call = row_of(
+            EVENT,
+            known
+            | {
+                "name": "text",
+                "device_id": "NULL",
+                "stream": "NULL",
+                "category": "CASE what WHEN 'profiler' THEN 'profiler' END",
+            },
+        )
+        copy = row_of(EVENT, known | {
+            "kind": "what", "name": f"CASE what WHEN 'copy' THEN {direction_of('text')} ELSE what END",
+            "direction": f"CASE what WHEN 'copy' THEN {direction_of('text')} END",
+            "pinned": f"CASE what WHEN 'copy' THEN {is_pinned('text')} END",
+        })  # fmt: skip
+        sample = row_of(EVENT, known | {"kind": "what", "name": "text", "value": "value"})
+        kernel = row_of(
+            EVENT, known | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row", "device_id": "device_id"}
+        )
+        return (
+            f"SELECT {kernel} FROM ({linked.format(self.kernels)}) UNION ALL "
+            f"SELECT {call} FROM ({linked.format(self.decided)}) WHERE what IN ('call', 'profiler') UNION ALL "
+            f"SELECT {copy} FROM ({linked.format(self.decided)}) WHERE what IN ('copy', 'fill') UNION ALL "
+            f"SELECT {sample} FROM {self.decided} WHERE what = 'sample'"
+        )
+
+    def _process_columns(self, pid: str = "pid") -> dict[str, str]:
+        """SQL for where the process of an event stood."""
+        return {"rank": "rank", "host": "host", "pid": f"coalesce({pid}, alone) + apart"}
+
+    def _with_arrows(self, work: Path) -> str:
+        """SQL for rows with the correlation of their arrows, where the trace has arrows for that; rocprof v1 has."""
+        if not self.traces.flows.rows:
+            return "FROM {}"
+        arrows = work / "chrome_arrows.parquet"
+        write_table(
+            self.con,
+            "SELECT file, lane, (time_ns + shift) // 1000 AS time_us, starts, min(id) AS arrow "
+            f"FROM {self.flows} JOIN chrome_files USING (file) GROUP BY ALL",
+            arrows,
+        )
+        # Times of arrows are in whole microseconds.
+        return (
+            "SELECT e.* REPLACE (coalesce(e.correlation, a.arrow) AS correlation) FROM {} e "
+            f"LEFT JOIN {parquet([arrows])} a "
+            "ON a.file = e.file AND a.lane = e.lane AND a.time_us = e.start_ns // 1000 "
+            "AND a.starts = CASE WHEN e.what = 'call' THEN 1 ELSE 0 END"
+        )
+
+    def _ranges(self) -> tuple[str, list[Note]]:
+        """SQL: the ranges of the program, in the columns RANGE; and warnings about begins and ends."""
+        listed = ", ".join(map(sql_literal, (*_RANGES, _UNSTATED)))
+        known = {c: c for c in ("thread", "start_ns", "end_ns")} | self._process_columns()
+        picks = row_of(RANGE, known | {"name": "text", "source": "what"})
+        whole = f"SELECT {picks} FROM {self.decided} WHERE what IN ({listed})"
+        if not self.traces.marks.rows:
+            return whole, []
+        con, work = self.con, self.out / WORK
+        marks = work / "chrome_sorted.parquet"
+        write_table(
+            con,
+            "SELECT m.* REPLACE (time_ns + shift AS time_ns), dense_rank() OVER (ORDER BY file, lane, thread) AS track "
+            f"FROM {self.marks} m JOIN chrome_files USING (file) WHERE time_ns IS NOT NULL "
+            "ORDER BY track, time_ns, seq",
+            marks,
+        )
+        ordered = f"SELECT track, time_ns, begins, seq FROM {parquet([marks])} ORDER BY track, time_ns, seq"
+        spans, notes = pair(con, work, ordered, "chrome")
+        (lost,) = con.execute(f"SELECT count(*) FROM {self.marks} WHERE time_ns IS NULL").fetchone() or (0,)
+        if lost:
+            notes.append(Note("events_left_out", f"{lost} begins or ends have no time: they were left out."))
+        begun = "SELECT m.*, s.end_ns, n.text, f.rank, f.host, f.apart, f.alone "
+        begun += f"FROM {parquet([marks])} m JOIN {spans} s ON s.mark = m.seq AND m.begins = 1 "
+        begun += f"JOIN {self.names} n ON n.number = m.name JOIN chrome_files f ON f.file = m.file"
+        columns = {
+            "name": "text",
+            "thread": "thread",
+            "start_ns": "time_ns",
+            "end_ns": "end_ns",
+            "source": sql_literal(_UNSTATED),
+        } | self._process_columns("lane")
+        return f"{whole} UNION ALL SELECT {row_of(RANGE, columns)} FROM ({begun})", notes
+
+    def _manifest(self) -> Manifest:
+        torch = bool(self.traces.seen) and any(
+            "deviceProperties" in f or "schemaVersion" in f for f in self.traces.facts
+        )
+        torch = torch or bool(self.traces.seen & {"cpu_op", "user_annotation", "gpu_memcpy"})
+        v1 = any(re.fullmatch(r"CPU H(IP|SA) API( r\d+)?", label) for label in self.traces.lanes.values())
+        device = next(
+            (d for f in self.traces.facts for d in f.get("deviceProperties") or () if isinstance(d, dict)), {}
+        )
+        name = plain_text(str(device.get("name") or ""), 80) or None
+        facts = _facts(device)
+        vendor = "amd" if v1 else _vendor(name, self.con, self.decided)
+        known = [place.rank for place in self.places if place.rank is not None]
+        hosts = {place.host for place in self.places}
+        return Manifest(
+            name=self.path.name if self.path.is_dir() else _stem(self.path),
+            format="torch" if torch else "rocprof-trace" if v1 else "chrome",
+            vendor=vendor,
+            arch=_arch(vendor, device, name, facts),
+            device=name,
+            tool="PyTorch profiler" if torch else "rocprof" if v1 else None,
+            host=hosts.pop() if len(hosts) == 1 else None,
+            rank=known[0] if len(self.files) == len(known) == 1 else None,
+            facts=facts,
+        )
+
+
+def _rank(facts: dict[str, Any]) -> int | None:
+    """The rank that a trace of PyTorch states."""
+    stated = facts.get("distributedInfo")
+    return rank_number(stated.get("rank")) if isinstance(stated, dict) else None
+
+
+def _facts(device: dict[str, Any]) -> dict[str, float]:
+    stated = {"cu_per_gpu": device.get("numSms"), "memory_bytes": device.get("totalGlobalMem")}
+    return {name: float(v) for name, v in stated.items() if type(v) is int and 0 < v < 1 << 53}
+
+
+def _vendor(name: str | None, con: duckdb.DuckDBPyConnection, rows: str) -> str | None:
+    """Whose GPU it was: by its name, else by the library that was called."""
+    if name and re.search(r"AMD|Instinct|Radeon", name):
+        return "amd"
+    if name and re.search(r"NVIDIA|GeForce|Tesla|Quadro", name):
+        return "nvidia"
+    calls = con.execute(
+        "SELECT count(*) FILTER (starts_with(text, 'hip') OR starts_with(text, 'hsa_')), "
+        f"count(*) FILTER (starts_with(text, 'cu')) FROM {rows} WHERE what = 'call'"
+    ).fetchone() or (0, 0)
+    return None if calls[0] == calls[1] else "amd" if calls[0] > calls[1] else "nvidia"
+
+
+def _arch(vendor: str | None, device: dict[str, Any], name: str | None, facts: dict[str, float]) -> str | None:
+    """The target: from the compute capability, or of AMD's GPUs from the product where there is no doubt."""
+    major, minor = device.get("computeMajor"), device.get("computeMinor")
+    if vendor == "nvidia" and type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10:
+        return f"sm_{major}{minor}"
+    fits = [t for t in targets() if vendor == "amd" and identify(name, t, facts)]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _stem(path: Path) -> str:
+    name = path.name.removesuffix(".gz").removesuffix(".json")
+    return name.removesuffix(".pt.trace").removesuffix(".trace") or path.name

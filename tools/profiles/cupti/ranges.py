@@ -1,0 +1,223 @@
+"""Ranges of the program (NVTX) from the marks at their ends, and which of them a kernel was launched in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.database import sql_path
+from ....analysis.base.notes import Note
+from ....analysis.base.text import count_text
+from ....analysis.store.store import write_table
+from ...base.profile_files import WORK
+from ...base.untrusted_text import plain_text
+from ..merging.ranks import ProcessPlace, sql_place
+from .records import Stage, write_columns
+
+if TYPE_CHECKING:
+    import duckdb
+
+_START, _END = 1 << 1, 1 << 2
+"""Flags of a mark: CUPTI_ACTIVITY_FLAG_MARKER_START and _END; others are instants."""
+_ANY = -1
+"""Instead of a thread: the steps of the only thread that has a range."""
+_ROWS = 100_000
+LONGEST_NAME, _PATH = 200, 1000
+"""Characters that are kept of a name and of a path."""
+
+
+@dataclass(eq=False)
+class _Range:
+    number: int
+    name: str
+    path: str
+    thread: int
+    start_ns: int
+    depth: int
+    domain: str
+
+
+@dataclass
+class _NvtxSweep:
+    """The marks of one process in the order of their times."""
+
+    first: int
+    """Number of its first range."""
+    names: dict[int, str]
+    count: int = 0
+    last_ns: int = 0
+    open: dict[int, _Range] = field(default_factory=dict)
+    """By the id of their marks."""
+    threads: dict[int, list[_Range]] = field(default_factory=dict)
+    """Open ranges of each thread that has some, the innermost last."""
+    ranges: list[tuple[int, str, str, int, int, int, int, str]] = field(default_factory=list)
+    """range_id, name, path, thread, start, end, depth, domain (empty: the default one)."""
+    steps: list[tuple[int, int, int]] = field(default_factory=list)
+    """thread, time, range_id from then on; 0 where there is none."""
+
+    def mark(self, time_ns: int, mark: int, flags: int, name: int, thread: int, domain: int = 0) -> None:
+        """The next mark."""
+        self.last_ns = max(self.last_ns, time_ns)
+        if flags & _START and mark not in self.open:
+            stack = self.threads.setdefault(thread, [])
+            text = self.names.get(name, "(no name)")
+            path = f"{stack[-1].path}/{text}"[:_PATH] if stack else text
+            of = self.names.get(domain, "")
+            begun = _Range(self.first + self.count, text, path, thread, time_ns, len(stack), of)
+            self.count += 1
+            self.open[mark] = begun
+            stack.append(begun)
+        elif flags & _END and mark in self.open:
+            begun = self.open.pop(mark)
+            thread = begun.thread
+            self._close(begun, time_ns)
+        else:
+            return
+        stack = self.threads.get(thread, [])
+        self.steps.append((thread, time_ns, stack[-1].number if stack else 0))
+        alone = next(iter(self.threads.values())) if len(self.threads) == 1 else None
+        self.steps.append((_ANY, time_ns, alone[-1].number if alone else 0))
+
+    def finish(self, last_ns: int) -> int:
+        """End the ranges that are still open with the recording; returns how many."""
+        unfinished = list(self.open.values())
+        for begun in reversed(unfinished):
+            self._close(begun, max(self.last_ns, last_ns))
+        return len(unfinished)
+
+    def _close(self, one: _Range, end_ns: int) -> None:
+        stack = self.threads[one.thread]
+        if stack[-1] is one:
+            stack.pop()
+        else:
+            stack.remove(one)
+        if not stack:
+            del self.threads[one.thread]
+        self.ranges.append((one.number, one.name, one.path, one.thread, one.start_ns, end_ns, one.depth, one.domain))
+
+
+def write_ranges(
+    con: duckdb.DuckDBPyConnection, stage: Stage, places: Mapping[int, ProcessPlace], out: Path
+) -> tuple[str, list[Note]]:
+    """Write the table of ranges where the program has some.
+
+    Returns a FROM item with their steps, empty where there are none: from time_ns on, a thread of a process (file) is
+    in the range range_id, or in none (0).
+    """
+    if not stage.parts["MARK"]:
+        return "", []
+    columns = ("range_id", "name", "path", "thread", "start_ns", "end_ns", "depth", "domain", "file")
+    ranges = _RowBuffer(con, out / WORK, "ranges", columns)
+    steps = _RowBuffer(con, out / WORK, "steps", ("thread", "time_ns", "range_id", "file"))
+    unfinished = _sweep(con, stage, ranges, steps)
+    if not ranges.parts:
+        return "", []
+    processes = ", ".join(f"({file}, {sql_place(place)})" for file, place in places.items())
+    count = write_table(
+        con,
+        "SELECT range_id, name, path, NULL::VARCHAR AS call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS "
+        f"depth, 'nvtx' AS source, p.pid::BIGINT AS pid, nullif(domain, '') AS domain, p.rank::INT AS rank, "
+        f"p.host::VARCHAR AS host FROM {ranges.relation()} JOIN (VALUES {processes}) p(file, rank, host, pid) "
+        "USING (file) ORDER BY start_ns, range_id",
+        out / "ranges.parquet",
+    )
+    notes = [Note("ranges", f"The table ranges holds {count_text(count, 'range')} (NVTX).")]
+    if unfinished:
+        notes.append(
+            Note(
+                "ranges",
+                f"{count_text(unfinished, 'range was', 'ranges were')} still open at the end: they end with the "
+                "recording.",
+            )
+        )
+    return steps.relation(), notes
+
+
+def ranges_of_launches(calls: str, steps: str) -> str:
+    """SQL: dispatch_id and range_id of the launches ``calls`` (dispatch_id, file, thread, host_ns), NULL outside any.
+
+    A launch belongs to the innermost range that is open in its thread. A thread without any works for another one (as
+    that of automatic differentiation in PyTorch does): its launches belong to the range of the only thread that has
+    one; where several have, to none.
+    """
+    own = f"SELECT c.*, s.range_id AS own FROM {calls} c ASOF LEFT JOIN {steps} s"
+    own += " ON c.file = s.file AND c.thread = s.thread AND c.host_ns >= s.time_ns"
+    alone = f"(SELECT * FROM {steps} WHERE thread = {_ANY})"
+    query = f"SELECT o.dispatch_id, coalesce(nullif(own, 0), nullif(a.range_id, 0)) AS range_id FROM ({own}) o "
+    return query + f"ASOF LEFT JOIN {alone} a ON o.file = a.file AND o.host_ns >= a.time_ns"
+
+
+class _RowBuffer:
+    """Rows that become Parquet files whenever many wait."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path, name: str, columns: Sequence[str]) -> None:
+        self.con, self.folder, self.name, self.columns = con, folder, name, columns
+        self.parts: list[Path] = []
+
+    def write(self, rows: list[Any], *added: int, least: int = 1) -> None:
+        """Write ``rows``, each with the values ``added``, and empty the list; nothing where there are fewer than
+        ``least``."""
+        import numpy
+
+        if len(rows) < least:
+            return
+        values = [*zip(*rows, strict=True), *([n] * len(rows) for n in added)]
+        kinds = [object if isinstance(column[0], str) else "<i8" for column in values]
+        table = {n: numpy.array(v, k) for n, v, k in zip(self.columns, values, kinds, strict=True)}
+        path = self.folder / f"cupti_{self.name}_{len(self.parts)}.parquet"
+        write_columns(self.con, table, "FROM cupti_columns", path)
+        self.parts.append(path)
+        rows.clear()
+
+    def relation(self) -> str:
+        """A FROM item."""
+        return f"read_parquet([{', '.join(map(sql_path, self.parts))}], hive_partitioning = false)"
+
+
+def _sweep(con: duckdb.DuckDBPyConnection, stage: Stage, ranges: _RowBuffer, steps: _RowBuffer) -> int:
+    """Write ranges and steps of all processes; returns how many ranges never ended."""
+    first, unfinished = 1, 0
+    for (file,) in con.execute(f"SELECT DISTINCT file FROM {stage.relation('MARK')} ORDER BY 1").fetchall():
+        sweep = _NvtxSweep(first, _names(con, stage, file))
+        for mark in _marks(con, stage, file):
+            sweep.mark(*mark)
+            ranges.write(sweep.ranges, file, least=_ROWS)
+            steps.write(sweep.steps, file, least=_ROWS)
+        unfinished += sweep.finish(_last_time(con, stage, file))
+        ranges.write(sweep.ranges, file)
+        steps.write(sweep.steps, file)
+        first += sweep.count
+    return unfinished
+
+
+def _names(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> dict[int, str]:
+    """The names of ranges, safe to show."""
+    if not stage.parts["NAME"]:
+        return {}
+    marks = f"FROM {stage.relation('MARK')} WHERE file = {file}"
+    used = f"SELECT name {marks} UNION SELECT domain {marks}"
+    rows = con.execute(f"SELECT id, text FROM {stage.relation('NAME')} WHERE file = {file} AND id IN ({used})")
+    return {number: shown for number, text in rows.fetchall() if (shown := plain_text(text, LONGEST_NAME))}
+
+
+def _marks(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """Time, id, flags, name, thread and domain of the marks of one process, in order, read by a cursor of its own."""
+    cursor = con.cursor()
+    rows = cursor.execute(
+        f"SELECT time_ns, id, flags, name, thread, domain FROM {stage.relation('MARK')} "
+        f"WHERE file = {file} AND time_ns < {1 << 63} ORDER BY time_ns, row"
+    )
+    while batch := rows.fetchmany(10_000):
+        yield from batch
+    cursor.close()
+
+
+def _last_time(con: duckdb.DuckDBPyConnection, stage: Stage, file: int) -> int:
+    """The last time that the recording of a process holds."""
+    if not stage.parts["LNCH"]:
+        return 0
+    times = f"{stage.relation('LNCH')} WHERE file = {file} AND end_ns < {1 << 63}"
+    (last,) = con.execute(f"SELECT max(end_ns) FROM {times}").fetchone() or (0,)
+    return int(last or 0)

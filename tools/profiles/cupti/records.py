@@ -1,0 +1,317 @@
+"""The files of the recorder: chunks of records of one kind, staged in Parquet as they are read."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.database import sql_path
+from ....analysis.base.problems import BadInput
+from ....analysis.base.text import count_text
+from ....analysis.store.store import write_table
+from ...base import progress
+from ...base.profile_files import head, open_regular
+from ...base.untrusted_text import plain_text
+from ..merging.ranks import ProcessPlace, host_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+TIMING = "timing"
+"""The step of a run, and its folder, in which the program was recorded for times only."""
+SUFFIX = ".record"
+MAGIC = b"RFLREC1\n"
+_CHUNK = struct.Struct("<4sIQ")
+_NAME = struct.Struct("<II")
+_LAYOUTS = {  # as in recorder.c: kind of chunk -> its fields in order, their type, and how many of them
+    "KERN": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("graph_node", "<u8", 1), ("name", "<u4", 1),
+        ("device", "<u4", 1), ("context", "<u4", 1), ("stream", "<u4", 1), ("correlation", "<u4", 1),
+        ("graph", "<u4", 1), ("grid", "<u4", 3), ("block", "<u4", 3), ("cluster", "<u4", 3), ("registers", "<u4", 1),
+        ("static_shared", "<u4", 1), ("dynamic_shared", "<u4", 1), ("local", "<u4", 1), ("reserved", "<u4", 1),
+    ),
+    "LNCH": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("correlation", "<u4", 1), ("thread", "<u4", 1),
+        ("cbid", "<u4", 1), ("driver", "<u4", 1),
+    ),
+    "MARK": (
+        ("time_ns", "<u8", 1), ("id", "<u4", 1), ("flags", "<u4", 1), ("name", "<u4", 1), ("domain", "<u4", 1),
+        ("object", "<u4", 1), ("process", "<u4", 1), ("thread", "<u4", 1), ("reserved", "<u4", 1),
+    ),
+    "CALL": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("correlation", "<u4", 1), ("thread", "<u4", 1),
+        ("name", "<u4", 1), ("driver", "<u4", 1),
+    ),
+    "COPY": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("bytes", "<u8", 1), ("device", "<u4", 1), ("context", "<u4", 1),
+        ("stream", "<u4", 1), ("correlation", "<u4", 1), ("way", "<u4", 1), ("source", "<u4", 1),
+        ("target", "<u4", 1), ("reserved", "<u4", 1),
+    ),
+    "FILL": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("bytes", "<u8", 1), ("device", "<u4", 1), ("context", "<u4", 1),
+        ("stream", "<u4", 1), ("correlation", "<u4", 1),
+    ),
+    "OVHD": (
+        ("start_ns", "<u8", 1), ("end_ns", "<u8", 1), ("kind", "<u4", 1), ("object", "<u4", 1), ("process", "<u4", 1),
+        ("thread", "<u4", 1),
+    ),
+    "DEVC": (
+        ("id", "<u4", 1), ("name", "<u4", 1), ("major", "<u4", 1), ("minor", "<u4", 1), ("multiprocessors", "<u4", 1),
+        ("clock_khz", "<u4", 1), ("memory_bytes", "<u8", 1), ("uuid", "<u8", 2),
+    ),
+}  # fmt: skip
+STAGED = ("KERN", "LNCH", "MARK", "CALL", "COPY", "FILL", "OVHD")
+"""Kinds whose records go into Parquet; of the others there are few."""
+_BLOCK = 8 << 20
+_ROWS = 400_000
+"""Records that are written at once."""
+_LONGEST = 1 << 16
+"""Bytes of a record."""
+_TEXTS = 256 << 20
+"""Bytes of one chunk of texts: a buffer of 1 MiB cannot name more."""
+_NAMED_AT_ONCE = 20_000
+_MOST_DEVICES, _MOST_FAILURES = 4096, 20
+
+
+@dataclass
+class CuptiDevice:
+    """One GPU as CUPTI numbers it within a process."""
+
+    id: int
+    uuid: str
+    arch: str
+    name: int
+    facts: dict[str, float]
+
+
+@dataclass
+class CuptiRecording:
+    """What one process left, but for the records, which are staged with ``number`` in the column ``file``."""
+
+    file: Path
+    number: int
+    info: dict[str, str] = field(default_factory=dict)
+    devices: list[CuptiDevice] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STAGED, 0))
+    lost: int = 0
+    ended: bool = False
+    """Whether the program ended in order, so that nothing is missing."""
+    cut: bool = False
+    """Whether the last chunk is not whole."""
+
+    @property
+    def pid(self) -> int | None:
+        return _number(self.info.get("process"))
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that a launcher such as torchrun or mpirun gave the process."""
+        for variable in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
+            if (rank := _number(self.info.get(variable))) is not None:
+                return rank
+        return None
+
+    @property
+    def place(self) -> ProcessPlace:
+        """Where it stood."""
+        return ProcessPlace(self.rank, host_name(self.info.get("host")), self.pid)
+
+    @property
+    def began(self) -> int:
+        return _number(self.info.get("realtime_ns")) or 0
+
+
+def is_record(file: Path) -> bool:
+    """Whether the file begins as the recorder's do."""
+    return head(file, len(MAGIC)) == MAGIC
+
+
+class Stage:
+    """Tables of the records of all files: one folder of Parquet files for each kind, and the texts."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, folder: Path) -> None:
+        self.con, self.folder = con, folder
+        self.rows = 0
+        """Of all files and kinds: the column ``row`` keeps their order."""
+        self.parts: dict[str, list[Path]] = {kind: [] for kind in (*STAGED, "NAME")}
+        self._waiting: dict[str, list[Any]] = {kind: [] for kind in STAGED}
+        self._texts: list[tuple[int, str]] = []
+
+    def read(self, file: Path, number: int) -> CuptiRecording:
+        """Stage the records of one file; BadInput where it is damaged. Programs that are killed leave a cut end."""
+        recording = CuptiRecording(file, number)
+        size = file.stat().st_size
+        with open_regular(file) as stream:
+            if stream.read(len(MAGIC)) != MAGIC:
+                raise BadInput(f"{file.name} is no file of the recorder", "it does not begin as one")
+            while start := stream.read(_CHUNK.size):
+                if len(start) < _CHUNK.size:
+                    recording.cut = True
+                    break
+                kind, record, length = _CHUNK.unpack(start)
+                if stream.tell() + length > size:
+                    recording.cut = True
+                    length = size - stream.tell()
+                self._chunk(recording, kind.decode("latin-1"), record, _blocks(stream, length, record))
+        self._flush(recording)
+        return recording
+
+    def relation(self, kind: str) -> str:
+        """A FROM item with the records of a kind; call it for kinds that have some."""
+        files = ", ".join(map(sql_path, self.parts[kind]))
+        return f"read_parquet([{files}], hive_partitioning = false)"
+
+    def text(self, recording: CuptiRecording, number: int) -> str:
+        """One of a recording's texts; empty where it has no such number."""
+        if not self.parts["NAME"]:
+            return ""
+        row = self.con.execute(
+            f"SELECT any_value(text) FROM {self.relation('NAME')} WHERE file = ? AND id = ?", [recording.number, number]
+        ).fetchone()
+        return str(row[0]) if row and row[0] is not None else ""
+
+    def _chunk(self, recording: CuptiRecording, kind: str, record: int, blocks: Iterator[bytes]) -> None:
+        if kind in _LAYOUTS:
+            self._records(recording, kind, record, blocks)
+        elif kind == "NAME":
+            self._take_texts(recording, b"".join(_check_text_size(recording.file, blocks)))
+        elif kind == "DONE":
+            recording.ended = True
+        elif kind in ("INFO", "FAIL"):
+            text = b"".join(_check_text_size(recording.file, blocks)).decode("utf-8", "replace")
+            if kind == "INFO":
+                recording.info |= dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+            elif len(recording.failures) < _MOST_FAILURES:
+                recording.failures.append(plain_text(text, 200))
+        elif kind == "LOST":
+            recording.lost += sum(n for block in blocks for (n,) in struct.iter_unpack("<Q", block[: len(block) & ~7]))
+        else:
+            for _ in blocks:
+                pass
+
+    def _records(self, recording: CuptiRecording, kind: str, record: int, blocks: Iterator[bytes]) -> None:
+        import numpy
+
+        layout, offset, offsets = _LAYOUTS[kind], 0, []
+        for _, type_, count in layout:
+            offsets.append(offset)
+            offset += int(type_[2:]) * count
+        if not offset <= record <= _LONGEST:
+            raise BadInput(
+                f"{recording.file.name} is damaged",
+                f"records of {kind!r} have {count_text(record, 'byte')}, not {offset}",
+            )
+        # What a later recorder appends to a record is skipped.
+        formats = [(type_, (count,)) if count > 1 else type_ for _, type_, count in layout]
+        dtype: Any = numpy.dtype(
+            {"names": [name for name, *_ in layout], "formats": formats, "offsets": offsets, "itemsize": record}
+        )
+        for block in blocks:
+            records = numpy.frombuffer(block, dtype, count=len(block) // record)
+            if kind == "DEVC":
+                recording.devices += [_device(one) for one in records[: _MOST_DEVICES - len(recording.devices)]]
+                continue
+            recording.counts[kind] += len(records)
+            self._waiting[kind].append(records)
+            if sum(map(len, self._waiting[kind])) >= _ROWS:
+                self._write(recording, kind)
+
+    def _take_texts(self, recording: CuptiRecording, payload: bytes) -> None:
+        at = 0
+        while at + _NAME.size <= len(payload):
+            number, length = _NAME.unpack_from(payload, at)
+            at += _NAME.size + length
+            if at > len(payload):
+                break
+            self._texts.append((number, payload[at - length : at].decode("utf-8", "replace")))
+            if len(self._texts) >= _NAMED_AT_ONCE:
+                self._write_texts(recording)
+
+    def _flush(self, recording: CuptiRecording) -> None:
+        for kind in STAGED:
+            self._write(recording, kind)
+        self._write_texts(recording)
+        progress.report(f"read {count_text(recording.counts['KERN'], 'launch')} of {recording.file.name}")
+
+    def _write(self, recording: CuptiRecording, kind: str) -> None:
+        """Records that wait, as one Parquet file with a column for each number."""
+        import numpy
+
+        records = self._waiting[kind]
+        if not records or not sum(map(len, records)):
+            return
+        columns = {}
+        for name, _, count in _LAYOUTS[kind]:
+            for i in range(count):
+                parts = [r[name] if count == 1 else r[name][:, i] for r in records]
+                columns[name if count == 1 else f"{name}_{'xyz'[i]}"] = numpy.concatenate(parts)
+        records.clear()
+        length = len(columns[_LAYOUTS[kind][0][0]])
+        columns["row"] = numpy.arange(self.rows, self.rows + length, dtype="<i8")
+        self.rows += length
+        self._add(recording, kind, columns)
+
+    def _write_texts(self, recording: CuptiRecording) -> None:
+        import numpy
+
+        if self._texts:
+            numbers, texts = zip(*self._texts, strict=True)
+            self._texts.clear()
+            columns = {"id": numpy.array(numbers, "<u4"), "text": numpy.array(texts, object)}
+            self._add(recording, "NAME", columns)
+
+    def _add(self, recording: CuptiRecording, kind: str, columns: dict[str, Any]) -> None:
+        path = self.folder / f"cupti_{kind}_{len(self.parts[kind])}.parquet"
+        write_columns(self.con, columns, f"SELECT {recording.number} AS file, * FROM cupti_columns", path)
+        self.parts[kind].append(path)
+
+
+def write_columns(con: duckdb.DuckDBPyConnection, columns: dict[str, Any], select: str, path: Path) -> None:
+    """Write ``select`` from ``cupti_columns``, which are these arrays, to Parquet."""
+    cursor = con.cursor()  # a registration waits for no result of another query
+    cursor.register("cupti_columns", columns)
+    write_table(cursor, select, path)
+    cursor.close()
+
+
+def _blocks(stream: Any, length: int, record: int) -> Iterator[bytes]:
+    """The bytes of a chunk in blocks of whole records."""
+    step = max(record, _BLOCK // record * record) if 0 < record <= _BLOCK else _BLOCK
+    while length > 0:
+        block = stream.read(min(step, length))
+        if not block:
+            return
+        length -= len(block)
+        yield block
+
+
+def _check_text_size(file: Path, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    total = 0
+    for block in blocks:
+        total += len(block)
+        if total > _TEXTS:
+            raise BadInput(f"{file.name} is damaged", f"it has more than {_TEXTS >> 20} MiB of texts in one piece")
+        yield block
+
+
+def _device(record: Any) -> CuptiDevice:
+    facts = {
+        "cu_per_gpu": float(record["multiprocessors"]),
+        "max_sclk": float(record["clock_khz"]) / 1000,
+        "memory_bytes": float(record["memory_bytes"]),
+    }
+    return CuptiDevice(
+        int(record["id"]),
+        record["uuid"].tobytes().hex(),
+        f"sm_{record['major']}{record['minor']}",
+        int(record["name"]),
+        {fact: value for fact, value in facts.items() if value},
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < 20 else None

@@ -1,0 +1,269 @@
+"""What a reader hands to the merge: for every pass its launches, and the values counted in them.
+
+A reader emits one PassTable per pass with two relations. ``launches`` has a row per launch and the columns LAUNCH.
+``values`` has rows (key, counter, value), see Values; where the profiler's own file has a column per counter, ``wide``
+names that instead, since turning it twice would cost. The merge (merge.py) knows nothing else of the profiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_literal, sql_name, sql_path
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput
+from ....analysis.base.text import count_text
+from ....analysis.store.store import write_table
+from ...base import progress, size_limits
+from ...base.untrusted_text import plain_text
+from .ranks import ProcessPlace
+
+if TYPE_CHECKING:
+    import duckdb
+
+LAUNCH = {  # column of launches -> SQL type; sizes may be any numbers, what does not fit the type becomes NULL
+    "row": "BIGINT",  # from 0, in the order of the pass
+    "process": "INT",  # number of the process in the whole workload, where the reader knows it
+    "pid": "BIGINT", "dispatch_id": "BIGINT", "kernel": "VARCHAR", "device_id": "INT", "queue_id": "BIGINT",
+    "grid": "BIGINT", "workgroup_size": "BIGINT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT", "vgpr": "INT",
+    "agpr": "INT", "sgpr": "INT", "cluster": "INT", "start_ns": "BIGINT", "end_ns": "BIGINT", "duration_ns": "DOUBLE",
+}  # fmt: skip
+SIZES = (
+    "process", "pid", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr",
+    "cluster",
+)  # fmt: skip
+"""Columns of launches that are numbers, of which the least and the greatest are looked at."""
+RESERVED = {"file_row_number", "kernel_id", "workload", "filename", "rank", "host", *LAUNCH}
+"""Names that no counter may have."""
+_VALUES_AT_ONCE = 3_000_000
+_CHUNK = 200
+
+
+@dataclass(frozen=True)
+class CounterRows:
+    """Values counted in a run of launches: rows (key, counter, value) of Parquet files; those of one counter add up."""
+
+    files: tuple[Path, ...]
+    keys: tuple[int, int]
+    """First and last key of these launches: the first is that of row ``row`` of the pass, and so on."""
+    row: int
+    counters: frozenset[str]
+    """Names in these values; others may be in the files."""
+    once: bool = False
+    """Whether the profiler states a counter of a launch but once, so that a second value is worth a warning."""
+
+    def between(self, low: int, high: int) -> str:
+        """SQL for the values of some rows of the pass: key, counter, value."""
+        return f"SELECT * FROM {parquet(self.files)} WHERE key BETWEEN {low} AND {high}"
+
+
+@dataclass
+class CounterColumns:
+    """Parquet with a column per counter, one row per launch in the order of the pass."""
+
+    files: list[Path] = field(default_factory=list)
+    numbered: bool = False
+    """Whether the files have a column ``row``; of a single file the position of a row says as much."""
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Least and greatest value of every column that holds any number."""
+    infinite: set[str] = field(default_factory=set)
+    """Quoted names of columns that hold infinities, which are read as NULL."""
+
+    def relation(self, names: Iterable[str]) -> str:
+        """A FROM item: ``row``, from 0 in the order of the pass, and the columns quoted in ``names``."""
+        picks = [f"{self.cell(n)} AS {n}" if n in self.infinite else n for n in dict.fromkeys(names)]
+        row = "row" if self.numbered else "file_row_number AS row"
+        return f"(SELECT {', '.join([row, *picks])} FROM {parquet(self.files, numbered=not self.numbered)})"
+
+    def cell(self, name: str, prefix: str = "") -> str:
+        """The value of the column quoted in ``name``; infinities are NULL."""
+        value = prefix + name
+        return f"CASE WHEN isfinite({value}) THEN {value} END" if name in self.infinite else value
+
+    def measure(self, con: duckdb.DuckDBPyConnection, names: set[str], source: Path, rows: int) -> list[Note]:
+        """Note the bounds of columns of numbers; infinities and NaN become NULL, with a warning.
+
+        Parquet states the bounds of a column unless it holds such values, so only those columns are read.
+        """
+        statistics = con.execute(
+            "SELECT path_in_schema, min(TRY_CAST(stats_min_value AS DOUBLE)), max(TRY_CAST(stats_max_value AS DOUBLE)),"
+            " bool_or((stats_min_value IS NULL OR stats_max_value IS NULL) AND coalesce(stats_null_count, 0) < "
+            f"num_values) FROM parquet_metadata([{', '.join(map(sql_path, self.files))}]) GROUP BY path_in_schema"
+        ).fetchall()
+        for header, low, high, _ in statistics:
+            if header in names and low is not None:
+                self.bounds[header] = (low, high)
+        doubtful = sorted(header for header, *_, doubt in statistics if doubt and header in names)
+        infinite: list[tuple[str, int]] = []
+        for start in range(0, len(doubtful), _CHUNK):
+            infinite += self._measure_values(con, doubtful[start : start + _CHUNK])
+        notes = [
+            _infinite_note(source, header, (count, rows)) for header, count in infinite[: size_limits.NAMED_COLUMNS]
+        ]
+        if more := infinite[size_limits.NAMED_COLUMNS :]:
+            text = f"{source.name}: {len(more)} more columns (such as {more[0][0]}) hold infinite values or NaN"
+            notes.append(Note("not_a_number", f"{text}; those cells are taken as not collected."))
+        return notes
+
+    def _measure_values(self, con: duckdb.DuckDBPyConnection, headers: list[str]) -> list[tuple[str, int]]:
+        """Note the bounds of a few columns by their values; returns those with infinities or NaN, and how many."""
+        columns = [sql_name(header) for header in headers]
+        finite = ", ".join(f"CASE WHEN isfinite({c}) THEN {c} END AS v{i}" for i, c in enumerate(columns))
+        picks = ", ".join(f"count(v{i}), count(n{i}), min(v{i}), max(v{i})" for i in range(len(columns)))
+        plain = ", ".join(f"{c} AS n{i}" for i, c in enumerate(columns))
+        figures = con.execute(
+            f"SELECT {picks} FROM (SELECT {finite}, {plain} FROM {self.relation(columns)})"
+        ).fetchone()
+        infinite = []
+        for i, header in enumerate(headers):
+            count, present, low, high = (figures or ())[4 * i : 4 * i + 4]
+            self.bounds.pop(header, None)
+            if low is not None:
+                self.bounds[header] = (low, high)
+            if present > count:
+                self.infinite.add(columns[i])
+                infinite.append((header, present - count))
+        return infinite
+
+
+@dataclass
+class PassTable:
+    """One profiled run of the program, as its reader hands it to the merge."""
+
+    name: str
+    source: Path
+    """The file to name in warnings and in the table of passes."""
+    rows: int = 0
+    launches: str = ""
+    """A FROM item with the columns LAUNCH."""
+    stated: frozenset[str] = frozenset()
+    """Those of them that the source states."""
+    counters: list[str] = field(default_factory=list)
+    """Counters with one value per launch, in the order of the file."""
+    instances: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Name of a value per instance (``TCC_HIT[3]``) -> counter, and number of the instance on the whole GPU."""
+    wide: CounterColumns = field(default_factory=CounterColumns)
+    values: list[CounterRows] = field(default_factory=list)
+    warnings: list[Note] = field(default_factory=list)
+    sizes: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Least and greatest value of the columns SIZES that hold any."""
+    places: Mapping[int, ProcessPlace] = field(default_factory=dict)
+    """Number of a process -> where it stood, where the profile tells; of the main pass they become columns."""
+
+    def differs_in(self, column: str) -> bool:
+        """Whether the launches differ in a column of numbers."""
+        low, high = self.sizes.get(column, (0, 0))
+        return low != high
+
+    def prepare(self, con: duckdb.DuckDBPyConnection, work: Path) -> None:
+        """Measure the launches, and give values that are rows a column per counter, in files below ``work``."""
+        picks = ", ".join(f"min({c})::DOUBLE, max({c})::DOUBLE" for c in SIZES)
+        extremes = con.execute(f"SELECT {picks} FROM {self.launches}").fetchone() or ()
+        bounds = dict(zip(SIZES, zip(extremes[::2], extremes[1::2], strict=True), strict=True))
+        self.sizes = {column: pair for column, pair in bounds.items() if pair[0] is not None}
+        columns = [*self.counters, *self.instances]
+        if not (self.values and columns):
+            return
+        self._check_filled(con, len(columns))
+        self.wide = CounterColumns(numbered=True)
+        repeated = 0
+        for values in self.values:
+            for low, high in _slices(con, values):
+                self.wide.files.append(work / f"wide_{self.name}_{len(self.wide.files)}.parquet")
+                repeats = _write_counter_columns(con, values, (low, high), columns, self.wide.files[-1])
+                repeated += repeats if values.once else 0
+                progress.report(
+                    f"sorted the counters of {count_text(high - values.keys[0] + 1, 'launch')} of {self.source.name}"
+                )
+        if repeated:
+            self.warnings.append(
+                Note(
+                    "counters_repeated",
+                    f"{self.source.name}: {count_text(repeated, 'counter is', 'counters are')} stated several "
+                    "times for one launch; "
+                    "the values were added up, as those of instances are.",
+                )
+            )
+        self.warnings += self.wide.measure(con, set(columns), self.source, self.rows)
+
+    def _check_filled(self, con: duckdb.DuckDBPyConnection, columns: int) -> None:
+        """BadInput where a column per counter would be next to empty, and so far larger than the file."""
+        if self.rows * columns <= size_limits.EMPTY_CELLS:
+            return
+        files = dict.fromkeys(file for values in self.values for file in values.files)
+        (count,) = con.execute(f"SELECT count(*) FROM {parquet(files)}").fetchone() or (0,)
+        if self.rows * columns > size_limits.EMPTY_CELLS + size_limits.SPARSE * count:
+            raise BadInput(
+                f"{self.source.name} names {count_text(columns, 'counter')}, of which a launch has next to none",
+                f"{count_text(count, 'value')} for {count_text(self.rows, 'launch')}",
+                "Is it the file that the profiler wrote?",
+            )
+
+
+def _slices(con: duckdb.DuckDBPyConnection, values: CounterRows) -> list[tuple[int, int]]:
+    """Ranges of keys that hold about as many values as fit in memory at ease."""
+    low, high = values.keys
+    if not values.counters:
+        return [(low, high)]
+    (count,) = con.execute(f"SELECT count(*) FROM ({values.between(low, high)})").fetchone() or (0,)
+    step = max(1, int(_VALUES_AT_ONCE / max(1.0, count / (high - low + 1))))
+    return [(start, min(high, start + step - 1)) for start in range(low, high + 1, step)]
+
+
+def _write_counter_columns(
+    con: duckdb.DuckDBPyConnection, values: CounterRows, keys: tuple[int, int], columns: list[str], path: Path
+) -> int:
+    """Write the values of a range of launches with a column per counter; returns how many were stated repeatedly."""
+    low, high = keys
+    launches = f"SELECT unnest(range({low}, {high + 1})) AS key"
+    row = f"key - {values.keys[0] - values.row} AS row"
+    coded = {i: c for i, c in enumerate(columns) if c in values.counters}
+    if not coded:
+        empty = "".join(f", NULL::DOUBLE AS {sql_name(c)}" for c in columns)
+        write_table(con, f"SELECT {row}{empty} FROM ({launches}) ORDER BY key", path)
+        return 0
+    names = ", ".join(f"({sql_literal(c)}, {i})" for i, c in coded.items())
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE summed AS SELECT key, code, sum(value) AS value, count(*) AS n "
+        f"FROM ({values.between(low, high)}) JOIN (VALUES {names}) c(counter, code) USING (counter) GROUP BY key, code"
+    )
+    picks = "".join(
+        f", {f'w.{sql_name(str(i))}' if i in coded else 'NULL::DOUBLE'} AS {sql_name(c)}" for i, c in enumerate(columns)
+    )
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE spread AS PIVOT (SELECT key, code, value FROM summed) "
+        f"ON code IN ({', '.join(map(str, coded))}) USING first(value) GROUP BY key"
+    )
+    write_table(con, f"SELECT {row}{picks} FROM ({launches}) LEFT JOIN spread w USING (key) ORDER BY key", path)
+    (repeats,) = con.execute("SELECT count(*) FROM summed WHERE n > 1").fetchone() or (0,)
+    con.execute("DROP TABLE summed; DROP TABLE spread")
+    return int(repeats)
+
+
+def row_of(columns: dict[str, str], known: dict[str, str]) -> str:
+    """The picks of a SELECT with the columns given: ``known`` is SQL by column, the others are NULL."""
+    return ", ".join(f'CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
+
+
+def parquet(files: Iterable[Path], *, numbered: bool = False) -> str:
+    """A FROM item over Parquet files, their rows in the order of the files."""
+    number = ", file_row_number = true" if numbered else ""
+    return f"read_parquet([{', '.join(sql_path(f) for f in files)}], hive_partitioning = false{number})"
+
+
+def _infinite_note(source: Path, header: str, cells: tuple[int, int]) -> Note:
+    """The warning about cells that hold an infinity or NaN: ``cells`` are how many, of how many."""
+    text = f"{source.name}: column {header} holds infinite values or NaN in {cells[0]} of {count_text(cells[1], 'row')}"
+    return Note("not_a_number", f"{text}; those cells are taken as not collected.")
+
+
+def not_a_number(source: Path, header: str, cells: tuple[int, int], example: str) -> Note:
+    """The warning about cells that hold no number: ``cells`` are how many, of how many."""
+    return Note(
+        "not_a_number",
+        f"{source.name}: column {header} holds text in {cells[0]} of {count_text(cells[1], 'row')} "
+        f"(for instance {plain_text(str(example), 40)!r}); those cells are taken as not collected.",
+    )

@@ -1,0 +1,114 @@
+"""Readable names of C++ kernels: mangled ones taken apart by the C++ library of the machine (docs/decisions/028)."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ...base.untrusted_text import KERNEL_LIMIT
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++abi.dylib")
+_MANGLED = re.compile(r"_Z[0-9A-Za-z_.$]+( #[0-9a-f]{12})?")
+"""With the hash of one that was cut, see bounded_name in names.py."""
+_LENGTH = re.compile(r"[1-9][0-9]{0,3}")
+_LONGEST = 1000
+"""Characters. GNU's library takes names of up to 1,024 apart; longer ones could also take it long."""
+_DIGITS = 12
+_PIECE = re.compile(r"L[a-z]n?[0-9]+E|(?P<length>[1-9][0-9]{0,2})(?=[A-Za-z_])")
+"""A number among template arguments, or the length of the name that follows."""
+_CLASS = re.compile(r"[A-Z][a-z]+[A-Z]\w{4,60}")
+_SHOWN = 3
+
+
+@lru_cache(maxsize=50_000)
+def demangle_name(name: str) -> str:
+    """The readable form of a mangled name; any other name as it is. Of an endless one, what it is called without its
+    template arguments, and a hash that keeps it apart from others."""
+    if not _MANGLED.fullmatch(name):
+        return name
+    if len(name) > _LONGEST:
+        return _shorten_name(name)
+    library = _library()
+    text = (library(name) if library else None) or name
+    return text if len(text) <= KERNEL_LIMIT else _shorten_name(name)
+
+
+def with_readable(con: duckdb.DuckDBPyConnection, select: str) -> str:
+    """A FROM item: the rows of ``select``, whose column ``kernel`` is demangled where it is a mangled name."""
+    con.execute(f"CREATE OR REPLACE TABLE mangled_rows AS {select}")
+    names = con.execute("SELECT DISTINCT kernel FROM mangled_rows WHERE starts_with(kernel, '_Z')").fetchall()
+    con.execute("CREATE OR REPLACE TABLE demangled_names (kernel VARCHAR, readable VARCHAR)")
+    if names:
+        con.executemany("INSERT INTO demangled_names VALUES (?, ?)", [[name, demangle_name(name)] for (name,) in names])
+    return (
+        "(SELECT m.* REPLACE (coalesce(d.readable, m.kernel) AS kernel) "
+        "FROM mangled_rows m LEFT JOIN demangled_names d USING (kernel))"
+    )
+
+
+def _shorten_name(name: str) -> str:
+    """``a::b<SomeClass, ...#hash>`` of ``_ZN1a1bI...``; the name itself where it begins in another way."""
+    at = 2
+    nested = name.startswith("N", at)
+    at += nested
+    parts: list[str] = []
+    while length := _LENGTH.match(name, at):
+        at = length.end() + int(length[0])
+        part = name[length.end() : at]
+        parts.append("(anonymous namespace)" if part.startswith("_GLOBAL__N") else part)
+        if not nested:
+            break
+    if not parts or not name.startswith("I", at):
+        return name
+    class_names = "".join(f"{word}, " for word in _class_names(name[at:])[:_SHOWN])
+    return f"{'::'.join(parts)}<{class_names}...#{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}>"
+
+
+def _class_names(arguments: str) -> list[str]:
+    """The names in mangled template arguments that look like those of classes, each once."""
+    names: dict[str, None] = {}
+    at = 0
+    while piece := _PIECE.search(arguments, at):
+        at = piece.end()
+        if not piece["length"]:
+            continue
+        word = arguments[at : at + int(piece["length"])]
+        if len(word) == int(piece["length"]) and _CLASS.fullmatch(word):
+            names[word] = None
+            at += len(word)
+    return list(names)
+
+
+@cache
+def _library() -> Callable[[str], str | None] | None:
+    """The function of the C++ library, or None where there is none."""
+    for file in _LIBRARIES:
+        try:
+            return _function(ctypes.CDLL(file).__cxa_demangle, ctypes.CDLL(None).free)
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+def _function(demangle: Any, free: Any) -> Callable[[str], str | None]:
+    demangle.restype = ctypes.c_void_p
+    demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    free.restype, free.argtypes = None, [ctypes.c_void_p]
+
+    def take_apart(name: str) -> str | None:
+        text = demangle(name.encode("ascii"), None, None, ctypes.byref(ctypes.c_int()))
+        if not text:
+            return None
+        try:
+            return ctypes.string_at(text).decode("utf-8", "replace")
+        finally:
+            free(text)
+
+    return take_apart

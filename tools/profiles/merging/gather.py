@@ -1,0 +1,372 @@
+"""One workload from a profile per rank: each is read by itself, then the tables are put below each other.
+
+So passes are matched within a rank only, a damaged rank costs that rank alone, and memory does not grow with the number
+of ranks: a few are open at a time, and what was read of them is removed when it has been joined.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_literal, sql_name, sql_path
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, LimitExceeded
+from ....analysis.base.text import count_text
+from ....analysis.store.launch_configurations import number_configurations
+from ....analysis.store.store import Manifest, write_table
+from ...base import progress
+from ...base.profile_files import WORK
+from .contract import CounterColumns, PassTable, parquet
+from .merge import MergedPass, MergedProfile, write_passes
+from .ranks import ProcessPlace, in_sequence, place_of_name, ranks_in_words
+
+if TYPE_CHECKING:
+    import duckdb
+
+Reader = Callable[["duckdb.DuckDBPyConnection", Path, Path], tuple[Manifest, MergedProfile]]
+_AT_ONCE = 32
+"""Ranks whose files are joined at once."""
+_MOST = 8192
+_FAILED = 8
+_HOSTS = 1024
+_NUMBERED_ENDS = (".ncu-rep", ".sqlite")
+"""Files that a profiler writes one of for a whole run, so that numbers in their names count runs side by side."""
+_ENDS = (*_NUMBERED_ENDS, ".csv", ".txt")
+"""Kinds of files that may hold one rank each; where a rank has several, the first kind counts."""
+_FIRST_ONLY = ("samples", "instructions", "source_lines", "kernel_stats", "ceilings")
+"""Tables that are taken from the first rank that has them: what they tell is the same on all, or no sum."""
+_OF_LAUNCHES = ("samples", "instructions")
+"""Those of them that name launches and launch configurations, which get other numbers among those of all ranks."""
+
+
+@dataclass(frozen=True)
+class RankProfile:
+    """The profile of one rank."""
+
+    path: Path
+    place: ProcessPlace
+
+
+def units_of(folder: Path) -> list[RankProfile]:
+    """What lies in ``folder`` under the names of several ranks: folders, also those below folders named as hosts, or
+    files; empty where names do not tell ranks."""
+    if not folder.is_dir():
+        return []
+    here = _list_folder(folder, _MOST)
+    folders = [p for p in here if p.is_dir()]
+    if units := _units_by_name(folders, folder):
+        return units
+    below = [p for host in folders[:_HOSTS] for p in _list_folder(host, _MOST // _HOSTS) if p.is_dir()]
+    if units := _units_by_name(below, folder):
+        if len({u.place.rank for u in units}) == len(units):
+            return [replace(u, place=u.place.or_else(ProcessPlace(host=u.path.parent.name))) for u in units]
+        return []
+    for end in _ENDS:
+        if units := _units_by_name(
+            [p for p in here if p.is_file() and p.name.endswith(end)], folder, end in _NUMBERED_ENDS
+        ):
+            return units
+    return []
+
+
+def _list_folder(folder: Path, most: int) -> list[Path]:
+    """What lies in a folder, as far as it is no link and not hidden; some of it where that is very much."""
+    entries = islice(folder.iterdir(), most)
+    return sorted(p for p in entries if not p.name.startswith(".") and not p.is_symlink())
+
+
+def _units_by_name(paths: Sequence[Path], folder: Path, bare: bool = True) -> list[RankProfile]:
+    """Those of some paths whose names tell a rank, by its number; empty where that is not several. ``bare`` numbers
+    count too."""
+    units = [RankProfile(p, place_of_name(Path(p.name))) for p in paths]
+    units = [unit for unit in units if unit.place.rank is not None]
+    if not any("rank" in u.path.name.lower() or u.place.rank == 0 for u in units):
+        units = []  # numbers of names such as sizes of a problem
+    if len(units) < 2 and bare:
+        numbers = in_sequence(paths)
+        units = [RankProfile(p, ProcessPlace(n)) for p, n in zip(paths, numbers, strict=True)] if numbers else []
+    if len({unit.place.rank for unit in units}) < 2:
+        return []
+    return sorted(units, key=lambda u: (u.place.rank or 0, str(u.path.relative_to(folder))))
+
+
+@dataclass
+class _ReadRank:
+    """One rank as it was read, its tables below ``folder``."""
+
+    unit: RankProfile
+    manifest: Manifest
+    merged: MergedProfile
+    folder: Path
+
+
+@dataclass
+class _RankTables:
+    """What the ranks have given so far."""
+
+    con: duckdb.DuckDBPyConnection
+    work: Path
+    parts: dict[str, list[Path]] = field(default_factory=dict)
+    """Table -> files of joined ranks."""
+    first: dict[str, int] = field(default_factory=dict)
+    """The number at which the next rank's dispatches, events and ranges begin."""
+    kept_tables: set[str] = field(default_factory=set)
+
+    def add(self, ranks: Sequence[_ReadRank]) -> None:
+        """Join the tables of some ranks, and remove what they were read into."""
+        number = sum(len(files) for files in self.parts.values())
+        starts = [{name: self._start(rank, name) for name in _NUMBERED} for rank in ranks]
+        for table in ("dispatches", "counters", "counter_instances", "events", "ranges"):
+            selects = [
+                self._select(rank, table, start)
+                for rank, start in zip(ranks, starts, strict=True)
+                if (rank.folder / f"{table}.parquet").exists()
+            ]
+            if selects:
+                path = self.work / f"joined_{table}_{number}.parquet"
+                write_table(self.con, " UNION ALL BY NAME ".join(selects), path)
+                self.parts.setdefault(table, []).append(path)
+        for rank, start in zip(ranks, starts, strict=True):
+            for table in _FIRST_ONLY:
+                own = rank.folder / f"{table}.parquet"
+                if own.exists() and table not in self.kept_tables:
+                    self.kept_tables.add(table)
+                    self._keep_table(own, table, rank.folder / "dispatches.parquet", start["dispatch_id"])
+            shutil.rmtree(rank.folder)
+
+    def _keep_table(self, own: Path, table: str, dispatches: Path, by: int) -> None:
+        """Keep a table of one rank, whose launches move by ``by``; ``of`` is a launch of the same configuration."""
+        target = self.work / f"first_{table}.parquet"
+        if table not in _OF_LAUNCHES or not dispatches.exists():
+            own.rename(target)
+            return
+        columns = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([own])}").fetchall()]
+        moved = f"REPLACE (dispatch_id + {by} AS dispatch_id)" if "dispatch_id" in columns else ""
+        first = f"SELECT kernel, launch, min(dispatch_id) + {by} AS of FROM {parquet([dispatches])} GROUP BY ALL"
+        write_table(
+            self.con, f"SELECT * {moved} FROM {parquet([own])} LEFT JOIN ({first}) USING (kernel, launch)", target
+        )
+
+    def _start(self, rank: _ReadRank, name: str) -> int:
+        """By how much this rank's numbers move, so that none repeats."""
+        table = rank.folder / f"{_NUMBERED[name]}.parquet"
+        before = self.first.get(name, 0)
+        if table.exists():
+            bounds = f"SELECT min({name}), max({name}) FROM {parquet([table])}"
+            low, high = self.con.execute(bounds).fetchone() or (None, None)
+            if low is not None:
+                self.first[name] = before + high - low + 1
+                return int(before - low + (0 if name == "dispatch_id" else 1))
+        return before
+
+    def _select(self, rank: _ReadRank, table: str, start: dict[str, int]) -> str:
+        """SQL for one table of one rank, with its place and its numbers moved."""
+        own = rank.folder / f"{table}.parquet"
+        stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([own])}").fetchall()]
+        place = rank.unit.place
+        moved = {name: f"{name} + {by}" for name, by in start.items() if name in stated}
+        if table != "counter_instances":
+            moved["rank"] = f"{'NULL' if place.rank is None else place.rank}::INTEGER"
+            moved["host"] = f"{'NULL' if place.host is None else sql_literal(place.host)}::VARCHAR"
+            if table == "dispatches" and place.pid is not None:
+                moved["pid"] = f"coalesce(pid, {place.pid})::BIGINT" if "pid" in stated else f"{place.pid}::BIGINT"
+        dropped = ("launch", "configuration") if table == "dispatches" else ()
+        picks = [f"{moved[c]} AS {c}" if c in moved else sql_name(c) for c in stated if c not in dropped]
+        picks += [f"{sql} AS {name}" for name, sql in moved.items() if name not in stated]
+        return f"SELECT {', '.join(picks)} FROM {parquet([own])}"
+
+    def write(self, out: Path) -> None:
+        """Write the tables of the workload."""
+        for table, files in self.parts.items():
+            paths = ", ".join(map(sql_path, files))
+            rows = f"FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"
+            if table == "dispatches":
+                rows = f"{number_configurations(f'SELECT * {rows}')} ORDER BY dispatch_id"
+            write_table(self.con, rows, out / f"{table}.parquet")
+            for file in files:
+                file.unlink()
+        for table in self.kept_tables:
+            file_of_first = self.work / f"first_{table}.parquet"
+            if table in _OF_LAUNCHES and (stored := out / "dispatches.parquet").exists():
+                self._renumber(file_of_first, stored, out / f"{table}.parquet")
+            else:
+                file_of_first.rename(out / f"{table}.parquet")
+
+    def _renumber(self, kept: Path, dispatches: Path, to: Path) -> None:
+        """Write a table with the launch configurations as they are numbered over all ranks."""
+        stated = [row[0] for row in self.con.execute(f"DESCRIBE FROM {parquet([kept])}").fetchall()]
+        if "of" not in stated:  # of a rank without launches
+            kept.rename(to)
+            return
+        numbers = f"LEFT JOIN (SELECT dispatch_id AS of, launch AS now FROM {parquet([dispatches])}) USING (of)"
+        write_table(
+            self.con,
+            f"SELECT * EXCLUDE (of, now) REPLACE (now AS launch) FROM {parquet([kept])} {numbers} "
+            'ORDER BY kernel, launch, code_object, "offset"',
+            to,
+        )
+        kept.unlink()
+
+
+_NUMBERED = {"dispatch_id": "dispatches", "event_id": "events", "range_id": "ranges"}
+"""Columns that number the rows of a table, which other tables refer to."""
+
+
+def gather(
+    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, units: Sequence[RankProfile], read: Reader
+) -> tuple[Manifest, MergedProfile]:
+    """Read the profile of each rank and write them as one workload below ``out``; a rank that cannot be read, or ran on
+    another target than most, is named and left out. Raises BadInput where none can be read."""
+    work = out / WORK
+    tables, waiting = _RankTables(con, work), list[_ReadRank]()
+    merged_ranks, manifests, warnings = list[tuple[ProcessPlace, MergedProfile]](), list[Manifest](), list[Note]()
+    arch, failed = _usual_arch(con, units, work, read), list[str]()
+    others: dict[str | None, list[ProcessPlace]] = {}
+    for number, unit in enumerate(units):
+        own = work / f"rank_{number}"
+        try:
+            one = _read_rank(con, unit, own, read)
+        except (BadInput, LimitExceeded) as problem:
+            shutil.rmtree(own, ignore_errors=True)
+            failed.append(f"{unit.place.words} ({unit.path.name}): {problem.text}")
+            continue
+        if one.manifest.arch != arch:
+            shutil.rmtree(own)
+            others.setdefault(one.manifest.arch, []).append(one.unit.place)
+            continue
+        waiting.append(one)
+        merged_ranks.append((one.unit.place, one.merged))
+        manifests.append(one.manifest)
+        if len(waiting) == _AT_ONCE:
+            tables.add(waiting)
+            waiting.clear()
+        progress.report(f"read {number + 1:,} of {count_text(len(units), 'rank')}")
+    if not merged_ranks:
+        raise BadInput(f"No rank of {folder.name} can be read", "; ".join(failed[:4]))
+    tables.add(waiting)
+    tables.write(out)
+    merged = _merge_results(con, out, merged_ranks)
+    if others:
+        each = ", ".join(f"{_ranks_text(of)} ran on {own or _NO_ARCH}" for own, of in list(others.items())[:_FAILED])
+        left = (
+            "it was left out. Import it" if sum(map(len, others.values())) == 1 else "they were left out. Import them"
+        )
+        warnings.append(Note("ranks_other_device", f"{each}, the others on {arch or _NO_ARCH}: {left} alone."))
+    for text in failed[:_FAILED]:
+        warnings.append(Note("damaged", f"{text} It was left out."))
+    if failed[_FAILED:]:
+        warnings.append(Note("damaged", f"{len(failed) - _FAILED} more ranks could not be read and were left out."))
+    merged.warnings[:0] = warnings
+    hosts = {place.host for place, _ in merged_ranks}
+    manifest = manifests[0].model_copy(
+        update={"name": folder.name, "rank": None, "host": hosts.pop() if len(hosts) == 1 else None}
+    )
+    return manifest, merged
+
+
+def _usual_arch(con: duckdb.DuckDBPyConnection, units: Sequence[RankProfile], work: Path, read: Reader) -> str | None:
+    """The target of most ranks that can be read, of some spread over all: what the workload is of."""
+    seen: Counter[str | None] = Counter()
+    for unit in units[:: -(-len(units) // _SAMPLE)]:
+        own = work / "rank_sample"
+        with suppress(BadInput, LimitExceeded):  # it is named when it is read for good
+            seen[_read_rank(con, unit, own, read).manifest.arch] += 1
+        shutil.rmtree(own, ignore_errors=True)
+    return seen.most_common(1)[0][0] if seen else None
+
+
+_SAMPLE, _NO_ARCH = 33, "an unknown GPU"
+
+
+def _ranks_text(places: Sequence[ProcessPlace]) -> str:
+    """One rank with its host, several by their numbers."""
+    return (
+        places[0].words if len(places) == 1 else ranks_in_words(sorted({p.rank for p in places if p.rank is not None}))
+    )
+
+
+def _read_rank(con: duckdb.DuckDBPyConnection, unit: RankProfile, own: Path, read: Reader) -> _ReadRank:
+    (own / WORK).mkdir(parents=True)
+    manifest, merged = read(con, unit.path, own)
+    stated = merged.places[0] if len(merged.places) == 1 else ProcessPlace(manifest.rank, manifest.host)
+    return _ReadRank(replace(unit, place=stated.or_else(unit.place)), manifest, merged, own)
+
+
+def _merge_results(
+    con: duckdb.DuckDBPyConnection, out: Path, merged_ranks: Sequence[tuple[ProcessPlace, MergedProfile]]
+) -> MergedProfile:
+    """What the ranks have in common, and what is to be said of them, each thing once."""
+    parts = [merged for _, merged in merged_ranks]
+    passes = _passes(parts)
+    write_passes(con, passes, out)
+    dispatches, kernels, events = 0, 0, 0
+    if (stored := out / "dispatches.parquet").exists():
+        dispatches, kernels = con.execute(
+            f"SELECT count(*), count(DISTINCT kernel) FROM {parquet([stored])}"
+        ).fetchone() or (0, 0)
+    if (stored := out / "events.parquet").exists():
+        (events,) = con.execute(f"SELECT count(*) FROM {parquet([stored])}").fetchone() or (0,)
+    merged = MergedProfile(
+        dispatches,
+        kernels,
+        list(dict.fromkeys(c for part in parts for c in part.counters)),
+        passes,
+        _notes_once(merged_ranks, "warnings"),
+        _notes_once(merged_ranks, "notes"),
+        any(part.sampled for part in parts),
+        events,
+        next((part.samples for part in parts if part.samples), 0),
+        [place for place, _ in merged_ranks],
+        next((part.world_size for part in parts if part.world_size), None),
+    )
+    if merged.samples:
+        merged.notes.append(Note("samples_of_one", "Samples of the program counter are those of the first rank."))
+    return merged
+
+
+def _notes_once(merged_ranks: Sequence[tuple[ProcessPlace, MergedProfile]], what: str) -> list[Note]:
+    """Notes of all ranks: what several say is told once, with how many more say the like."""
+    by_code: dict[str, list[tuple[ProcessPlace, Note]]] = {}
+    for place, merged in merged_ranks:
+        for note in getattr(merged, what):
+            by_code.setdefault(note.code, []).append((place, note))
+    notes = []
+    for code, of in by_code.items():
+        texts = dict.fromkeys(note.text for _, note in of)
+        ranks = len({place for place, _ in of})
+        if ranks == len(merged_ranks) and len(texts) * len(merged_ranks) == len(of):
+            notes += [Note(code, text) for text in texts]
+        else:
+            place, first = of[0]
+            more = f" ({ranks - 1} more ranks likewise)" if ranks > 1 else ""
+            notes.append(Note(code, f"{place.words}: {first.text}{more}"))
+    return notes
+
+
+def _passes(parts: Sequence[MergedProfile]) -> list[MergedPass]:
+    """Passes of one name as one, with the bounds of their counters over all ranks; the main ones whatever their names
+    are, since some readers take those from the files, which are called after the rank."""
+    by_name: dict[str | None, list[MergedPass]] = {}
+    for part in parts:
+        for number, each in enumerate(part.passes):
+            by_name.setdefault(each.name if number else None, []).append(each)
+    passes = []
+    for of in by_name.values():
+        name = of[0].name if len({each.name for each in of}) == 1 else "main"
+        bounds: dict[str, tuple[float, float]] = {}
+        for each in of:
+            for counter, (low, high) in each.bounds.items():
+                known = bounds.get(counter, (low, high))
+                bounds[counter] = (min(low, known[0]), max(high, known[1]))
+        table = PassTable(name, of[0].table.source, sum(p.table.rows for p in of), wide=CounterColumns(bounds=bounds))
+        counters = {read: column for each in of for read, column in each.counters.items()}
+        table.counters = list(counters)
+        passes.append(MergedPass(table, counters, sum(each.matched for each in of)))
+    return passes

@@ -1,0 +1,319 @@
+"""Which launches of several passes are the same: those of one process, device, kernel, grid and ordinal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ....analysis.base.notes import Note
+from ....analysis.base.text import count_text
+from ...base.untrusted_text import plain_kernel_name, plain_text, visible_name
+from .contract import PassTable
+from .counting_sample import CountingSample, read_counting_sample
+from .demangled_names import with_readable
+from .ranks import ProcessPlace
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LISTED = 4
+_LOOKED_AT, _SHIFT = 500, 10_000
+"""Launches that the difference of ids between two runs is taken from, and the largest that is looked for."""
+_SAME = "process, device_id, kernel_id, grid, workgroup_size"
+"""What launches of one configuration have in common in all passes, and (below) the place of one among them."""
+_TURN = f"row_number() OVER (PARTITION BY {_SAME} ORDER BY dispatch_id NULLS LAST, row)"
+
+
+@dataclass
+class LaunchMatching:
+    """How the launches of all passes belong together; ``names``, ``keys`` and ``pairs`` are tables of the database."""
+
+    names: str
+    """name_id, kernel_id, text (as the profiler wrote it), raw (cleaned), kernel (readable, see demangled.py)."""
+    keys: list[str]
+    """Of every pass: row, process, device_id, name_id, kernel_id, grid, workgroup_size, dispatch_id, given_id, times,
+    ordinal, nth."""
+    pairs: list[str] = field(default_factory=lambda: [""])
+    """Of every pass but the first: main_row, row, duration_ns."""
+    matched: list[int] = field(default_factory=list)
+    """Launches of every pass that are launches of the first."""
+    sampled: bool = False
+    """Whether a pass counted only some launches of each launch configuration."""
+    pids: list[int | None] = field(default_factory=list)
+    """Ids of the main pass's processes in the order of their numbers, where those follow from ids and devices."""
+    warnings: list[Note] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+
+def match(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable]) -> LaunchMatching:
+    """Match the launches of every pass with those of the first, the main one.
+
+    Launches pair up by device, kernel, grid and ordinal, in the order of their ids; with several processes also by
+    process: as the reader numbered them, else in the order of their first devices and then of their ids, since every
+    process counts its dispatches from the start. Launchers give each rank a device of its own, and ids as it happens.
+    A pass that lacks some launches of a kernel pairs up by the dispatch ids instead, where all of its launches are
+    found by them.
+    """
+    main = tables[0]
+    result = LaunchMatching("kernel_names", [f"keys_{i}" for i in range(len(tables))], matched=[main.rows])
+    result.warnings += _write_names(con, tables, result.names)
+    by_id = _processes_by_id(tables)
+    process = "process" if all("process" in t.stated for t in tables) else "1"
+    for number, (table, keys) in enumerate(zip(tables, result.keys, strict=True)):
+        rows = table.launches
+        if by_id:
+            ranked = f"{result.names}_processes_{number}"
+            con.execute(f"CREATE OR REPLACE TABLE {ranked} AS {_processes_in_order(rows)}")
+            joined = f"SELECT l.*, nth_process FROM {rows} l JOIN {ranked} r ON l.pid IS NOT DISTINCT FROM r.pid"
+            rows, process = f"({joined})", "nth_process"
+        con.execute(f"CREATE OR REPLACE TABLE {keys} AS {_keys(rows, table, process, result.names)}")
+    if by_id:
+        ordered = con.execute(f"SELECT pid FROM {result.names}_processes_0 ORDER BY nth_process").fetchall()
+        result.pids = [pid for (pid,) in ordered]
+    _number_dispatches(con, main, result)
+    filtered: dict[tuple[str, int], list[str]] = {}
+    for index, table in enumerate(tables[1:], 1):
+        pairing = _Pairing(con, result.names, result.keys[0], result.keys[index], f"pairs_{index}")
+        sample = read_counting_sample(table.source)
+        matched = pairing.pair_launches(main, table) if sample is None else pairing.pair_sample(sample, table.rows)
+        result.pairs.append(pairing.pairs)
+        result.matched.append(matched)
+        result.sampled = result.sampled or sample is not None
+        missing = main.rows - matched
+        if sample:
+            if lost := table.rows - matched:
+                text = f"Pass {table.name}: {lost} of {table.rows} counted launches are of configurations that the run "
+                result.warnings.append(Note("unmatched", f"{text}for times does not have, and were left out."))
+        elif matched == table.rows and missing and (kernels := pairing.only_kernels(missing)):
+            filtered.setdefault((kernels, missing), []).append(table.name)
+        elif matched < table.rows or missing:
+            result.warnings.append(
+                Note(
+                    "unmatched",
+                    f"Pass {table.name}: {count_text(matched, 'dispatch')} matched by device, kernel, grid and "
+                    f"ordinal, {table.rows - matched} only in this pass (left out), {missing} of the main pass "
+                    "without it "
+                    "(NULL).",
+                )
+            )
+    result.notes += [_filter_note(names, *key) for key, names in filtered.items()]
+    return result
+
+
+@dataclass(frozen=True)
+class _Pairing:
+    """Two passes to pair up, by their tables of keys, into the table ``pairs``."""
+
+    con: duckdb.DuckDBPyConnection
+    names: str
+    main: str
+    other: str
+    pairs: str
+
+    def pair_launches(self, main: PassTable, other: PassTable) -> int:
+        """Write the pairs and return how many there are."""
+        both_grids = {"grid"} <= main.stated & other.stated
+        kernel = "process, device_id, kernel_id, grid" if both_grids else "process, device_id, kernel_id"
+        turn = f"{kernel}, {'nth' if both_grids else 'ordinal'}"
+        matched = self._pair_by(turn)
+        if matched < main.rows and self._is_partial(kernel):
+            by_id = self._pair_by_id(kernel, other.rows)
+            matched = by_id if by_id == other.rows else self._pair_by(turn)
+        return matched
+
+    def _pair_by_id(self, kernel: str, rows: int) -> int:
+        """Pairs by dispatch id, where all are found so; else by the id less what most launches have more of it.
+
+        A program that launches something once more before its loop (a search for the fastest kernel) numbers all that
+        follows higher.
+        """
+        paired = self._pair_by(f"{kernel}, given_id")
+        if paired == rows:
+            return paired
+        own = f"(FROM {self.other} WHERE row < {_LOOKED_AT})"
+        differences = (
+            f"SELECT process, o.given_id - m.given_id AS more, count(*) AS n FROM {own} o "
+            f"JOIN {self.main} m USING ({kernel}) WHERE abs(more) <= {_SHIFT} GROUP BY ALL"
+        )
+        more = (
+            f"SELECT DISTINCT ON (process) process, more FROM ({differences}) ORDER BY process, n DESC, abs(more), more"
+        )
+        shifted = f"SELECT o.* REPLACE (given_id - more AS given_id) FROM {self.other} o JOIN ({more}) USING (process)"
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns "
+            f"FROM {self.main} m JOIN ({shifted}) o USING ({kernel}, given_id)"
+        )
+        return self._count(f"FROM {self.pairs}")
+
+    def pair_sample(self, sample: CountingSample, rows: int) -> int:
+        """Pairs of a pass that counted some launches of each configuration, however it tells which."""
+        if sample.expected:
+            return self._pair_remaining(self._pair_expected(sample.expected), rows)
+        return (
+            self._pair_remaining(self._pair_by_id(_SAME, rows), rows)
+            if sample.skip is None
+            else self._pair_sampled(sample.skip)
+        )
+
+    def _pair_remaining(self, paired: int, rows: int) -> int:
+        """What was found, and where that is not all, every other counted launch with one of its configuration that has
+        no pair, the first such."""
+        if paired < rows:
+            left, free = (
+                f"SELECT row, {_SAME}, duration_ns, {_TURN} AS n "
+                f"FROM {table} WHERE row NOT IN (SELECT {column} FROM {self.pairs})"
+                for table, column in ((self.other, "row"), (self.main, "main_row"))
+            )
+            self.con.execute(
+                f"INSERT INTO {self.pairs} SELECT m.row, o.row, o.duration_ns FROM ({left}) o JOIN ({free}) m "
+                f"USING ({_SAME}, n)"
+            )
+        return self._count(f"FROM {self.pairs}")
+
+    def _pair_expected(self, ids: tuple[int, ...]) -> int:
+        """Pairs of the counted launches of each configuration with those that were to be counted, both in order."""
+        wanted = f"FROM {self.main} WHERE dispatch_id IN (SELECT unnest(?::BIGINT[]))"
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns "
+            f"FROM (SELECT *, {_TURN} AS turn {wanted}) m JOIN (SELECT *, {_TURN} AS turn FROM {self.other}) o "
+            f"USING ({_SAME}, turn)",
+            [list(ids)],
+        )
+        return self._count(f"FROM {self.pairs}")
+
+    def _pair_sampled(self, skip: int) -> int:
+        """Pairs of a pass that passed over the first ``skip`` launches of each configuration.
+
+        Where the runs differ in their order, a counted launch pairs with any other of its configuration.
+        """
+        same, turn = _SAME, _TURN
+        shifted = f"SELECT *, {turn} + {skip} AS turn FROM {self.other}"
+        every = f"SELECT *, {turn} AS turn FROM {self.main}"
+        counts = f"SELECT {same}, count(*) AS launches FROM {self.main} GROUP BY ALL"
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT m.row AS main_row, o.row, o.duration_ns FROM (SELECT "
+            f"* REPLACE (CASE WHEN turn > launches THEN turn - {skip} ELSE turn END AS turn) "
+            f"FROM ({shifted}) JOIN ({counts}) USING ({same})) o JOIN ({every}) m USING ({same}, turn) "
+            "QUALIFY row_number() OVER (PARTITION BY m.row ORDER BY o.row) = 1"
+        )
+        return self._count(f"FROM {self.pairs}")
+
+    def _pair_by(self, key: str) -> int:
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {self.pairs} AS SELECT k.row AS main_row, o.row, o.duration_ns "
+            f"FROM {self.main} k JOIN {self.other} o USING ({key})"
+        )
+        return self._count(f"FROM {self.pairs}")
+
+    def _is_partial(self, kernel: str) -> bool:
+        """Whether a pass has some launches of a kernel and size, but fewer than the main pass: ordinals mislead."""
+        launches, others = (f"(SELECT {kernel}, count(*) AS n FROM {t} GROUP BY ALL)" for t in (self.main, self.other))
+        return self._count(f"FROM {launches} m JOIN {others} o USING ({kernel}) WHERE o.n < m.n") > 0
+
+    def only_kernels(self, missing: int) -> str:
+        """The kernels of the pass, where all it lacks are launches of other kernels; an empty text otherwise."""
+        own = f"SELECT kernel_id FROM {self.other}"
+        if self._count(f"FROM {self.main} WHERE kernel_id NOT IN ({own})") != missing:
+            return ""
+        kernels = self.con.execute(
+            f"SELECT DISTINCT kernel FROM {self.names} WHERE kernel_id IN ({own}) ORDER BY kernel"
+        ).fetchall()
+        listed = ", ".join(plain_text(kernel, 60) for (kernel,) in kernels[:_LISTED])
+        return listed + (f" and {len(kernels) - _LISTED} more" if len(kernels) > _LISTED else "")
+
+    def _count(self, rows: str) -> int:
+        (count,) = self.con.execute(f"SELECT count(*) {rows}").fetchone() or (0,)
+        return int(count)
+
+
+def _filter_note(passes: list[str], kernels: str, missing: int) -> Note:
+    return Note(
+        "filtered",
+        f"Only launches of {kernels} were counted in {', '.join(passes[:_LISTED])}"
+        f"{' ...' if len(passes) > _LISTED else ''}: of {count_text(missing, 'launch')} of other kernels there are "
+        "times, no counters.",
+    )
+
+
+def _write_names(con: duckdb.DuckDBPyConnection, tables: Sequence[PassTable], names: str) -> list[Note]:
+    """Every kernel name once, cleaned; rows of all passes then refer to it by number."""
+    texts = " UNION ".join(f"SELECT DISTINCT kernel AS text FROM {t.launches}" for t in tables)
+    visible = f"SELECT text, {visible_name('text')} AS raw FROM ({texts})"
+    readable = with_readable(con, f"SELECT *, {plain_kernel_name('raw')} AS kernel FROM ({visible})")
+    con.execute(
+        f"CREATE OR REPLACE TABLE {names} AS SELECT CAST(row_number() OVER () AS INT) AS name_id, "
+        f"CAST(dense_rank() OVER (ORDER BY kernel) AS INT) AS kernel_id, * FROM {readable}"
+    )
+    unclean, unnamed = con.execute(
+        f"SELECT count(*) FILTER (raw != trim(text) AND text != ''), count(*) FILTER (raw = '(no name)') FROM {names}"
+    ).fetchone() or (0, 0)
+    warnings = []
+    if unclean:
+        text = f"{unclean} kernel names held control or invisible characters, which were removed."
+        warnings.append(Note("unclean_names", text))
+    if unnamed:
+        warnings.append(Note("no_name", "Some dispatches have no kernel name; they are called '(no name)'."))
+    return warnings
+
+
+def _processes_by_id(tables: Sequence[PassTable]) -> bool:
+    """Whether processes are told apart by their ids alone."""
+    if all("process" in t.stated for t in tables):
+        return False
+    return all("pid" in t.stated for t in tables) and any(t.differs_in("pid") for t in tables)
+
+
+def _processes_in_order(launches: str) -> str:
+    """SQL: the processes of one pass with their numbers, by the first device of each and then by their ids."""
+    devices = f"SELECT pid, min(coalesce(device_id, 0)) AS first_device FROM {launches} GROUP BY pid"
+    return f"SELECT pid, row_number() OVER (ORDER BY first_device, pid) AS nth_process FROM ({devices})"
+
+
+def places_of(tables: Sequence[PassTable], pids: Sequence[int | None]) -> dict[int, ProcessPlace]:
+    """Where each process of the main pass stood, by the numbers that ``match`` gave them; ``pids`` are its own."""
+    stated = dict(tables[0].places)
+    if all("process" in t.stated for t in tables):
+        return stated
+    by_id = {place.pid: place for place in stated.values() if place.pid is not None}
+    if len(by_id) != len(stated):
+        return {}
+    ordered: Sequence[int | None] = pids or sorted(by_id)
+    return {number: by_id[pid] for number, pid in enumerate(ordered, 1) if pid in by_id}
+
+
+def _keys(launches: str, table: PassTable, process: str, names: str) -> str:
+    """Row number, identity and times of every launch of one pass; few columns, so it fits in memory."""
+    inner = (
+        f"SELECT row, CAST({process} AS INT) AS process, coalesce(device_id, 0) AS device_id, n.name_id, n.kernel_id, "
+        "coalesce(TRY_CAST(grid AS BIGINT), -1) AS grid, coalesce(TRY_CAST(workgroup_size AS BIGINT), -1) AS "
+        "workgroup_size, TRY_CAST(dispatch_id AS BIGINT) AS given_id, "
+        f"{'given_id' if 'dispatch_id' in table.stated else 'row'} AS dispatch_id, start_ns, end_ns, duration_ns "
+        f"FROM {launches} l JOIN {names} n ON n.text IS NOT DISTINCT FROM l.kernel"
+    )
+    same = "PARTITION BY process, device_id, kernel_id"
+    order = "ORDER BY dispatch_id NULLS LAST, row"
+    return (
+        f"SELECT *, CAST(row_number() OVER ({same} {order}) AS INT) AS ordinal, "
+        f"CAST(row_number() OVER ({same}, grid {order}) AS INT) AS nth FROM ({inner}) ORDER BY row"
+    )
+
+
+def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: LaunchMatching) -> None:
+    """Give the launches of the main pass numbers of their own where their ids are not unique."""
+    keys = result.keys[0]
+    total, distinct = con.execute(f"SELECT count(*), count(DISTINCT dispatch_id) FROM {keys}").fetchone() or (0, 0)
+    if total == distinct:
+        return
+    con.execute(f"UPDATE {keys} SET dispatch_id = row")
+    if main.differs_in("process"):
+        text = "Every process numbers its dispatches from the start, so they were numbered anew, from 0."
+        result.notes.append(Note("renumbered", text))
+        return
+    result.warnings.append(
+        Note(
+            "renumbered",
+            f"{main.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
+            "so dispatches were numbered from 0 in file order.",
+        )
+    )

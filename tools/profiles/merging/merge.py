@@ -1,0 +1,319 @@
+"""The merge: passes of one program into the tables of a workload, one wide row of counters per launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_literal, sql_name
+from ....analysis.base.notes import Note
+from ....analysis.base.text import count_text
+from ....analysis.store.launch_configurations import number_configurations
+from ....analysis.store.store import write_table
+from ...base.profile_files import WORK
+from .contract import PassTable, parquet
+from .matching import LaunchMatching, match, places_of
+from .ranks import ProcessPlace, sql_place
+
+if TYPE_CHECKING:
+    import duckdb
+
+ACCUMULATE = "SQ_ACCUM_PREV_HIRES"
+_LAUNCH = {  # column of the table dispatches -> SQL type
+    "pid": "BIGINT", "queue_id": "BIGINT", "grid": "BIGINT", "workgroup_size": "INT", "vgpr": "INT", "agpr": "INT",
+    "sgpr": "INT", "lds_bytes": "BIGINT", "scratch_bytes": "BIGINT", "cluster": "INT",
+}  # fmt: skip
+_LENDABLE = ("vgpr", "agpr", "sgpr", "cluster")
+"""Columns that another pass may state where the main one does not."""
+_LARGEST = {"INT": 2**31 - 1, "BIGINT": 2**63 - 1}
+
+
+@dataclass
+class MergedPass:
+    """One pass in a workload: what its counters are called there, and how many of its launches were matched."""
+
+    table: PassTable
+    counters: dict[str, str]
+    """Counter in the file -> column in the store (``NAME``, or ``NAME@PASS`` where another pass has it too)."""
+    matched: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    @property
+    def unmatched_launches(self) -> int:
+        return self.table.rows - self.matched
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Least and greatest value of its counters, as named in the file."""
+        return self.table.wide.bounds
+
+
+@dataclass
+class MergedProfile:
+    """What was written: row counts, the counter columns of the wide table, warnings and hints in words."""
+
+    dispatches: int
+    kernels: int
+    counters: list[str]
+    passes: list[MergedPass]
+    warnings: list[Note]
+    notes: list[Note] = field(default_factory=list)
+    sampled: bool = False
+    """Whether only some launches of each launch configuration were counted, which stand for the others."""
+    events: int = 0
+    """Rows of the table events."""
+    samples: int = 0
+    """Samples of the program counter, the sum of the table samples."""
+    places: list[ProcessPlace] = field(default_factory=list)
+    """Where each process stood that launched or did anything; empty where the reader does not tell processes apart."""
+    world_size: int | None = None
+    """How many ranks the program had, where the profile states it."""
+
+
+def as_replays(tables: Sequence[PassTable]) -> list[MergedPass]:
+    """Passes in which every counter has its plain name once; measured again, it is called ``NAME@PASS``."""
+    used_names: set[str] = set()
+    passes = []
+    for table in tables:
+        counters = {}
+        for position, counter in enumerate(table.counters):
+            name = _integral_name(table, position) or counter
+            counters[counter] = f"{name}@{table.name}" if name.casefold() in used_names else name
+            used_names.add(name.casefold())
+        passes.append(MergedPass(table, counters))
+    return passes
+
+
+def _integral_name(table: PassTable, position: int) -> str | None:
+    """The store's name of SQ_ACCUM_PREV_HIRES, the time integral of a level counter: ``<LEVEL>_ACCUM``, as in rocpd.
+
+    The level is what the file is named after, else the counter in the column before, which is how the hardware pairs
+    them. None where neither is a level, or the counter another one.
+    """
+    if table.counters[position] != ACCUMULATE:
+        return None
+    before = table.name if "LEVEL" in table.name else table.counters[position - 1] if position else ""
+    return f"{before}_ACCUM" if "LEVEL" in before else None
+
+
+def write_tables(
+    con: duckdb.DuckDBPyConnection, passes: list[MergedPass], folder: Path, *, instances_per_xcd: int
+) -> MergedProfile:
+    """Write passes, dispatches, counters and counter_instances of one workload into ``folder``.
+
+    The first pass is the main one: its dispatches are the workload's. Rows of the others are matched by
+    (device, kernel, grid, ordinal); how many were is recorded in each Pass and told in the warnings.
+    """
+    for item in passes:
+        item.table.prepare(con, folder / WORK)
+    matching = match(con, [p.table for p in passes])
+    for item, matched in zip(passes, matching.matched, strict=True):
+        item.matched = matched
+    warnings = [*(w for p in passes for w in p.table.warnings), *matching.warnings, *_impossible_sizes(passes[0].table)]
+    write_table(con, _dispatches(passes, matching), folder / "dispatches.parquet")
+    no_time, total, kernels = con.execute(
+        f"SELECT count(*) FILTER (duration_ns IS NULL), count(*), count(DISTINCT kernel_id) FROM {matching.keys[0]}"
+    ).fetchone() or (0, 0, 0)
+    if no_time:
+        warnings.append(
+            Note(
+                "no_timing",
+                f"{no_time} of {count_text(total, 'dispatch has', 'dispatches have')} no usable timing (start and "
+                "end are missing, equal, zero "
+                "or rounded): their durations and every rate are empty.",
+            )
+        )
+    columns = _write_counters(con, passes, matching, folder)
+    _write_instances(con, passes, matching, folder, instances_per_xcd)
+    write_passes(con, passes, folder)
+    for file in {file for p in passes for file in p.table.wide.files}:
+        file.unlink(missing_ok=True)
+    return MergedProfile(total, kernels, columns, passes, warnings, matching.notes, matching.sampled)
+
+
+def without_launches(con: duckdb.DuckDBPyConnection, source: Path, folder: Path) -> MergedProfile:
+    """A workload of one pass whose profile holds no launch: a timeline of the host."""
+    passes = [MergedPass(PassTable("main", source), {})]
+    write_passes(con, passes, folder)
+    return MergedProfile(0, 0, [], passes, [])
+
+
+def write_passes(con: duckdb.DuckDBPyConnection, passes: Sequence[MergedPass], folder: Path) -> None:
+    """Write the table of passes."""
+    con.execute(
+        "CREATE OR REPLACE TABLE pass_rows (pass_id INT, name VARCHAR, tool VARCHAR, source VARCHAR, dispatches INT, "
+        "matched INT, unmatched INT, counters VARCHAR)"
+    )
+    con.executemany(
+        "INSERT INTO pass_rows VALUES (?, ?, NULL, ?, ?, ?, ?, ?)",
+        [
+            [
+                i,
+                p.name,
+                p.table.source.name,
+                p.table.rows,
+                p.matched,
+                p.unmatched_launches,
+                ",".join(p.counters.values()),
+            ]
+            for i, p in enumerate(passes)
+        ],
+    )
+    write_table(con, "FROM pass_rows", folder / "passes.parquet")
+
+
+def _write_counters(
+    con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, folder: Path
+) -> list[str]:
+    """Write counters.parquet, in the order of the main pass, and return its counter columns.
+
+    A hash join would hold or spill the columns of every pass at once; files whose rows stand in the same order
+    are joined by position instead, which streams. Passes in another order are sorted first, one at a time.
+    """
+    identity = folder / WORK / "identity.parquet"
+    _write_identity(con, matching, places_of([p.table for p in passes], matching.pids), identity)
+    sources = {"k": [identity]}
+    where = _place_columns(places_of([p.table for p in passes], matching.pids))[0]
+    columns, picks = [], ["k.dispatch_id", "k.kernel", "k.duration_ns"]
+    picks += [f"k.{c}" for c in ("rank", "host") if f" AS {c}" in where]
+    for index, item in enumerate(passes):
+        for read, name in item.counters.items():
+            picks.append(f"{item.table.wide.cell(sql_name(read), f'p{index}.')} AS {sql_name(name)}")
+        columns += list(item.counters.values())
+        if index:
+            picks.append(f"k.t{index} AS {sql_name(f'duration_ns@{item.name}')}")
+        if item.counters:
+            aligned = folder / WORK / f"aligned_{index}.parquet"
+            sources[f"p{index}"] = (
+                _align_counters(con, passes, matching, index, aligned) if index else item.table.wide.files
+            )
+    side_by_side = " POSITIONAL JOIN ".join(f"{parquet(files)} {alias}" for alias, files in sources.items())
+    write_table(con, f"SELECT {', '.join(picks)} FROM {side_by_side}", folder / "counters.parquet")
+    return columns
+
+
+def _write_identity(
+    con: duckdb.DuckDBPyConnection, matching: LaunchMatching, places: Mapping[int, ProcessPlace], path: Path
+) -> None:
+    """What every row is called, how long it took in each pass, and where its process stood."""
+    others = list(enumerate(matching.pairs))[1:]
+    times = "".join(f", p{i}.duration_ns AS t{i}" for i, _ in others)
+    joins = "".join(f" LEFT JOIN {pairs} p{i} ON p{i}.main_row = k.row" for i, pairs in others)
+    where, placed = _place_columns(places)
+    write_table(
+        con,
+        f"SELECT k.dispatch_id, n.kernel, k.duration_ns{times}{where} FROM {matching.keys[0]} k "
+        f"JOIN {matching.names} n USING (name_id){joins}{placed} ORDER BY k.row",
+        path,
+    )
+
+
+def _place_columns(places: Mapping[int, ProcessPlace]) -> tuple[str, str]:
+    """SQL for the columns rank and host, as far as any is known, and the join that they come from."""
+    if not (any(p.rank is not None for p in places.values()) or len(places) > 1):
+        return "", ""
+    known = {"rank": "INT", "host": "VARCHAR"}
+    columns = [c for c in known if any(getattr(p, c) is not None for p in places.values())]
+    if not columns:
+        return "", ""
+    rows = ", ".join(f"({number}, {sql_place(place)})" for number, place in places.items())
+    picks = "".join(f", stood.{c}::{known[c]} AS {c}" for c in columns)
+    return picks, f" LEFT JOIN (VALUES {rows}) stood(process, rank, host, pid) ON stood.process = k.process"
+
+
+def _align_counters(
+    con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, index: int, path: Path
+) -> list[Path]:
+    """The counters of a pass with one row per dispatch of the main pass, in its order."""
+    item, pairs = passes[index], matching.pairs[index]
+    (moved,) = con.execute(f"SELECT count(*) FILTER (main_row != row) FROM {pairs}").fetchone() or (0,)
+    if not moved and item.matched == item.table.rows == passes[0].table.rows:
+        return item.table.wide.files
+    names = [sql_name(c) for c in item.counters]
+    write_table(
+        con,
+        f"SELECT {', '.join(names)} FROM {matching.keys[0]} k LEFT JOIN {pairs} p ON p.main_row = k.row "
+        f"LEFT JOIN {item.table.wide.relation(names)} s ON s.row = p.row ORDER BY k.row",
+        path,
+    )
+    return [path]
+
+
+def _dispatches(passes: list[MergedPass], matching: LaunchMatching) -> str:
+    """The launches of the main pass; registers that it does not state (a trace before ROCm 7.0) come from another.
+
+    Where that one holds only some launches, those of one kernel and size lend to each other.
+    """
+    picks, joins = [], ""
+    for name, kind in _LAUNCH.items():
+        lender = _lender(passes, name) if name in _LENDABLE else 0
+        value = f"launch.{name}"
+        if lender:
+            rows = f"{passes[lender].table.launches} JOIN {matching.pairs[lender]} USING (row)"
+            lent = f"(SELECT main_row, {name} FROM {rows}) {name}_lent"
+            joins += f" LEFT JOIN {lent} ON {name}_lent.main_row = launch.row"
+            value = f"{name}_lent.{name}"
+            value = (
+                f"coalesce({value}, max({value}) OVER (PARTITION BY launch.kernel, launch.grid, launch.workgroup_size))"
+            )
+        picks.append(f"TRY_CAST({value} AS {kind}) AS {name}")
+    rows = f"SELECT row, {', '.join(picks)} FROM {passes[0].table.launches} launch{joins}"
+    where, placed = _place_columns(places_of([p.table for p in passes], matching.pids))
+    launches = (
+        "SELECT row, k.dispatch_id, n.kernel, n.raw AS kernel_raw, k.device_id, "
+        f"launch.* EXCLUDE (row), k.ordinal, k.start_ns, k.end_ns, k.duration_ns{where} "
+        f"FROM ({rows}) launch JOIN {matching.keys[0]} k USING (row) JOIN {matching.names} n USING (name_id){placed}"
+    )
+    return f"SELECT * EXCLUDE (row) FROM ({number_configurations(launches)}) ORDER BY row"
+
+
+def _impossible_sizes(main: PassTable) -> list[Note]:
+    """Sizes that no launch can have."""
+    return [
+        Note(
+            "impossible_size",
+            f"{main.source.name}: {name} ranges from {low:g} to {high:g}, which no launch can have; "
+            "what does not fit is NULL.",
+        )
+        for name, kind in _LAUNCH.items()
+        for low, high in [main.sizes.get(name, (0, 0))]
+        if low < 0 or high > _LARGEST[kind]
+    ]
+
+
+def _lender(passes: list[MergedPass], name: str) -> int:
+    """The first pass that has values of a column which the main one lacks; 0 where it has them itself, or none has."""
+    has_values = [name in p.table.sizes for p in passes]
+    return has_values.index(True) if True in has_values else 0
+
+
+def _write_instances(
+    con: duckdb.DuckDBPyConnection, passes: list[MergedPass], matching: LaunchMatching, folder: Path, per_xcd: int
+) -> None:
+    """Per-instance values as rows; ``instance`` counts within its XCD. Of a value measured twice the first counts."""
+    selects, seen = [], set()
+    for item, pairs in zip(passes, matching.pairs, strict=True):
+        new = {h: n for h, n in item.table.instances.items() if n not in seen}
+        seen |= set(new.values())
+        if not new:
+            continue
+        names = ", ".join(f"({sql_literal(h)}, {sql_literal(c)}, {n})" for h, (c, n) in new.items())
+        wanted = [sql_name(h) for h in new]
+        rows = item.table.wide.relation(wanted)
+        if pairs:
+            matched = f"{rows} JOIN {pairs} USING (row)"
+            rows = f"(SELECT * EXCLUDE (row, main_row, duration_ns), main_row AS row FROM {matched})"
+        selects.append(
+            f"SELECT dispatch_id, n.counter, n.n, value "
+            f"FROM (UNPIVOT {rows} ON {', '.join(wanted)} INTO NAME header VALUE value) "
+            f"JOIN (VALUES {names}) n(header, counter, n) USING (header) JOIN {matching.keys[0]} USING (row)"
+        )
+    if selects:
+        place = f"CAST(n // {per_xcd} AS SMALLINT) AS xcd, CAST(n % {per_xcd} AS SMALLINT) AS instance"
+        select = f"SELECT dispatch_id, counter, {place}, value FROM ({' UNION ALL '.join(selects)})"
+        write_table(con, f"{select} ORDER BY counter, dispatch_id, n", folder / "counter_instances.parquet")

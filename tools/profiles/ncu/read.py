@@ -1,0 +1,317 @@
+"""Read what Nsight Compute left: pages and reports as launches with metrics."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.database import sql_name, sql_path
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, MissingTool, Problem
+from ....analysis.store.store import Manifest, write_table
+from ...base.profile_files import WORK, files_below, step_of
+from ...base.untrusted_text import plain_text
+from ..cupti import read as recordings
+from ..cupti.records import TIMING
+from ..merging.counting_sample import read_counting_sample
+from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
+from ..parsing.sheet import LaunchSheet, SheetColumn
+from ..samples.sample_tables import write_hotspots
+from . import code
+from .launches import DEVICE, stage
+from .pages import as_raw, has_page, read_pages
+from .report import is_report, read_report, version_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_SUFFIXES = (".ncu-rep", ".ncu-rep.gz", ".csv", ".csv.gz", ".txt", ".log", ".out")
+_SAME = 0.9
+_REPORT, _RAW, _DETAILS = range(3)
+_EXACT, _PRINTED = 1e-5, 1e-2
+"""How far, as a share, one duration may differ between views: raw pages have six decimals, details pages two."""
+
+
+@dataclass
+class NcuTable:
+    """The launches of one file, from one page; ``rank`` orders views of the same launches, the best first."""
+
+    file: Path
+    rank: int
+    sheet: LaunchSheet
+    notes: list[Note]
+    code: Path | None = None
+    """A file with its launches instruction by instruction, where the report has them."""
+    text: Path | None = None
+    """A file with the source text that the report carries."""
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent
+
+    def counters(self) -> set[str]:
+        return set(self.sheet.counters())
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files of ncu at ``path``: itself, or those in the folder and one level below, run of times first."""
+    return [file for file in files_below(path, _SUFFIXES) if _is_ncu(file)]
+
+
+def read_tables(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> tuple[list[NcuTable], list[Note]]:
+    """Every table of ``files``, without those that show launches of another one again."""
+    tables: list[NcuTable] = []
+    notes: list[Note] = []
+    missing: MissingTool | None = None
+    for file in sorted(files, key=lambda f: not is_report(f)):
+        try:
+            tables += _tables(con, file, work, len(tables))
+        except MissingTool as problem:  # the same launches may be there as CSV
+            missing = problem
+            notes.append(Note("missing_tool", problem.text))
+    if missing and not tables:
+        raise missing
+    distinct_tables: list[NcuTable] = []
+    for table in sorted(tables, key=lambda t: (t.rank, -len(t.counters()))):
+        twin = next((k for k in distinct_tables if k.folder == table.folder and _shows(con, k, table)), None)
+        if twin:
+            text = f"{table.file.name} shows the launches of {twin.file.name} again and was left out."
+            notes.append(Note("shown_again", text))
+        else:
+            distinct_tables.append(table)
+    return sorted(distinct_tables, key=lambda t: files.index(t.file)), notes
+
+
+def as_passes(con: duckdb.DuckDBPyConnection, tables: list[NcuTable], work: Path) -> list[LaunchSheet]:
+    """One sheet per pass: tables of one step's folder, or with the same metrics, are processes of one pass."""
+    groups: list[list[NcuTable]] = []
+    for table in tables:
+        fitting = next((g for g in groups if _same_pass(g[0], table)), None)
+        if fitting is None:
+            groups.append([table])
+        else:
+            fitting.append(table)
+    names: set[str] = set()
+    passes = []
+    for number, group in enumerate(groups):
+        sheet = group[0].sheet if len(group) == 1 else _unite_sheets(con, group, work / f"pass_{number}.parquet")
+        first = group[0].file
+        name = step_of(first) or first.name.split(".")[0]
+        sheet.name = name if name not in names else f"{name}_{number}"
+        names.add(sheet.name)
+        passes.append(sheet)
+    return passes
+
+
+def version(files: list[Path]) -> str | None:
+    """The version of ncu, where a report states it."""
+    return next((v for f in files if is_report(f) and (v := version_of(f))), None)
+
+
+def _is_ncu(file: Path) -> bool:
+    try:
+        return is_report(file) or has_page(file) or code.is_source_page(file)
+    except Problem:
+        return False
+
+
+def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path, start: int) -> list[NcuTable]:
+    report = is_report(file)
+    # The run for times that a sample was taken after calls kernels by their mangled names.
+    report_files = (
+        read_report(file, work, f"ncu_{start}", mangled=read_counting_sample(file) is not None) if report else None
+    )
+    pages = [report_files.page] if report_files else read_pages(file, work, f"ncu_{start}")
+    tables = []
+    for number, page in enumerate(pages, start):
+        rank, notes, whole = _REPORT if report else _RAW, list[Note](), page
+        if page.is_details:
+            rank = _DETAILS
+            whole, notes = as_raw(page)
+            page.body.unlink()
+        sheet, more = stage(con, whole, work, f"ncu_{number}")
+        whole.body.unlink()
+        listing, text = (report_files.code, report_files.text) if report_files else (None, None)
+        tables.append(NcuTable(file, rank, sheet, [*notes, *more], listing, text))
+    return tables
+
+
+def _same_pass(one: NcuTable, other: NcuTable) -> bool:
+    if step_of(one.file) or step_of(other.file):
+        return one.folder == other.folder
+    mine, theirs = one.counters(), other.counters()
+    return len(mine & theirs) >= _SAME * len(mine | theirs)
+
+
+def _shows(con: duckdb.DuckDBPyConnection, one: NcuTable, other: NcuTable) -> bool:
+    """Whether ``one`` shows all of ``other``: the same launches with its metrics.
+
+    Launches of two forms are the same where kernels and durations agree one by one, and processes as far as known.
+    Of one form all values must be equal: ranks of one program may well take the same times.
+    """
+    if one.sheet.rows != other.sheet.rows or not other.counters() <= one.counters():
+        return False
+    if one.rank == other.rank:
+        shared = [sql_name(c.header) for c in other.sheet.columns if c in one.sheet.columns]
+        a, b = (f"FROM {t.sheet.relation(shared)}" for t in (one, other))
+        return con.execute(f"({b} EXCEPT {a}) LIMIT 1").fetchone() is None
+    if not _both_have(one, other, "duration"):
+        return False
+    keys = ['"ncu kernel"', '"ncu duration"', *(['"ncu pid"'] if _both_have(one, other, "pid") else [])]
+    a, b = (f"SELECT {', '.join(keys)}, row FROM {t.sheet.relation(keys)}" for t in (one, other))
+    near = _PRINTED if _DETAILS in (one.rank, other.rank) else _EXACT
+    same = f'a."ncu kernel" = b."ncu kernel" AND abs(a."ncu duration" - b."ncu duration") <= {near} * a."ncu duration"'
+    if '"ncu pid"' in keys:
+        same += ' AND coalesce(a."ncu pid" = b."ncu pid", true)'
+    row = con.execute(f"SELECT count(*) FROM ({a}) a JOIN ({b}) b USING (row) WHERE {same}").fetchone()
+    return bool(row and row[0] == one.sheet.rows)
+
+
+def _both_have(one: NcuTable, other: NcuTable, role: str) -> bool:
+    return bool(one.sheet.header(role) and other.sheet.header(role))
+
+
+def _unite_sheets(con: duckdb.DuckDBPyConnection, group: list[NcuTable], parquet: Path) -> LaunchSheet:
+    """The launches of several processes or ranks below each other."""
+    reads = [f"SELECT * FROM read_parquet({sql_path(t.sheet.parquet)}, hive_partitioning = false)" for t in group]
+    columns: dict[str, SheetColumn] = {}
+    for table in group:
+        columns |= {c.header: c for c in table.sheet.columns if c.header not in columns}
+    first = group[0].sheet
+    sheet = LaunchSheet(first.name, first.source, parquet, list(columns.values()))
+    sheet.rows = write_table(con, " UNION ALL BY NAME ".join(reads), parquet)
+    for table in group:
+        table.sheet.parquet.unlink()
+        sheet.warnings += table.sheet.warnings
+    sheet.measure(con)
+    return sheet
+
+
+_TEXTS = ("CC", f"{DEVICE}display_name", "Process Name", "Host Name")
+_SHOWN = 4
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder with some in it or in its sub-folders."""
+    return bool(files_of(path))
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
+    """Read the launches at ``path`` into tables under ``out``; counters are named as ncu names them, in base units.
+
+    Files with different metrics are passes, files with the same metrics processes of one pass. A source page adds what
+    was sampled and executed at each instruction; alone it is a workload without times. Raises BadInput naming the file
+    at fault, MissingTool for a report without the package that reads it.
+    """
+    files = files_of(path) or ([path] if path.is_file() else [])
+    if not files:
+        raise BadInput(
+            f"{path.name} holds no report and no page of ncu", "no file with ID and Process ID in its header"
+        )
+    source_pages = [file for file in files if not is_report(file) and code.is_source_page(file)]
+    launch_files = [file for file in files if file not in source_pages]
+    if not launch_files:
+        return _read_source_pages(con, path, source_pages, out)
+    tables, notes = read_tables(con, launch_files, out / WORK)
+    notes += [note for table in tables for note in table.notes]
+    sheets = as_passes(con, tables, out / WORK)
+    main, warnings = sheets[0], []
+    have = {row[0] for row in con.execute(f"DESCRIBE FROM {_rows(main)}").fetchall()}
+    texts = {name: _values(con, main, name) if name in have else [] for name in _TEXTS}
+    facts = _facts(con, main, have)
+    for what, values in (("GPUs", texts[_TEXTS[1]]), ("compute capabilities", texts["CC"])):
+        if len(values) > 1:
+            text = f"Launches of several {what} ({', '.join(values[:_SHOWN])}): facts are those of the first."
+            warnings.append(Note("several_devices", text))
+    recording_files = recordings.files_of(path) if path.is_dir() else []
+    times = recordings.stage(con, recording_files, out / WORK) if recording_files else None
+    passes = [s.as_pass() for s in sheets]
+    merged = write_tables(con, as_replays([*([times.table] if times else []), *passes]), out, instances_per_xcd=1)
+    merged.warnings[:0] = warnings
+    merged.notes += notes
+    if times:
+        times.write(con, out, merged)
+    merged.samples = _write_code(con, out, merged, tables, source_pages)
+    manifest = Manifest(
+        name=path.name.split(".")[0] if path.is_file() else path.name,
+        format="ncu",
+        vendor="nvidia",
+        arch=f"sm_{texts['CC'][0].replace('.', '')}" if texts["CC"] else None,
+        device=next(iter(texts[_TEXTS[1]]), None),
+        command=", ".join(texts["Process Name"][:_SHOWN]) or None,
+        host=texts["Host Name"][0] if len(texts["Host Name"]) == 1 else None,
+        tool="ncu",
+        tool_version=version(launch_files),
+        facts=facts,
+        replayed=[p.name for p in passes if p.name != TIMING] if times or passes[0].name == TIMING else [],
+    )
+    return manifest, merged
+
+
+def _read_source_pages(
+    con: duckdb.DuckDBPyConnection, path: Path, source_pages: list[Path], out: Path
+) -> tuple[Manifest, MergedProfile]:
+    """A workload of samples and instructions, from source pages alone: they state no sizes and no times."""
+    merged = without_launches(con, source_pages[0], out)
+    merged.samples = _write_code(con, out, merged, [], source_pages)
+    name = path.name.split(".")[0] if path.is_file() else path.name
+    return Manifest(name=name, format="ncu", vendor="nvidia", tool="ncu"), merged
+
+
+def _write_code(
+    con: duckdb.DuckDBPyConnection, out: Path, merged: MergedProfile, tables: list[NcuTable], source_pages: list[Path]
+) -> int:
+    """Write samples and instructions of reports, or where these have none of source pages; how many samples."""
+    work = out / WORK
+    reports = [table.code for table in tables if table.code]
+    if reports and source_pages:
+        listed = ", ".join(plain_text(file.name, 60) for file in source_pages[:_SHOWN])
+        merged.notes.append(Note("shown_again", f"{listed}: left out, the report has the same instructions."))
+    files = reports or source_pages
+    if not files:
+        return 0
+    places = code.LaunchPlaces(con, out)
+    hotspots = code.spool(con, work, (one for file in files for one in code.listings(file)), places)
+    texts = [code.source_lines(con, work, table.text) for table in tables if table.text]
+    hotspots.source_lines = " UNION ALL ".join(texts)
+    result = write_hotspots(con, out, hotspots)
+    merged.warnings += result.warnings
+    merged.notes += result.notes
+    return result.samples
+
+
+def _rows(sheet: LaunchSheet) -> str:
+    return f"read_parquet({sql_path(sheet.parquet)}, hive_partitioning = false, file_row_number = true)"
+
+
+def _values(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> list[str]:
+    """The different texts of a column, in file order."""
+    name = sql_name(column)
+    rows = con.execute(
+        f"SELECT {name} FROM {_rows(sheet)} WHERE {name} IS NOT NULL GROUP BY 1 ORDER BY min(file_row_number) LIMIT 50"
+    ).fetchall()
+    return [plain_text(text) for (text,) in rows]
+
+
+def _facts(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, have: set[str]) -> dict[str, float]:
+    """Facts of the device of the first launch."""
+    stated = {fact: rule for fact, rule in _rules().items() if rule["metric"] in have}
+    if not stated:
+        return {}
+    picks = ", ".join(f"first({sql_name(rule['metric'])} ORDER BY file_row_number)" for rule in stated.values())
+    row = con.execute(f"SELECT {picks} FROM {_rows(sheet)}").fetchone() or ()
+    return {
+        fact: value * rule.get("factor", 1)
+        for (fact, rule), value in zip(stated.items(), row, strict=True)
+        if value is not None and math.isfinite(value)
+    }
+
+
+@cache
+def _rules() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("facts.toml").read_text())

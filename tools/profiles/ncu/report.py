@@ -1,0 +1,193 @@
+"""Reports (.ncu-rep) through NVIDIA's library in a child process."""
+
+from __future__ import annotations
+
+import io
+import re
+import signal
+import time
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from ....analysis.base.problems import BadInput, LimitExceeded, MissingTool
+from ...base import size_limits
+from ...base.profile_files import head, is_gzip, open_regular, open_text
+from ...base.untrusted_text import plain_text
+from ...device.machine.model import Roots
+from ...isolation.child import Child, ChildBug, ChildLost
+from ...isolation.limits import Limits
+from .pages import NcuPage, read_pages
+
+MAGIC = b"NVR\x00"
+_HEADER_LIMIT = 64 << 20
+_PAYLOAD = 5
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def is_cut(path: Path) -> bool:
+    """Whether a report ends within a block, or has one without any content. Another layout is not judged."""
+    size = path.stat().st_size
+    with open_regular(path) as file:
+        file.seek(len(MAGIC))
+        first = True
+        while (at := file.tell()) < size:
+            length = int.from_bytes(file.read(4), "little")
+            if length > _HEADER_LIMIT:
+                return False
+            if not length:  # also the holes of a file that was never written to its end
+                return True
+            if file.tell() + length > size or at + 4 > size:
+                return True
+            payload = _payload(file.read(length))
+            if payload is None:
+                return False
+            file.seek(0 if first else payload, io.SEEK_CUR)
+            first = False
+        return file.tell() > size
+
+
+def _payload(header: bytes) -> int | None:
+    """The size in field 5, 0 without it; None where the bytes are no message."""
+    at, size = 0, 0
+    while at < len(header):
+        key, at = _varint(header, at)
+        kind = key & 7
+        if key >> 3 == 0 or kind not in (_VARINT, _FIXED64, _BYTES, _FIXED32):
+            return None
+        if kind in (_FIXED64, _FIXED32):
+            at += 8 if kind == _FIXED64 else 4
+            continue
+        value, at = _varint(header, at)
+        if kind == _BYTES:
+            at += value
+        elif key >> 3 == _PAYLOAD:
+            size = value
+    return size if at == len(header) else None
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in base 128 and where it ends; past the end of the data where it does not end within."""
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
+        if byte < 128:
+            return value, at
+    return value, len(data) + 1
+
+
+SUFFIX = ".ncu-rep"
+_TOO_LONG = "too long"
+_WAIT_FACTOR = 2.0
+"""How many times its CPU time a report is waited for."""
+_VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)(?:\.\d+)? \(build \d+\)")
+_BLOCK = 1 << 20
+_EXPORT = "ncu --import {} --csv --page raw --print-units base > page.csv, where Nsight Compute is, and import that"
+
+
+def is_report(path: Path) -> bool:
+    """Whether ``path`` is a report file, plain or gzip, by its name or its first bytes."""
+    return path.name.endswith((SUFFIX, f"{SUFFIX}.gz")) or head(path, len(MAGIC)) == MAGIC
+
+
+@dataclass(frozen=True)
+class NcuReport:
+    """What a report holds: its launches as a raw page, and files with metrics per instruction where it has those."""
+
+    page: NcuPage
+    code: Path | None
+    text: Path | None
+
+
+def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False) -> NcuReport:
+    """The launches of a report as files in ``folder``, with mangled names of kernels or readable ones.
+
+    Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
+    LimitExceeded where reading takes long for its size.
+    """
+    from . import package, report_worker
+
+    export = _EXPORT.format(source.name)
+    if head(source, len(MAGIC)) != MAGIC:
+        raise BadInput(f"{source.name} is no report of Nsight Compute", "it does not start like one")
+    plain = _unpack(source, folder / f"{stem}_unpacked{SUFFIX}") if is_gzip(source) else source
+    if is_cut(plain):
+        raise BadInput(
+            f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again; or {export}"
+        )
+    library = package.folder(Roots())
+    if library is None:
+        raise MissingTool(
+            f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
+        )
+    page_file, code, text = (folder / f"{stem}_{what}.csv" for what in ("report", "code", "text"))
+    outcome = _read_in_child(plain, (page_file, code, text), library, mangled=mangled)
+    problem, message = outcome["problem"], plain_text(outcome["said"], 200)
+    if problem == report_worker.NO_PACKAGE:
+        raise MissingTool(f"{source.name} needs the package ncu-report", f"it cannot be loaded: {message}", export)
+    if problem == report_worker.NO_LAUNCHES:
+        raise BadInput(
+            f"{source.name} holds no launches", "no kernel matched the filters of ncu, or the file is damaged", export
+        )
+    if problem == _TOO_LONG:
+        raise LimitExceeded(
+            f"{source.name} took more than {_limit_s(plain):.0f} s to read", "that is long for its size", export
+        )
+    if problem:
+        raise BadInput(
+            f"{source.name} is damaged",
+            message or "the library that reads it gave up",
+            f"Copy it again, whole; or {export}",
+        )
+    page = read_pages(page_file, folder, f"{stem}_rows")[0]
+    page_file.unlink()
+    page.source = source
+    return NcuReport(page, code if code.exists() else None, text if text.exists() else None)
+
+
+def _unpack(source: Path, target: Path) -> Path:
+    """The content of a gzip file at ``target``; BadInput where it is damaged, LimitExceeded where it grows too much."""
+    with open_text(source) as packed, target.open("wb") as plain:
+        while block := packed.read(_BLOCK):
+            plain.write(block)
+    return target
+
+
+def _limit_s(source: Path) -> float:
+    """Seconds of CPU time that a report may take."""
+    asked = size_limits.patience_s(source.stat().st_size, size_limits.REPORT_PATIENCE_S, size_limits.REPORT_BYTES_PER_S)
+    return min(asked, size_limits.REPORT_MOST_S)
+
+
+def version_of(source: Path) -> str | None:
+    """The version of ncu that wrote a report, as the report states it."""
+    with open_text(source) as file:
+        tail = b""
+        while block := file.read(_BLOCK):
+            if match := _VERSION.search(tail + block):
+                return match[1].decode()
+            tail = block[-64:]
+    return None
+
+
+def _read_in_child(source: Path, files: tuple[Path, Path, Path], package: Path, *, mangled: bool) -> dict[str, Any]:
+    """What the child says of a report; a damaged one can only end the child."""
+    from .report_worker import NO_REPORT, write_page
+
+    limit_s, size = _limit_s(source), source.stat().st_size
+    file_bytes = size_limits.REPORT_PAGE + size_limits.REPORT_PAGE_RATIO * size
+    child_limits = Limits(size_limits.REPORT_MEMORY, ceil(limit_s), file_bytes)
+    page, code, text = map(str, files)
+    job = {"report": str(source), "page": page, "code": code, "text": text, "package": str(package), "mangled": mangled}
+    try:
+        with Child(write_page, job, child_limits, time.monotonic() + _WAIT_FACTOR * limit_s) as child:
+            return child.receive()
+    except TimeoutError:
+        return {"problem": _TOO_LONG, "said": ""}
+    except ChildLost as lost:
+        return {"problem": _TOO_LONG if lost.status == -signal.SIGXCPU else NO_REPORT, "said": ""}
+    except ChildBug as bug:
+        # The library raises what it likes on what it cannot read.
+        return {"problem": NO_REPORT, "said": str(bug).strip().splitlines()[-1]}

@@ -1,0 +1,170 @@
+"""The child of report.py: write the launches of a report file as a raw page, in base units and full precision.
+
+The arguments are report, page (to write), package (the folder of ncu_report) and mangled (names of kernels, as the
+recorder of a run for times states them; else as ncu shows them). It sends one message: what went wrong
+(``problem``, one of those below or null) and what the library says of it (``message``). Where launches have metrics per
+instruction, these go to ``code`` as a source page whose columns are called as the metrics are, and the source text that
+the report carries to ``text``.
+"""
+
+import csv
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from ...isolation.channel import Channel
+
+NO_PACKAGE, NO_REPORT, NO_LAUNCHES = "no package", "no report", "no launches"
+_CC = "device__attribute_compute_capability_"
+_EXECUTED, _SAMPLES = "inst_executed", "smsp__pcsamp_sample_count"
+_PER_PLACE = re.compile(
+    r"(thread_)?inst_executed(_true)?|smsp__pcsamp_(sample_count|warps_issue_stalled_\w+)"
+    r"|memory_(l1_wavefronts_shared|l2_theoretical_sectors_(global|local))(_ideal)?|smsp__branch_targets_threads_divergent"
+)
+_WORD, _LONGEST = 16, 16 << 20
+"""Bytes of an instruction since Volta, and of the longest kernel that is listed without gaps."""
+_MOST_SOURCE, _MOST_LINE = 4 << 20, 400
+"""Characters of source text that are taken from a report, and of one line."""
+_OWN = ("ID", "Process ID", "Kernel Name", "Stream", "Block Size", "Grid Size", "Device", "CC")
+
+
+def write_page(channel: Channel, job: dict[str, Any]) -> None:
+    """Read one report."""
+    problem, message = _write_report(job)
+    channel.send({"problem": problem, "said": message[-2000:]})
+
+
+def _write_report(job: dict[str, Any]) -> tuple[str | None, str]:
+    report, page = job["report"], job["page"]
+    sys.path.append(job["package"])
+    try:
+        ncu_report: Any = importlib.import_module("ncu_report")
+    except ImportError as error:
+        return NO_PACKAGE, str(error)
+    try:
+        context = ncu_report.load_report(report)
+    except (RuntimeError, ValueError, TypeError, OSError) as error:
+        return NO_REPORT, str(error)
+    if context is None:
+        return NO_REPORT, ""
+    actions = [a for r in map(context.range_by_idx, range(context.num_ranges())) for a in _actions(r)]
+    if not actions:
+        return NO_LAUNCHES, ""
+    units: dict[str, str] = {}  # in a report a metric has the same unit, a base unit, in every launch
+    for action in actions:
+        for name in action.metric_names():
+            if name not in units and ":" not in name:
+                units[name] = action.metric_by_name(name).unit() or ""
+    with Path(page).open("w", encoding="utf-8", errors="replace", newline="") as file:
+        out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        out.writerow([*_OWN, *units])
+        out.writerow([*[""] * len(_OWN), *units.values()])
+        for number, action in enumerate(actions):
+            cells = {name: _cell(action.metric_by_name(name)) for name in units}
+            out.writerow([*_launch(number, action, cells, mangled=job["mangled"]), *cells.values()])
+    sampled = [action for action in actions if _places(action)]
+    if sampled:
+        _write_code(sampled, Path(job["code"]), mangled=job["mangled"])
+        _write_text(sampled, Path(job["text"]))
+    return None, ""
+
+
+# -- instruction by instruction ------------------------------------------------------------------------
+
+
+def _places(action: Any) -> list[int]:
+    """The addresses that a launch has metrics at."""
+    for name in (_EXECUTED, _SAMPLES):
+        metric = action.metric_by_name(name)
+        if metric is not None and metric.has_correlation_ids() and metric.num_instances() > 1:
+            ids = metric.correlation_ids()
+            return [ids.as_uint64(i) for i in range(ids.num_instances())]
+    return []
+
+
+def _write_code(actions: list[Any], path: Path, *, mangled: bool) -> None:
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        for action in actions:
+            columns = {name: _by_place(action, name) for name in action.metric_names() if _PER_PLACE.fullmatch(name)}
+            sizes = [_size(action, "grid") * _size(action, "block"), _size(action, "block")]
+            out.writerow(["Kernel Name", _name(action, mangled=mangled), *(sizes if all(sizes) else [])])
+            out.writerow(["Address", "Source", "File", "Line", *columns])
+            places = {*_places(action), *(place for values in columns.values() for place in values)}
+            for place in _without_gaps(places):
+                text = action.sass_by_pc(place)
+                if not text:
+                    continue
+                line = action.source_info(place)
+                where = (line.file_name(), line.line()) if line else ("", "")
+                cells = (values.get(place, "") for values in columns.values())
+                out.writerow([hex(place), text.replace("\n", " "), *where, *cells])
+
+
+def _without_gaps(places: set[int]) -> list[int]:
+    """The addresses of a kernel in order; those in between that have no metric too."""
+    length = max(places) - min(places)
+    return list(range(min(places), max(places) + 1, _WORD)) if length <= _LONGEST else sorted(places)
+
+
+def _by_place(action: Any, name: str) -> dict[int, int]:
+    metric = action.metric_by_name(name)
+    if not metric.has_correlation_ids() or metric.num_instances() < 2:
+        return {}
+    ids = metric.correlation_ids()
+    return {ids.as_uint64(i): metric.as_uint64(i) for i in range(metric.num_instances())}
+
+
+def _size(action: Any, kind: str) -> int:
+    size = 1
+    for axis in "xyz":
+        metric = action.metric_by_name(f"launch__{kind}_dim_{axis}")
+        size *= metric.as_uint64() if metric is not None and metric.has_value() else 0
+    return size
+
+
+def _write_text(actions: list[Any], path: Path) -> None:
+    """The source files that a report carries and its line tables name, up to a limit."""
+    files: dict[str, str] = {}
+    left = _MOST_SOURCE
+    for action in actions:
+        for name, text in dict(action.source_files()).items():
+            if name not in files and text and len(text) <= left:
+                files[name] = text
+                left -= len(text)
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        out = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        for name, text in files.items():
+            out.writerows((name, number, line[:_MOST_LINE]) for number, line in enumerate(text.split("\n"), 1) if line)
+
+
+def _actions(report_range: Any) -> list[Any]:
+    return [report_range.action_by_idx(i) for i in range(report_range.num_actions())]
+
+
+def _launch(number: int, action: Any, cells: dict[str, str], *, mangled: bool) -> list[str]:
+    """The cells of ``_OWN``; a report does not tell the process."""
+    block, grid = (
+        "({}, {}, {})".format(*(cells.get(f"launch__{kind}_dim_{axis}", "") for axis in "xyz"))
+        for kind in ("block", "grid")
+    )
+    capability = ".".join(cells.get(_CC + part, "") for part in ("major", "minor")).strip(".")
+    return [
+        str(number), "", _name(action, mangled=mangled), cells.get("launch__stream_id", ""), block, grid,
+        cells.get("launch__device_id", ""), capability,
+    ]  # fmt: skip
+
+
+def _name(action: Any, *, mangled: bool) -> str:
+    base = action.NameBase_MANGLED if mangled else action.NameBase_DEMANGLED
+    return str(action.name(base) or action.name())
+
+
+def _cell(metric: Any) -> str:
+    """The value of a metric as text; nothing where it has none, for which the library would answer 0."""
+    if metric is None or not metric.has_value():
+        return ""
+    value = metric.value()
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value).replace("\n", " ")

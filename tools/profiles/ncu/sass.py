@@ -1,0 +1,251 @@
+"""SASS as ncu prints it: what an instruction is, where it goes, and which late results it needs.
+
+A load or a special function gives its result after a time that nobody knows beforehand; a scoreboard tells that it is
+there. The first instruction that reads (or overwrites) the register waits, so samples land on it and not on the load.
+``analyse`` follows registers from those producers to their first readers, along all branches of the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_INSTRUCTION = re.compile(r"\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[\w:&|]+)*)\s*(.*?)\s*;?\s*$")
+_REGISTER = re.compile(r"\b(U?)R(\d{1,3})\b(\.64)?")
+_ADDRESS = re.compile(r"\b0x([0-9a-f]{1,16})\b")
+_LONG_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+_STACK = re.compile(r"\[R1(?:\+-?0x[0-9a-f]+)?\]")
+_ASYNC = "async"
+"""Stands for the register of copies that no register tells, for which a later instruction waits by a counter."""
+_BARRIER = "barrier"
+"""The same for a barrier: waves that wait at one are found at the instruction behind it (seen on an H200)."""
+_ROUNDS = 6
+_MOST_NAMED = 6
+_MOST_STEPS = 20_000_000
+"""Registers looked at and results carried along for one kernel, some seconds; what is left is not followed."""
+
+
+@dataclass
+class SassInstruction:
+    """One instruction, its place in bytes from the start of its kernel, and what follows from the code around it."""
+
+    offset: int
+    text: str
+    opcode: str
+    modifiers: frozenset[str]
+    reads: frozenset[str]
+    writes: frozenset[str]
+    target: int | None = None
+    waits_for: list[int] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """Its class, one of analysis/hotspots/classes.toml."""
+        return _classes().get(self.opcode, "salu" if self.opcode.startswith("U") else "valu")
+
+    @property
+    def spill(self) -> bool | None:
+        """Of an access to local memory: whether it is at a fixed place of the stack, where registers are saved."""
+        if not self.kind.startswith("scratch"):
+            return None
+        return _STACK.search(self.text) is not None
+
+    @property
+    def is_late(self) -> bool:
+        return self.opcode in _data()["late"]["opcodes"]
+
+
+def analyse(code: Sequence[tuple[int, str]]) -> list[SassInstruction]:
+    """The instructions of a kernel, given as address and text in the order of addresses."""
+    base = code[0][0] if code else 0
+    end = code[-1][0] if code else 0
+    instructions = [_parse(address - base, text, (base, end)) for address, text in code]
+    if instructions:
+        _follow_results(instructions)
+    return instructions
+
+
+def _parse(offset: int, text: str, bounds: tuple[int, int]) -> SassInstruction:
+    match = _INSTRUCTION.fullmatch(text[:2000])
+    if not match:
+        return SassInstruction(offset, text.strip(), "", frozenset(), frozenset(), frozenset())
+    opcode, dotted, operands = match.groups()
+    modifiers = frozenset(dotted.strip(".").split("."))
+    reads, writes = _registers(opcode, modifiers, _operands(operands))
+    relative_text = _LONG_ADDRESS.sub(lambda found: _relative(found, bounds), text[:2000]).strip().rstrip(" ;")
+    one = SassInstruction(offset, relative_text, opcode, modifiers, frozenset(reads), frozenset(writes))
+    if opcode in _data()["flow"]["jumps"] or opcode in _data()["flow"]["calls"]:
+        inside = [int(a, 16) for a in _ADDRESS.findall(operands) if bounds[0] <= int(a, 16) <= bounds[1]]
+        one.target = inside[-1] - bounds[0] if inside else None
+    return one
+
+
+def _relative(match: re.Match[str], bounds: tuple[int, int]) -> str:
+    """An address within the kernel as its offset: where a kernel is loaded says nothing, and differs in each run."""
+    address = int(match[0], 16)
+    return f"0x{address - bounds[0]:x}" if bounds[0] <= address <= bounds[1] else match[0]
+
+
+def _operands(text: str) -> list[str]:
+    """Operands, split at commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "[(") - (c in "])")
+        if c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [*parts, text[start:].strip()] if text else []
+
+
+def _registers(opcode: str, modifiers: frozenset[str], operands: list[str]) -> tuple[set[str], set[str]]:
+    """What it reads, and what it writes: the first operand that is a register, unless it is a store."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    store = opcode in _data()["stores"]["opcodes"]
+    if opcode in ("LDGSTS", "UTMALDG", "UBLKCP"):
+        writes.add(_ASYNC)
+    if opcode in ("DEPBAR", "SYNCS") or (opcode == "WARPGROUP" and "DEPBAR" in modifiers):
+        reads.add(_ASYNC)
+    if opcode == "BAR" and "ARV" not in modifiers:
+        writes.add(_BARRIER)
+    for place, operand in enumerate(operands):
+        plain = _REGISTER.match(operand)
+        if plain and not writes and not store and place < 2 and "[" not in operand:
+            writes |= set(_register_names(plain, _width(opcode, modifiers, of_result=True)))
+            continue
+        inside = "[" in operand
+        for match in _REGISTER.finditer(operand):
+            width = 2 if match[3] else 1 if inside else _width(opcode, modifiers, of_result=False)
+            reads |= set(_register_names(match, width))
+    return reads, writes
+
+
+def _register_names(match: re.Match[str], width: int) -> Iterator[str]:
+    kind = "UR" if match[1] else "R"
+    return (f"{kind}{int(match[2]) + i}" for i in range(width))
+
+
+def _width(opcode: str, modifiers: frozenset[str], *, of_result: bool) -> int:
+    """Registers of 32 bits that an operand takes; where it differs between operands, the most."""
+    if opcode.startswith("D") and opcode not in ("DEPBAR",):
+        return 2
+    if opcode.endswith("MMA"):
+        return 4
+    if "128" in modifiers or (opcode in ("LDSM", "STSM") and "4" in modifiers):
+        return 4
+    if "64" in modifiers or (opcode in ("LDSM", "STSM") and "2" in modifiers) or "F64" in modifiers:
+        return 2
+    if of_result and "WIDE" in modifiers:
+        return 2
+    return 1
+
+
+# -- late results ------------------------------------------------------------------------------------
+
+_State = dict[str, frozenset[int]]
+"""Register -> places in the list of the instructions whose late result it may hold."""
+
+
+def _follow_results(code: list[SassInstruction]) -> None:
+    """Fill ``waits_for``: results that may still be on their way where an instruction needs them."""
+    starts, following = _blocks(code)
+    entering: dict[int, _State] = {start: {} for start in starts}
+    waiting: dict[int, set[int]] = {}
+    bounds = dict(zip(starts, [*starts[1:], len(code)], strict=True))
+    todo = list(starts)
+    steps = 0
+    for _ in range(_ROUNDS):
+        changed: set[int] = set()
+        for start in todo:
+            state = dict(entering[start])
+            for at in range(start, bounds[start]):
+                steps += _step(code, at, state, waiting)
+            for place in following[start]:
+                steps += sum(map(len, state.values()))
+                if _merge_state(entering[place], state):
+                    changed.add(place)
+            if steps > _MOST_STEPS:
+                changed.clear()
+                break
+        todo = sorted(changed)
+        if not todo:
+            break
+    for at, producers in waiting.items():
+        nearest = sorted(producers, key=lambda p: (p > at, at - p))
+        code[at].waits_for = [code[p].offset for p in nearest[:_MOST_NAMED]]
+
+
+def _step(code: list[SassInstruction], at: int, state: _State, waiting: dict[int, set[int]]) -> int:
+    """Pass one instruction: ``state`` before it becomes that after it; returns how much there was to look at."""
+    one = code[at]
+    looked_at = 1
+    needed: set[int] = set()
+    for register in one.reads | one.writes | {_BARRIER}:
+        needed |= state.get(register, frozenset())
+    if needed:
+        waiting.setdefault(at, set()).update(needed - {at})
+        looked_at += sum(map(len, state.values()))
+        # Having waited, nothing after it waits for these again.
+        for register, producers in list(state.items()):
+            if left := producers - needed:
+                state[register] = left
+            else:
+                del state[register]
+    for register in one.writes:
+        state.pop(register, None)
+        if one.is_late or register in (_ASYNC, _BARRIER):
+            state[register] = frozenset((at,))
+    return looked_at
+
+
+def _merge_state(into: _State, state: _State) -> bool:
+    """Add what may be on its way at the end of a block to the start of one that follows; whether that was new."""
+    new = False
+    for register, producers in state.items():
+        have = into.get(register, frozenset())
+        if not producers <= have:
+            into[register] = have | producers
+            new = True
+    return new
+
+
+def _blocks(code: list[SassInstruction]) -> tuple[list[int], dict[int, list[int]]]:
+    """Basic blocks: where they start in the list, and which may follow each."""
+    flow = _data()["flow"]
+    at = {one.offset: i for i, one in enumerate(code)}
+    jumping = {i: at.get(one.target) for i, one in enumerate(code) if one.target is not None}
+    ends = {i for i, one in enumerate(code) if one.opcode in flow["ends"] or one.opcode in flow["jumps"]}
+    starts = sorted(
+        {0, *(t for t in jumping.values() if t is not None), *(i + 1 for i in (*ends, *jumping))} - {len(code)}
+    )
+    following: dict[int, list[int]] = {}
+    for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
+        last = code[end - 1]
+        target = jumping.get(end - 1)
+        after = [target] if target is not None else []
+        stops = last.opcode in (*flow["ends"], *flow["jumps"]) and not _conditional(last)
+        if not stops and end < len(code):
+            after.append(end)
+        following[start] = after
+    return starts, following
+
+
+def _conditional(one: SassInstruction) -> bool:
+    """Whether a jump may be passed: it has a predicate, before its opcode or as an operand."""
+    return one.text.startswith("@") or re.search(r"\s!?U?P\d", one.text) is not None
+
+
+@cache
+def _classes() -> dict[str, str]:
+    return {opcode: kind for kind, opcodes in _data()["class"].items() for opcode in opcodes}
+
+
+@cache
+def _data() -> dict[str, Any]:
+    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return data | {part: {k: frozenset(v) for k, v in data[part].items()} for part in ("late", "stores", "flow")}

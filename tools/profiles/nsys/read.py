@@ -1,0 +1,292 @@
+"""Read the SQLite export of Nsight Systems: kernels, copies, fills, calls and NVTX ranges.
+
+Tables and columns are those of NVIDIA's "SQLite Export Schema Reference"; tables are there only where something was
+recorded, and columns came with versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.text import count_text
+from ....analysis.store.store import Manifest, write_table
+from ...base import progress, size_limits
+from ...base.profile_files import WORK, files_below, head
+from ...base.untrusted_text import bounded_name, plain_text
+from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
+from ..merging.ranks import ProcessPlace, place_of_name, rank_number
+from ..parsing.spool import Spool
+from ..parsing.sqlite_database import MAGIC, Database, open_database
+from ..timelines.copy_directions import cuda_copy
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+_STRINGS, _ACTIVITY, _RANGES = "StringIds", "CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS"
+_MPI = ("MPI_COLLECTIVES_EVENTS", "MPI_P2P_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
+_NOT_READ = {
+    "OSRT_API": "calls of the operating system", "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "page faults of unified memory",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": "memory in use", "GPU_METRICS": "sampled metrics",
+    "CUBLAS_EVENTS": "calls of cuBLAS", "CUDNN_EVENTS": "calls of cuDNN", "SCHED_EVENTS": "scheduling of threads",
+    "COMPOSITE_EVENTS": "samples of the CPU",
+}  # fmt: skip
+_PROCESS, _THREAD = "{0} >> 24 & 16777215", "{0} & 16777215"
+"""SQL: a global id is 16 bits of the machine, 24 of the process and 24 of the thread. It is unsigned, SQLite's integers
+are not: those of some machines are negative."""
+_TIMES = {"start_ns": '"start"', "end_ns": '"end"'}
+_ON_DEVICE = _TIMES | {
+    "device": "deviceId", "stream": "streamId", "correlation": "correlationId", "pid": _PROCESS.format("globalPid"),
+}  # fmt: skip
+_CALL_COLUMNS = _TIMES | {"pid": _PROCESS.format("globalTid"), "thread": _THREAD.format("globalTid")}
+_TABLES = {  # what -> its table, and SQL by column; a column whose name is missing is NULL
+    "kernel": (f"{_ACTIVITY}KERNEL", _ON_DEVICE | {
+        "name": "demangledName", "short": "shortName", "vgpr": "registersPerThread",
+        "grid": "gridX * gridY * gridZ * blockX * blockY * blockZ", "workgroup_size": "blockX * blockY * blockZ",
+        "static_lds": "staticSharedMemory", "dynamic_lds": "dynamicSharedMemory", "scratch": "localMemoryPerThread",
+    }),
+    "copy": (f"{_ACTIVITY}MEMCPY", _ON_DEVICE | {
+        "bytes": "bytes", "way": "copyKind", "source": "srcKind", "target": "dstKind",
+    }),
+    "fill": (f"{_ACTIVITY}MEMSET", _ON_DEVICE | {"bytes": "bytes"}),
+    "graph": (f"{_ACTIVITY}GRAPH_TRACE", _ON_DEVICE | {"graph": "graphId"}),
+    "call": (f"{_ACTIVITY}RUNTIME", _CALL_COLUMNS | {"name": "nameId", "correlation": "correlationId"}),
+    "overhead": ("PROFILER_OVERHEAD", _CALL_COLUMNS | {"name": "nameId"}),
+    **{table: (table, _CALL_COLUMNS | {"name": "textId"}) for table in _MPI},
+    "wait": (f"{_ACTIVITY}SYNCHRONIZATION", _ON_DEVICE),
+    "range": (_RANGES, _CALL_COLUMNS | {"name": "textId", "event": "eventType"}),
+}  # fmt: skip
+_TEXT = {"range": {"text": "text"}}
+"""Columns of text, where a table has some."""
+_PUSHED, _STARTED = 59, 60
+"""eventType of a range of one thread, and of one that another may end."""
+_VERSION = r"_v\d+$"
+"""What CUDA's versions of a function are told apart by."""
+_SMALL = 1000
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder with some in it or in its sub-folders."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    return [file for file in files_below(path, _SUFFIXES) if _is_export(file)]
+
+
+def _is_export(file: Path) -> bool:
+    try:
+        if head(file, len(MAGIC)) != MAGIC:
+            return False
+        with open_database(file) as db:
+            return bool(db.parts(_STRINGS)) and any(db.parts(t) for t, _ in _TABLES.values())
+    except Problem:
+        return False
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
+    """Read the export at ``path`` into tables under ``out``; BadInput where it is none, or holds no event."""
+    files = _files(path) or ([path] if path.is_file() else [])
+    if len(files) != 1:
+        what = "more than one export" if files else "no SQLite export"
+        raise BadInput(f"{path.name} holds {what} of Nsight Systems", fix="nsys export --type sqlite REPORT.nsys-rep")
+    (file,) = files
+    with open_database(file) as db:
+        if not db.parts(_STRINGS):
+            raise BadInput(f"{file.name} is no export of Nsight Systems", f"it has no table {_STRINGS}")
+        export = _Export(con, db, out)
+        merged = export.launches()
+        timeline = write_timeline(con, out, TimelineQueries(export.events(), export.ranges()))
+        if not timeline.events and not timeline.ranges:
+            raise BadInput(f"{file.name} holds no CUDA activity", "the program was profiled without --trace=cuda,nvtx")
+        merged.events = timeline.events
+        merged.warnings += timeline.warnings
+        merged.notes += timeline.notes
+        merged.places = [export.place(file)]
+        if unread := [f"{what} ({table})" for table, what in _NOT_READ.items() if db.parts(table)]:
+            merged.notes.append(Note("not_read", f"Not read: {', '.join(unread)}."))
+        if graphs := export.graphs():
+            text = (
+                f"CUDA graphs were launched as a whole, {count_text(graphs, 'time')}: their kernels are not "
+                "known. nsys profile --cuda-graph-trace=node records every kernel."
+            )
+            merged.notes.append(Note("graphs", text))
+        return export.manifest(path), merged
+
+
+class _Export:
+    """One file, staged."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, db: Database, out: Path) -> None:
+        self.con, self.db, self.out = con, db, out
+        self.staged = {what: self._stage(what) for what, (table, _) in _TABLES.items() if db.parts(table)}
+        names = self._spool("names", _STRINGS, {"id": "id"}, {"text": "value"})
+        self.names = f"(SELECT DISTINCT ON (id) * FROM {names})"
+
+    def launches(self) -> MergedProfile:
+        """Write the kernels as launches, in the order of their start."""
+        if "kernel" not in self.staged:
+            return without_launches(self.con, self.db.path, self.out)
+        path = self.out / WORK / "nsys_launches.parquet"
+        count = write_table(
+            self.con,
+            "SELECT row_number() OVER (ORDER BY start_ns, end_ns, correlation) - 1 AS row, k.*, "
+            f"{bounded_name('coalesce(n.text, s.text)')} AS kernel FROM {self.staged['kernel']} k "
+            f"LEFT JOIN {self.names} n ON n.id = k.name LEFT JOIN {self.names} s ON s.id = k.short",
+            path,
+        )
+        self.kernels = parquet([path])
+        if not count:
+            return without_launches(self.con, self.db.path, self.out)
+        own = {
+            "row": "row", "dispatch_id": "row", "kernel": "kernel", "device_id": "device", "queue_id": "stream",
+            "lds_bytes": "coalesce(static_lds, 0) + dynamic_lds", "scratch_bytes": "scratch",
+            "duration_ns": "CASE WHEN end_ns > start_ns AND start_ns != 0 THEN end_ns - start_ns END",
+            **{c: c for c in ("pid", "grid", "workgroup_size", "vgpr", "start_ns", "end_ns")},
+        }  # fmt: skip
+        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+        table = PassTable("main", self.db.path, count, f"(SELECT {picks} FROM {self.kernels})", frozenset(own))
+        return write_tables(self.con, as_replays([table]), self.out, instances_per_xcd=1)
+
+    def events(self) -> str:
+        """SQL for all events, in the columns EVENT."""
+        device = {c: c for c in ("stream", "pid", "start_ns", "end_ns", "correlation")} | {"device_id": "device"}
+        parts = []
+        if "kernel" in self.staged:
+            known = device | {"kind": "'kernel'", "name": "kernel", "row": "row"}
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.kernels}")
+        if "copy" in self.staged:
+            way = cuda_copy("way")
+            known = device | {
+                "kind": "'copy'",
+                "name": way,
+                "direction": way,
+                "bytes": "bytes",
+                "pinned": self._pinned_sql(),
+            }
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['copy']}")
+        if "fill" in self.staged:
+            known = device | {"kind": "'fill'", "name": "'fill'", "bytes": "bytes"}
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['fill']}")
+        if "graph" in self.staged:
+            known = device | {"kind": "'kernel'", "name": "concat('CUDA graph ', graph)"}
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {self.staged['graph']}")
+        for what in (w for w in ("call", "overhead", *_MPI) if w in self.staged):
+            known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")}
+            known["name"] = f"regexp_replace(coalesce(text, ''), '{_VERSION}', '')"
+            if what == "call":
+                known["correlation"] = "correlation"
+            elif what == "overhead":
+                known |= {"kind": "'api'", "category": "'profiler'"}
+            calls = f"{self.staged[what]} c LEFT JOIN {self.names} n ON n.id = c.name"
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {calls}")
+        if "wait" in self.staged:  # the host's side is among the calls
+            lone = self.staged["wait"] + " w"
+            if "call" in self.staged:
+                lone += f" ANTI JOIN {self.staged['call']} c ON c.correlation = w.correlation AND c.pid = w.pid"
+            known = device | {"kind": "'sync'", "name": "'synchronize'", "category": "'runtime'", "device_id": "NULL"}
+            parts.append(f"SELECT {row_of(EVENT, known)} FROM {lone}")
+        return " UNION ALL ".join(parts) or f"SELECT {row_of(EVENT, {})} WHERE false"
+
+    def graphs(self) -> int:
+        """How many launches of whole graphs there are."""
+        if "graph" not in self.staged:
+            return 0
+        (count,) = self.con.execute(f"SELECT count(*) FROM {self.staged['graph']}").fetchone() or (0,)
+        return int(count)
+
+    def ranges(self) -> str:
+        """SQL for the ranges (NVTX), in the columns RANGE; empty without any."""
+        if "range" not in self.staged:
+            return ""
+        known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "shown", "source": "'nvtx'"}
+        rows = f"SELECT r.*, coalesce(r.text, n.text, '') AS shown FROM {self.staged['range']} r "
+        rows += f"LEFT JOIN {self.names} n ON n.id = r.name WHERE event IN ({_PUSHED}, {_STARTED})"
+        return f"SELECT {row_of(RANGE, known)} FROM ({rows})"
+
+    def _pinned_sql(self) -> str:
+        """SQL: whether the host's side of a copy is pinned, by the labels that the file gives to kinds of memory."""
+        if not self.db.parts("ENUM_CUDA_MEM_KIND"):
+            return "NULL"
+        rows = self._few_rows("ENUM_CUDA_MEM_KIND", ("CAST(id AS INTEGER)", "substr(CAST(label AS TEXT), 1, 80)"))
+        of = {word: [n for n, label in rows if word in str(label).casefold()] for word in ("pageable", "pinned")}
+        host = "CASE WHEN way IN (1, 3) THEN source WHEN way IN (2, 4) THEN target END"
+        cases = [(of["pageable"], "false"), (of["pinned"], "true")]
+        whens = " ".join(f"WHEN {host} IN ({', '.join(map(str, ids))}) THEN {value}" for ids, value in cases if ids)
+        return f"CASE {whens} END" if whens else "NULL"
+
+    def manifest(self, path: Path) -> Manifest:
+        """What the export says of the machine."""
+        device, arch, facts = None, None, {}
+        if gpu := self._first("TARGET_INFO_GPU", ("name", "computeMajor", "computeMinor", "smCount", "totalMemory")):
+            device = plain_text(str(gpu[0] or ""), 80) or None
+            major, minor = gpu[1], gpu[2]
+            if type(major) is int and type(minor) is int and 0 < major < 100 and 0 <= minor < 10:
+                arch = f"sm_{major}{minor}"
+            known = {"cu_per_gpu": gpu[3], "memory_bytes": gpu[4]}
+            facts = {name: float(v) for name, v in known.items() if type(v) is int and 0 < v < 1 << 53}
+        return Manifest(
+            name=path.name if path.is_dir() else path.stem,
+            format="nsys",
+            vendor="nvidia",
+            arch=arch,
+            device=device,
+            host=self._host(),
+            rank=self.place(path).rank,
+            tool="nsys",
+            facts=facts,
+        )
+
+    def place(self, file: Path) -> ProcessPlace:
+        """Where its process stood: as MPI told nsys, else as the file is called."""
+        ranks = set()
+        if self.db.parts("MPI_RANKS") and "rank" in self.db.columns("MPI_RANKS"):
+            ranks = {rank for (rank,) in self._few_rows("MPI_RANKS", ("CAST(rank AS INTEGER)",))}
+        stated = ProcessPlace(rank_number(ranks.pop()) if len(ranks) == 1 else None, self._host())
+        return stated.or_else(place_of_name(Path(file.name)))
+
+    def _host(self) -> str | None:
+        if not self.db.parts("TARGET_INFO_SYSTEM_ENV"):
+            return None
+        rows = self._few_rows(
+            "TARGET_INFO_SYSTEM_ENV", ("substr(CAST(value AS TEXT), 1, 200)",), "WHERE name = 'Hostname'"
+        )
+        return plain_text(str(rows[0][0] or ""), 80) or None if rows else None
+
+    def _first(self, table: str, columns: Sequence[str]) -> tuple[Any, ...] | None:
+        if not self.db.parts(table):
+            return None
+        has = self.db.columns(table)
+        rows = self._few_rows(table, [c if c in has else "NULL" for c in columns])
+        return rows[0] if rows else None
+
+    def _few_rows(self, table: str, picks: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
+        rows = (row for batch in self.db.read(table, picks, f"{where} LIMIT {_SMALL}") for row in batch)
+        return list(rows)
+
+    def _stage(self, what: str) -> str:
+        table, picks = _TABLES[what]
+        return self._spool(what, table, picks, _TEXT.get(what, {}))
+
+    def _spool(self, name: str, table: str, picks: Mapping[str, str], texts: Mapping[str, str]) -> str:
+        """The rows of a table as Parquet. SQLite keeps any type in any column: what is no number is NULL."""
+        has, known = self.db.columns(table), {}
+        for column, sql in picks.items():
+            lacking = [word for word in sql.replace('"', "").split() if word.isidentifier() and word not in has]
+            value = f"CASE WHEN typeof({sql}) = 'integer' THEN {sql} END"
+            known[column] = "NULL" if lacking else value
+        for column, source in texts.items():
+            known[column] = f"substr(CAST({source} AS TEXT), 1, {size_limits.TEXT})" if source in has else "NULL"
+        columns = [(c, "VARCHAR" if c in texts else "BIGINT") for c in known]
+        spool, rows = Spool(self.con, self.out / WORK / f"nsys_{name}", columns), 0
+        for batch in self.db.read(table, list(known.values())):
+            spool.add(batch)
+            rows += len(batch)
+            progress.report(f"read {count_text(rows, 'row')} of {table} of {self.db.path.name}")
+        return parquet(spool.close())

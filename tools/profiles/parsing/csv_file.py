@@ -1,0 +1,314 @@
+"""Tables of text read strictly first, then leniently: wide CSV and the long form."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_literal, sql_name, sql_path
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput
+from ....analysis.base.text import count_text
+from ....analysis.store.store import write_table
+from ...base import progress, size_limits
+from ...base.profile_files import check_text, head, is_gzip
+from ...base.untrusted_text import bounded_name, plain_text
+from ..merging.contract import CounterRows, PassTable, not_a_number
+from .sheet import TEXT_ROLES, UNUSED, LaunchSheet, SheetColumn, check_unique, classify, role_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_HEADER_LIMIT = 4 << 20
+_NULLS = ("", "nan", "NaN", "N/A", "NA", "None", "null")
+_CHUNK = 4000
+_COMPLETE = "Was the run of the profiled program complete?"
+
+
+def stage(
+    con: duckdb.DuckDBPyConnection,
+    source: Path,
+    folder: Path,
+    name: str,
+    classify: Callable[[list[str]], list[SheetColumn]] = classify,
+) -> LaunchSheet:
+    """Read ``source`` into ``folder``, the draft's work folder; numbers become DOUBLE, names and times stay text.
+
+    Cells that are no finite numbers become NULL with a warning that names column, count and an example.
+    Raises BadInput for an empty or binary file, a wrong encoding, duplicate headers, ragged rows.
+    """
+    headers = read_headers(source)
+    columns = classify(headers)
+    check_unique(source.name, columns)
+    if not any(c.role == "kernel" for c in columns):
+        raise BadInput(
+            f"{source.name} has no column of kernel names",
+            "neither Kernel_Name nor KernelName",
+            "Is this the profiler's own file?",
+        )
+    strange = check_text(source)
+    sheet = LaunchSheet(name, source, folder / f"stage_{name}.parquet", columns)
+    if unknown := [plain_text(c.header, 40) for c in columns if c.role == "unknown"]:
+        sheet.warnings.append(
+            Note(
+                "unknown_columns",
+                f"{source.name}: columns that are neither counters nor launch data were left out: "
+                f"{', '.join(unknown[:8])}{' ...' if len(unknown) > 8 else ''}.",
+            )
+        )
+    if strange:
+        sheet.nulls = sorted({cell.decode() for cell in strange})
+        text = (
+            f"{source.name}: {count_text(len(strange), 'cell')} such as {sheet.nulls[0]!r} are no numbers that "
+            "a profiler writes"
+        )
+        sheet.warnings.append(Note("not_a_number", f"{text}; they are taken as not collected."))
+    sheet.rows, lenient = write_text(con, sheet.parquet, partial(_select, sheet), partial(_bad_csv, source))
+    if lenient:
+        sheet.warnings += _bad_cells(con, sheet)
+    progress.report(f"read {count_text(sheet.rows, 'row')} of {source.name}")
+    if sheet.rows == 0:
+        raise BadInput(f"{source.name} holds no rows", "it has a header only", _COMPLETE)
+    sheet.measure(con)
+    return sheet
+
+
+def write_text(
+    con: duckdb.DuckDBPyConnection, path: Path, select: Callable[[bool], str], refuse: Callable[[Exception], BadInput]
+) -> tuple[int, bool]:
+    """Write the rows of a text table, read strictly, else leniently; returns how many, and whether leniently.
+
+    ``select(lenient)`` is its SQL. Raises what ``refuse`` makes of an error that even the lenient reading meets.
+    """
+    import duckdb
+
+    try:
+        return write_table(con, select(False), path), False
+    except (duckdb.ConversionException, duckdb.InvalidInputException):
+        try:
+            return write_table(con, select(True), path), True
+        except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.IOException) as error:
+            raise refuse(error) from error
+    except duckdb.IOException as error:
+        raise refuse(error) from error
+
+
+def stage_columns(
+    con: duckdb.DuckDBPyConnection, source: Path, names: Sequence[str], target: Path, optional: Sequence[str] = ()
+) -> None:
+    """Write the columns ``names`` of a CSV file as text; BadInput where one is missing or the file is damaged.
+
+    Of the columns ``optional`` those that are missing are NULL.
+    """
+    headers = read_headers(source)
+    if lacking := [name for name in names if name not in headers]:
+        raise BadInput(f"{source.name} has no column {lacking[0]}")
+    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(headers)))
+    known = {name: f"c{headers.index(name)}" for name in (*names, *optional) if name in headers}
+    picks = ", ".join(f"{known.get(name, 'NULL::VARCHAR')} AS {name}" for name in (*names, *optional))
+    select = (
+        f"SELECT {picks} FROM read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', "
+        f"quote = '\"', escape = '\"', compression = '{'gzip' if is_gzip(source) else 'none'}', "
+        f"hive_partitioning = false, columns = {{{columns}}})"
+    )
+    write_text(con, target, lambda _: select, partial(_damage_problem, source))
+
+
+def _damage_problem(source: Path, error: Exception) -> BadInput:
+    return BadInput(f"{source.name} is damaged", str(error).splitlines()[0][:160])
+
+
+def _bad_cells(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[Note]:
+    """What is to be said of cells that hold text where the column holds numbers.
+
+    They are where the file has more cells with something in them than the numbers that were read.
+    """
+    numbers = {i: c.header for i, c in enumerate(sheet.columns) if c.role not in TEXT_ROLES}
+    rows = _csv(sheet, dict.fromkeys(range(len(sheet.columns)), "VARCHAR"))
+    cell_counts = con.execute(
+        "SELECT path_in_schema, sum(num_values - coalesce(stats_null_count, 0)) FROM parquet_metadata(?) GROUP BY 1",
+        [str(sheet.parquet)],
+    ).fetchall()
+    read = dict(cell_counts)
+    bad: list[tuple[int, int]] = []
+    columns = list(numbers)
+    for start in range(0, len(columns), _CHUNK):
+        chunk = columns[start : start + _CHUNK]
+        filled = con.execute(f"SELECT {', '.join(f'count(c{i})' for i in chunk)} FROM {rows}").fetchone() or ()
+        bad += [(i, n - read[numbers[i]]) for i, n in zip(chunk, filled, strict=True) if n > read[numbers[i]]]
+    detailed = bad[: size_limits.NAMED_COLUMNS]
+    text = "c{0} IS NOT NULL AND TRY_CAST(c{0} AS DOUBLE) IS NULL"
+    picks = ", ".join(f"any_value(c{i}) FILTER ({text.format(i)})" for i, _ in detailed)
+    examples = (con.execute(f"SELECT {picks} FROM {rows}").fetchone() or ()) if detailed else ()
+    notes = [
+        not_a_number(sheet.source, numbers[i], (count, sheet.rows), example)
+        for (i, count), example in zip(detailed, examples, strict=True)
+    ]
+    if more := bad[size_limits.NAMED_COLUMNS :]:
+        text = (
+            f"{sheet.source.name}: {len(more)} more columns (such as {plain_text(numbers[more[0][0]], 60)}) hold text"
+        )
+        notes.append(Note("not_a_number", f"{text} in some rows; those cells are taken as not collected."))
+    return notes
+
+
+def read_headers(source: Path) -> list[str]:
+    """The header line of a CSV file (plain or gzip), as text; BadInput where it is none."""
+    start = head(source, _HEADER_LIMIT)
+    if not start.strip():
+        raise BadInput(f"{source.name} is empty", fix=_COMPLETE)
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise BadInput(f"{source.name} is not UTF-8 text", "it starts with a UTF-16 mark", "Save it as UTF-8")
+    line, newline, _ = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
+    if b"\x00" in line:
+        raise BadInput(f"{source.name} is a binary file, no CSV", fix="Name the file or folder that the profiler wrote")
+    if not newline and len(start) >= _HEADER_LIMIT:
+        raise BadInput(f"{source.name} is no CSV file", f"its first line is longer than {_HEADER_LIMIT >> 20} MiB")
+    try:
+        text = line.decode("utf-8")
+        headers = [h.strip() for h in next(csv.reader(io.StringIO(text)), [])]
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start} of its header"
+        raise BadInput(f"{source.name} is not UTF-8 text", where, "Save it as UTF-8") from error
+    except csv.Error as error:
+        raise BadInput(f"{source.name} is no CSV file", f"its header cannot be read: {error}") from error
+    if len(headers) > size_limits.MOST_COLUMNS:
+        raise BadInput(
+            f"{source.name} has {count_text(len(headers), 'column')}",
+            f"more than the {size_limits.MOST_COLUMNS} a profile may have",
+        )
+    return headers
+
+
+def _select(sheet: LaunchSheet, lenient: bool) -> str:
+    """The columns of use; DuckDB knows columns by position, so that no header can confuse it."""
+    typed = {i: "VARCHAR" if lenient or c.role in TEXT_ROLES else "DOUBLE" for i, c in enumerate(sheet.columns)}
+    picks = []
+    for i, column in enumerate(sheet.columns):
+        if column.role in UNUSED:
+            continue
+        cell = f"TRY_CAST(c{i} AS DOUBLE)" if lenient and column.role not in TEXT_ROLES else f"c{i}"
+        picks.append(f"{bounded_name(cell) if column.role == 'kernel' else cell} AS {sql_name(column.header)}")
+    return f"SELECT {', '.join(picks) or 'c0'} FROM {_csv(sheet, typed)}"
+
+
+def _csv(sheet: LaunchSheet, types: dict[int, str]) -> str:
+    source, nulls = sheet.source, ", ".join(map(sql_literal, (*_NULLS, *sheet.nulls)))
+    columns = ", ".join(f"c{i}: '{kind}'" for i, kind in types.items())
+    compression = "gzip" if is_gzip(source) else "none"
+    return (
+        f"read_csv({sql_path(source)}, auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', "
+        f"compression = '{compression}', hive_partitioning = false, nullstr = [{nulls}], columns = {{{columns}}})"
+    )
+
+
+def _bad_csv(source: Path, error: Exception) -> BadInput:
+    """A DuckDB error about a CSV file in our words: line number and cause, without its hints to programmers."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    where = next((line.partition("on ")[2] for line in lines if "Error on Line:" in line), "")
+    causes = ("Expected Number", "Value with", "Maximum line", "Invalid unicode", "Unexpected end", "Input is not")
+    why = next((line[line.index(c) :] for line in lines for c in causes if c in line), lines[0])
+    if "state machine" in why:
+        why = "its line endings are mixed, or a quote is not closed"
+    if "unicode" in why:
+        return BadInput(f"{source.name} is not UTF-8 text", where, "Save it as UTF-8, or profile again")
+    why = plain_text(why.replace(str(source), source.name), 160)
+    return BadInput(
+        f"{source.name} is damaged",
+        f"{where}: {why}" if where else why,
+        "Repair or remove the row, or profile again; nothing was imported",
+    )
+
+
+_IDENTITY = ("pid", "run", "device_id", "dispatch_id", "kernel", "grid", "workgroup_size", "lds_bytes")
+_LAUNCH = ("queue_id", "scratch_bytes", "vgpr", "agpr", "sgpr")
+_DURATION = SheetColumn("DurationNs", "duration")
+
+
+def long_pass(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> PassTable:
+    """The launches and values of a file with a row per launch and counter.
+
+    Rows belong together by process, device, dispatch, kernel and launch geometry; of several values of one
+    counter the last one counts. Replays give a dispatch several pairs of timestamps: it starts when it did in the
+    first of them, and the duration is the median.
+    """
+    name, value = sheet.header("counter_name"), sheet.header("counter_value")
+    if name is None or value is None:
+        raise BadInput(f"{sheet.source.name} has no column Counter_Value beside Counter_Name")
+    counters = _counter_names(con, sheet, name)
+    identity, launch = sheet.headers_of(*_IDENTITY), sheet.headers_of(*_LAUNCH)
+    columns = [c for c in sheet.columns if c.role in (*_IDENTITY, *_LAUNCH)]
+    picks = [*identity, *(f"first({h} ORDER BY row) AS {h}" for h in launch)]
+    start, end = sheet.header("start"), sheet.header("end")
+    if start and end:
+        first = f"min(TRY_CAST({start} AS BIGINT))"
+        span = f"median(TRY_CAST({end} AS BIGINT) - TRY_CAST({start} AS BIGINT))"
+        picks += [
+            f"CAST({first} AS VARCHAR) AS {start}",
+            f"CAST({first} + CAST({span} AS BIGINT) AS VARCHAR) AS {end}",
+            f"CAST({span} AS VARCHAR) AS {_DURATION.header}",
+        ]
+        columns += [*(c for c in sheet.columns if c.role in ("start", "end")), _DURATION]
+    keys = ", ".join(identity)
+    launches = LaunchSheet(sheet.name, sheet.source, sheet.parquet.with_suffix(".launches"), columns)
+    launches.rows = write_table(
+        con, f"SELECT {', '.join(picks)} FROM {sheet.all} GROUP BY {keys} ORDER BY min(row)", launches.parquet
+    )
+    launches.measure(con)
+    same = " AND ".join(f"l.{h} IS NOT DISTINCT FROM s.{h}" for h in identity)
+    values = sheet.parquet.with_suffix(".values")
+    write_table(
+        con,
+        f"SELECT l.row AS key, s.{name} AS counter, last(s.{value} ORDER BY s.row) AS value "
+        f"FROM {sheet.relation([*identity, name, value])} s JOIN {launches.relation(identity)} l ON {same} "
+        "GROUP BY ALL HAVING value IS NOT NULL ORDER BY key",
+        values,
+    )
+    sheet.parquet.unlink()
+    table = launches.as_pass()
+    table.warnings = sheet.warnings
+    kinds = [SheetColumn(c, role_of(c)) for c in counters]
+    table.counters = [c.header for c in kinds if c.role == "counter"]
+    table.instances = {c.header: c.instance for c in kinds if c.role == "instance"}
+    table.values = [CounterRows((values,), (0, launches.rows - 1), 0, frozenset(counters))]
+    return table
+
+
+def _counter_names(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet, column: str) -> list[str]:
+    """The counters named in the file, sorted; what cannot be a counter is left out with a warning."""
+    rows = con.execute(
+        f"SELECT DISTINCT {column} FROM {sheet.all} WHERE {column} IS NOT NULL LIMIT {size_limits.MOST_COLUMNS + 1}"
+    ).fetchall()
+    if len(rows) > size_limits.MOST_COLUMNS:
+        raise BadInput(f"{sheet.source.name} names more than {size_limits.MOST_COLUMNS} counters", "no GPU has so many")
+    names, warnings = usable_names(
+        sheet.source, sorted(name for (name,) in rows), lambda name: role_of(name) in ("counter", "instance")
+    )
+    sheet.warnings += warnings
+    if not names:
+        raise BadInput(
+            f"{sheet.source.name} names no counter", "its column Counter_Name holds none that rooflens knows"
+        )
+    return names
+
+
+def usable_names(source: Path, names: list[str], usable: Callable[[str], bool]) -> tuple[list[str], list[Note]]:
+    """Of names that differ in case alone the first; what cannot be a counter is left out with a warning."""
+    first: dict[str, str] = {}
+    for name in names:
+        if usable(name):
+            first.setdefault(name.casefold(), name)
+    counters = list(first.values())
+    strange = [plain_text(name, 40) for name in names if name not in counters]
+    if not strange:
+        return counters, []
+    text = (
+        f"{source.name}: {len(strange)} names that are no counters were left out: "
+        f"{', '.join(strange[:8])}{' ...' if len(strange) > 8 else ''}."
+    )
+    return counters, [Note("no_counters", text)]

@@ -1,0 +1,226 @@
+"""Files with a row per launch: the roles of their columns, and how they become the launches and values of a pass."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_name
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput
+from ..merging.contract import RESERVED, CounterColumns, PassTable
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+# Spellings by rocprof v1 (lower case, 6.0 also capitals), rocprof v2, rocprofv3 and rocprof-compute; case is ignored.
+_SPELLINGS = {
+    "dispatch_id": ("Dispatch_ID", "Index"),
+    "kernel": ("Kernel_Name", "KernelName"),
+    "device_id": ("GPU_ID", "gpu-id", "Agent_Id"),
+    "queue_id": ("Queue_ID", "queue-id"),
+    "pid": ("PID", "Process_Id"),
+    "grid": ("Grid_Size", "grd"),
+    "workgroup_size": ("Workgroup_Size", "wgr"),
+    "lds_bytes": ("LDS_Per_Workgroup", "lds", "LDS_Block_Size"),
+    "scratch_bytes": ("Scratch_Per_Workitem", "scr", "Scratch_Size"),
+    "vgpr": ("Arch_VGPR", "vgpr", "VGPR_Count"),
+    "agpr": ("Accum_VGPR", "Accum_VGPR_Count"),
+    "sgpr": ("SGPR", "SGPR_Count"),
+    "start": ("Start_Timestamp", "BeginNs"),
+    "end": ("End_Timestamp", "EndNs"),
+    "duration": ("DurationNs",),
+    "xcc": ("XCC_Index", "XCC_ID"),
+    "run": ("GUID",),
+    "counter_name": ("Counter_Name",),
+    "counter_value": ("Counter_Value",),
+    "ignored": (
+        "queue-index", "Queue_Index", "sig", "obj", "fbar", "wave_size", "Correlation_ID", "Kernel_ID",
+        "DispatchNs", "CompleteNs", "TID", "Thread_Id",
+    ),
+}  # fmt: skip
+_ROLE = {spelling.casefold(): role for role, spellings in _SPELLINGS.items() for spelling in spellings}
+_COUNTER = re.compile(r"[A-Z][A-Za-z0-9]*_[A-Za-z0-9_]+(\[\d+\])?")
+_PLAIN_COUNTER = re.compile(  # rocprof's derived metrics, whose names hold no underscore
+    r"Wavefronts|ALUStalledByLDS|LDSBankConflict|PartialWaveRate|Mem(Writes|Reads)32B"
+    r"|[A-Z][A-Za-z0-9]*(Busy|Insts|Size|Hit|Stalled|Util|Utilization|Percent|Latency|Flops[A-Z0-9]*|PerCU|PerActiveCU)"
+)
+_INSTANCE = re.compile(r"(?P<counter>.+)\[(?P<instance>\d{1,4})\]")
+_CLASH = re.compile(r"(?P<name>.+?)_\d+")
+_NAME_LIMIT = 120
+UNUSED = ("ignored", "unknown")
+
+
+@dataclass(frozen=True)
+class SheetColumn:
+    """One column of a file: its header text and its role (``counter``, ``instance``, metadata, ``unknown``)."""
+
+    header: str
+    role: str
+
+    @property
+    def instance(self) -> tuple[str, int]:
+        """Counter and channel number of a per-instance column such as ``TCC_HIT[3]``."""
+        match = _INSTANCE.fullmatch(self.header)
+        assert match is not None
+        return match["counter"], int(match["instance"])
+
+
+def classify(headers: list[str]) -> list[SheetColumn]:
+    """The role of every header of one file, in order.
+
+    Only metadata loses the ``_<n>`` that a join of passes appends (``obj_2``, ``Kernel_ID_3``):
+    ``SQC_DCACHE_REQ_READ_8`` and ``SQ_WAVES_LT_32`` are real counters. A second spelling of one
+    role (``wgr`` beside ``WGR``) is ignored.
+    """
+    seen: set[str] = set()
+    result = []
+    for header in headers:
+        role = role_of(header)
+        if role in seen:
+            role = "ignored"
+        if role not in ("counter", "instance", *UNUSED):
+            seen.add(role)
+        result.append(SheetColumn(header, role))
+    return result
+
+
+def check_unique(source: str, columns: list[SheetColumn]) -> None:
+    """BadInput where two columns claim to be the same counter (case ignored, as in SQL) or the same launch data."""
+    names = [c.header.casefold() for c in columns if c.role in ("counter", "instance")]
+    names += [c.header for c in columns if role_of(c.header) not in ("counter", "instance", *UNUSED)]
+    if twice := sorted(name for name, n in Counter(names).items() if n > 1):
+        raise BadInput(f"{source} names columns twice", ", ".join(twice[:8]), "Remove one of each")
+
+
+def role_of(header: str) -> str:
+    """The role of one header, on its own."""
+    if role := _ROLE.get(header.casefold()):
+        return role
+    clash = _CLASH.fullmatch(header)
+    if clash and clash["name"].casefold() in _ROLE:
+        return "ignored"
+    if len(header) > _NAME_LIMIT or header.casefold() in RESERVED:
+        return "unknown"
+    if not (_COUNTER.fullmatch(header) or _PLAIN_COUNTER.fullmatch(header)):
+        return "unknown"
+    return "instance" if _INSTANCE.fullmatch(header) else "counter"
+
+
+TEXT_ROLES = {"kernel", "run", "start", "end", "duration", "counter_name", "device_id", *UNUSED}
+# A time such as 8.1097E+14 lost its digits in a spreadsheet; one with 14 digits or more lost nothing that matters.
+_ROUNDED = "'\\d(\\.\\d{0,12})?[eE]\\+?\\d+'"
+_WHOLE = "'\\d+'"
+
+
+@dataclass
+class LaunchSheet:
+    """One file as Parquet: the columns of use under their original headers, a row per launch, in file order."""
+
+    name: str
+    source: Path
+    parquet: Path
+    columns: list[SheetColumn] = field(default_factory=list)
+    rows: int = 0
+    warnings: list[Note] = field(default_factory=list)
+    wide: CounterColumns = field(default_factory=CounterColumns)
+    xcds: int = 1
+    """Chiplets seen, where the file has rows per chiplet."""
+    nulls: list[str] = field(default_factory=list)
+    """Cells that stand for no value, beside the usual ones."""
+
+    def __post_init__(self) -> None:
+        self.wide.files = [self.parquet]
+
+    def header(self, role: str) -> str | None:
+        """The header that plays ``role``, quoted for SQL, or None."""
+        return next((sql_name(c.header) for c in self.columns if c.role == role), None)
+
+    def relation(self, names: Iterable[str]) -> str:
+        """The rows as a FROM clause: ``row``, from 0 in file order, and the columns quoted in ``names``."""
+        return self.wide.relation(names)
+
+    def headers_of(self, *roles: str) -> list[str]:
+        """The quoted headers of those of ``roles`` that the file has."""
+        return [header for role in roles if (header := self.header(role))]
+
+    @property
+    def all(self) -> str:
+        """The rows with every column."""
+        return self.relation(sql_name(c.header) for c in self.columns if c.role not in UNUSED)
+
+    def bounds(self, role: str) -> tuple[float, float] | None:
+        """Least and greatest value of the column that plays ``role``; None where there is no number."""
+        header = next((c.header for c in self.columns if c.role == role), "")
+        return self.wide.bounds.get(header)
+
+    def counters(self) -> list[str]:
+        """The plain counter columns, in file order."""
+        return [c.header for c in self.columns if c.role == "counter"]
+
+    def measure(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Note the bounds of every column of numbers; infinities and NaN become NULL, with a warning."""
+        numeric = {c.header for c in self.columns if c.role not in TEXT_ROLES}
+        self.warnings += self.wide.measure(con, numeric, self.source, self.rows)
+
+    def as_pass(self) -> PassTable:
+        """The launches and the counters of the file."""
+        roles = [*_LAUNCH_ROLES, "run", "device_id", "start", "end", "duration"]
+        device = self.header("device_id")
+        picks = [
+            "row",
+            f"{self._process()} AS process",
+            *(f"{self.header(role) or 'NULL::DOUBLE'} AS {role}" for role in _LAUNCH_ROLES),
+            (f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "NULL::INT") + " AS device_id",
+            self._times(),
+        ]
+        return PassTable(
+            self.name,
+            self.source,
+            self.rows,
+            f"(SELECT {', '.join(picks)} FROM {self.relation(self.headers_of(*roles))})",
+            frozenset({"run": "process"}.get(role, role) for role in roles if self.header(role)),
+            self.counters(),
+            {c.header: c.instance for c in self.columns if c.role == "instance"},
+            self.wide,
+            warnings=self.warnings,
+        )
+
+    def _process(self) -> str:
+        """SQL for the number of a launch's process, in the order in which the file first names each."""
+        if (run := self.header("run")) is None:
+            return "NULL::INT"
+        first = f"SELECT {run} AS run, min(row) AS row FROM {self.relation([run])} GROUP BY 1"
+        return f"CAST(list_position((SELECT list(run ORDER BY row) FROM ({first})), {run}) AS INT)"
+
+    def _times(self) -> str:
+        """start_ns, end_ns, duration_ns: whole numbers are subtracted as integers, so that none above 2^53 is rounded.
+
+        Timestamps with a fraction are means over replays and stay floating point. A duration that is not positive is
+        no duration, nor is one of times that were rounded. A duration that the file states itself comes first.
+        """
+        start, end, given = self.header("start"), self.header("end"), self.header("duration")
+        known = f"TRY_CAST({given} AS DOUBLE)" if given else "NULL::DOUBLE"
+        stated = f"CASE WHEN {known} > 0 AND isfinite({known}) THEN {known} END"
+        if start is None or end is None:
+            return f"NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, {stated} AS duration_ns"
+        whole = f"regexp_full_match({start}, {_WHOLE}) AND regexp_full_match({end}, {_WHOLE})"
+        rounded = f"regexp_full_match({start}, {_ROUNDED}) OR regexp_full_match({end}, {_ROUNDED})"
+        exact = f"CAST(TRY_CAST({end} AS BIGINT) - TRY_CAST({start} AS BIGINT) AS DOUBLE)"
+        rough = f"TRY_CAST({end} AS DOUBLE) - TRY_CAST({start} AS DOUBLE)"
+        span = f"CASE WHEN {whole} THEN {exact} WHEN {rounded} THEN NULL ELSE {rough} END"
+        return (
+            f"TRY_CAST({start} AS BIGINT) AS start_ns, TRY_CAST({end} AS BIGINT) AS end_ns, "
+            f"coalesce({stated}, CASE WHEN {span} > 0 AND isfinite({span}) THEN {span} END) AS duration_ns"
+        )
+
+
+_LAUNCH_ROLES = (  # roles that are columns of launches as they stand
+    "pid", "dispatch_id", "kernel", "queue_id", "grid", "workgroup_size", "lds_bytes", "scratch_bytes", "vgpr", "agpr",
+    "sgpr", "cluster",
+)  # fmt: skip

@@ -1,0 +1,121 @@
+"""Rows from a Python source into Parquet files, a bounded number of them in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.store.store import write_table
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SPOOLED = 8_000_000
+_TEXT_PER_CELL = 8
+_TEXTS_KNOWN, _TEXTS_WEIGHT, _TEXTS_HELD, _TEXT = 100_000, 32 << 20, 1000, 8000
+"""Texts that are remembered, and their characters; texts that wait to be spooled; characters that are kept of one."""
+
+
+class Spool:
+    """Rows from a Python source into numbered Parquet files, a bounded number of them in memory."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path, columns: Sequence[tuple[str, str]]) -> None:
+        self.con, self.stem, self.columns = con, stem, columns
+        self.files: list[Path] = []
+        self.rows = 0
+        self._held: list[list[Any]] = []
+        self._cells = 0
+
+    def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Take a batch of rows, one value a column; None is NULL."""
+        if not rows:
+            return
+        self.rows += len(rows)
+        columns = zip(*rows, strict=True)
+        self._held.append([_array(kind, column) for (_, kind), column in zip(self.columns, columns, strict=True)])
+        self._cells += len(rows) * len(self.columns) + self._held_text()
+        if self._cells >= _SPOOLED:
+            self._flush()
+
+    def _held_text(self) -> int:
+        """How many numbers the texts of the last batch weigh as much as."""
+        texts = (part for (_, kind), part in zip(self.columns, self._held[-1], strict=True) if kind == "VARCHAR")
+        return sum(len(text) for part in texts for text in part if text) // _TEXT_PER_CELL
+
+    def close(self) -> list[Path]:
+        """The files written; there is at least one, perhaps without rows."""
+        if self._held or not self.files:
+            self._flush()
+        return self.files
+
+    def _flush(self) -> None:
+        """Write what is held; the database takes whole columns, which is far faster than single rows."""
+        held = self._held or [[_array(kind, ()) for _, kind in self.columns]]
+        arrays = {
+            name: _concatenate(parts) for (name, _), parts in zip(self.columns, zip(*held, strict=True), strict=True)
+        }
+        file = self.stem.with_name(f"{self.stem.name}_{len(self.files)}.parquet")
+        picks = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in self.columns)
+        with self.con.cursor() as con:  # its own, since a result of the other may not have been read to its end
+            con.register("spooled", arrays)
+            write_table(con, f"SELECT {picks} FROM spooled", file)
+        self.files.append(file)
+        self._held, self._cells = [], 0
+
+
+def _concatenate(parts: Sequence[Any]) -> Any:
+    import numpy
+
+    masked: Any = numpy.ma
+    return masked.concatenate(parts) if any(masked.is_masked(p) for p in parts) else numpy.concatenate(parts)
+
+
+def _array(kind: str, column: Sequence[Any]) -> Any:
+    """The values of a column as numpy takes them fastest; only a column with a None is looked at one by one."""
+    import numpy
+
+    if kind == "VARCHAR":
+        return numpy.array(column, dtype=object)
+    number = numpy.float64 if kind == "DOUBLE" else numpy.int64
+    try:
+        return numpy.array(column, dtype=number)
+    except TypeError:
+        empty = [v is None for v in column]
+        return numpy.ma.masked_array(numpy.array([v or 0 for v in column], dtype=number), mask=empty)
+
+
+class NumberedTexts:
+    """Texts under numbers, in a spool. A text may get several numbers: a hostile file has a new one in every row."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, stem: Path) -> None:
+        self.spool = Spool(con, stem, [("number", "BIGINT"), ("text", "VARCHAR")])
+        self._known: dict[Any, int] = {}
+        self._new: list[tuple[int, str]] = []
+        self._count = self._weight = 0
+
+    def number(self, value: Any) -> int:
+        """The number of a text; of anything else that of the empty text."""
+        if type(value) is not str:
+            value = ""
+        if (known := self._known.get(value)) is not None:
+            return known
+        if len(self._known) >= _TEXTS_KNOWN or self._weight >= _TEXTS_WEIGHT:
+            self._known.clear()
+            self._weight = 0
+        self._count += 1
+        self._weight += min(len(value), _TEXT)
+        self._known[value[:_TEXT]] = self._count
+        self._new.append((self._count, value[:_TEXT].encode("utf-8", "replace").decode()))
+        if len(self._new) >= _TEXTS_HELD:
+            self._flush()
+        return self._count
+
+    def close(self) -> list[Path]:
+        """The files written, with columns number and text."""
+        self._flush()
+        return self.spool.close()
+
+    def _flush(self) -> None:
+        self.spool.add(self._new)
+        self._new.clear()

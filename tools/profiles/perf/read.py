@@ -1,0 +1,277 @@
+"""Read what perf stat left: runs as launches of one program."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_name
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, LimitExceeded, Problem
+from ....analysis.base.text import count_text
+from ....analysis.store.store import Manifest, write_table
+from ...base import progress, size_limits
+from ...base.profile_files import WORK, files_below, head, is_inside, step_of
+from ...base.untrusted_text import plain_text
+from ..merging.contract import RESERVED, PassTable
+from ..merging.merge import MergedProfile, as_replays, write_tables
+from ..parsing.sheet import LaunchSheet, SheetColumn
+from .text import (
+    DURATION,
+    PerfRun,
+    is_text,
+    looks_like_json,
+    looks_like_table,
+    plain_names,
+    read_json,
+    read_table,
+    read_text,
+)
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_COUNTER = re.compile(r"[A-Za-z][\w.:/,=@\-]{0,180}")
+_TIMES = {DURATION, "user_time", "system_time"}
+_WHOLE = 100.0
+_ROLES = {"perf kernel": "kernel", "perf run": "dispatch_id", "perf duration": "duration"}
+"""Column of the Parquet file -> role; no event's name holds a space."""
+
+
+@dataclass
+class PerfFile:
+    """One file and its runs."""
+
+    file: Path
+    runs: list[PerfRun]
+
+    def events(self) -> set[str]:
+        """What was counted, without the times that every file has."""
+        return {event.name for run in self.runs for event in run.events} - _TIMES
+
+    def commands(self) -> set[str | None]:
+        return {run.command for run in self.runs}
+
+
+def grouped_by_pass(sources: list[PerfFile]) -> list[list[PerfFile]]:
+    """Files by pass. Those of one step belong together, as do those of other events of the same commands apart;
+    all else are further runs."""
+    groups: list[list[PerfFile]] = []
+    for source in sources:
+        fitting = next((group for group in groups if _same_pass(group[0], source)), None)
+        if fitting is None:
+            groups.append([source])
+        else:
+            fitting.append(source)
+    return groups
+
+
+def _as_pass(
+    con: duckdb.DuckDBPyConnection,
+    group: list[PerfFile],
+    folder: Path,
+    names: dict[str, str],
+    number: int,
+    unnamed: str,
+) -> PassTable:
+    """The runs of pass ``number`` in ``folder``; ``names`` are the counters that the events become, ``unnamed`` what
+    a program is called where the output does not state the command."""
+    rows = [(_program(run) or unnamed, run) for source in group for run in source.runs]
+    values = [_values(run, names) for _, run in rows]
+    counters = list(dict.fromkeys(name for row in values for name in row if _usable(name)))
+    file = group[0].file
+    sheet = LaunchSheet(
+        step_of(file) or file.name.split(".")[0], file, folder / f"perf_{number}.parquet", rows=len(rows)
+    )
+    if number and step_of(file) is None:
+        sheet.name = f"{sheet.name}_{number}"
+    if strange := sorted({name for row in values for name in row if not _usable(name)}):
+        listed = ", ".join(plain_text(name, 60) for name in strange[:8])
+        text = f"{file.name}: events that cannot be columns were left out: {listed}."
+        sheet.warnings.append(Note("no_counters", text))
+    if len(counters) > size_limits.MOST_COLUMNS or len(rows) * len(counters) > size_limits.EMPTY_CELLS:
+        what = f"{file.name} names {count_text(len(counters), 'event')} in {count_text(len(rows), 'run')}"
+        raise BadInput(what, "which is more than perf stat counts", "Is it the file that perf stat wrote?")
+    progress.report(f"read {count_text(len(rows), 'run')} of {file.name}")
+    columns = "".join(f", {sql_name(name)} DOUBLE" for name in counters)
+    con.execute(
+        'CREATE OR REPLACE TABLE perf_rows ("perf kernel" VARCHAR, "perf run" VARCHAR, '
+        f'"perf duration" DOUBLE{columns})'
+    )
+    con.executemany(
+        f"INSERT INTO perf_rows VALUES ({', '.join('?' * (len(_ROLES) + len(counters)))})",
+        [
+            [program, str(i), run.duration_ns, *(row.get(name) for name in counters)]
+            for i, ((program, run), row) in enumerate(zip(rows, values, strict=True))
+        ],
+    )
+    write_table(con, "FROM perf_rows", sheet.parquet)
+    con.execute("DROP TABLE perf_rows")
+    sheet.columns = [
+        *(SheetColumn(h, role) for h, role in _ROLES.items()),
+        *(SheetColumn(name, "counter") for name in counters),
+    ]
+    sheet.measure(con)
+    return sheet.as_pass()
+
+
+def _values(run: PerfRun, names: dict[str, str]) -> dict[str, float | None]:
+    """Counter -> value of one run, with its share of the time and its error where they tell something."""
+    values: dict[str, float | None] = {}
+    for event in run.events:
+        name = names[event.name]
+        values[name] = event.value
+        if event.value is not None and event.running_pct is not None and event.running_pct < _WHOLE:
+            values[f"{name}:running_pct"] = event.running_pct
+        if event.value is not None and event.error_pct is not None:
+            values[f"{name}:error_pct"] = event.error_pct
+    return values
+
+
+def _same_pass(one: PerfFile, other: PerfFile) -> bool:
+    if step_of(one.file) or step_of(other.file):
+        return one.file.parent == other.file.parent
+    return bool(one.events() & other.events()) or one.commands() != other.commands()
+
+
+def _usable(name: str) -> bool:
+    return bool(_COUNTER.fullmatch(name)) and name.casefold() not in RESERVED
+
+
+def _program(run: PerfRun) -> str | None:
+    """The name of the program that ran."""
+    if not run.command:
+        return None
+    try:
+        words = shlex.split(run.command)
+    except ValueError:
+        words = run.command.split()
+    return Path(words[0]).name if words else None
+
+
+_SUFFIXES = (".txt", ".csv", ".json", ".log", ".out", ".perf", ".stat")
+COMMAND_FILE = "command.txt"
+"""Beside the output of one run: its command line, quoted as for a shell."""
+_LINES, _SIZE = 200, 16 << 20
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder with some in it or in its sub-folders."""
+    return bool(_files(path))
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
+    """Read the runs at ``path`` into tables under ``out``; the kernel is the program, a counter an event.
+
+    Times are in ns. ``EVENT:running_pct`` is the share of the run in which an event was counted, where that is not
+    all of it; ``EVENT:error_pct`` the standard error where the value is a mean over runs (-r). Raises BadInput for
+    counts per CPU or per interval.
+    """
+    sources = [
+        PerfFile(file, _with_commands(file, _runs(file))) for file in _files(path) or ([path] if path.is_file() else [])
+    ]
+    sources = [source for source in sources if source.runs]
+    if not sources:
+        raise BadInput(f"{path.name} holds no output of perf stat", "neither its text nor rows of -x or -j")
+    runs = [run for source in sources for run in source.runs]
+    names = plain_names(runs)
+    groups = grouped_by_pass(sources)
+    name = path.name.split(".")[0]
+    passes = as_replays([_as_pass(con, group, out / WORK, names, n, name) for n, group in enumerate(groups)])
+    merged = write_tables(con, passes, out, instances_per_xcd=1)
+    merged.warnings += _doubts(runs)
+    merged.notes += _notes(runs, names)
+    commands = {run.command for run in runs}
+    command = next(iter(commands)) if len(commands) == 1 else None
+    manifest = Manifest(
+        name=name,
+        format="perf",
+        vendor="cpu",
+        arch="cpu",
+        command=plain_text(command, 400) if command else None,
+        tool="perf stat",
+    )
+    return manifest, merged
+
+
+def _files(path: Path) -> list[Path]:
+    return [file for file in files_below(path, _SUFFIXES) if _is_perf(file)]
+
+
+def _is_perf(file: Path) -> bool:
+    try:
+        text = head(file, 1 << 20).decode("utf-8", errors="replace")
+    except Problem:
+        return False
+    lines = list(islice((line for line in text.splitlines() if line.strip()), _LINES))
+    return is_text(text) or any(looks_like_json(line) or looks_like_table(line) for line in lines)
+
+
+def _runs(file: Path) -> list[PerfRun]:
+    """The runs of one file, in whichever form it is."""
+    content = head(file, _SIZE + 1)
+    if len(content) > _SIZE:
+        raise LimitExceeded(f"{file.name} is larger than {_SIZE >> 20} MiB", "output of perf stat is small")
+    text = content.decode("utf-8-sig", errors="replace")
+    if is_text(text):
+        return read_text(file.name, text)
+    lines = [line for line in text.splitlines() if line.strip()]
+    if any(map(looks_like_json, lines)):
+        return read_json(file.name, text)
+    if any(map(looks_like_table, lines)):
+        return read_table(file.name, text)
+    return []
+
+
+def _with_commands(file: Path, runs: list[PerfRun]) -> list[PerfRun]:
+    """The runs with the command that a file beside them states, since the forms for programs do not."""
+    beside = file.with_name(COMMAND_FILE)
+    if not any(run.command is None for run in runs) or not (beside.is_file() and is_inside(beside, file.parent)):
+        return runs
+    command = plain_text(head(beside, 1 << 16).decode("utf-8", errors="replace"), 4000)
+    for run in runs:
+        run.command = run.command or command or None
+    return runs
+
+
+def _doubts(runs: list[PerfRun]) -> list[Note]:
+    units = sorted({unit for run in runs for unit in run.unknown_units})
+    if not units:
+        return []
+    listed = ", ".join(repr(plain_text(unit, 20)) for unit in units[:6])
+    return [Note("unknown_units", f"Unknown units {listed}: these values are kept as printed.")]
+
+
+def _notes(runs: list[PerfRun], names: dict[str, str]) -> list[Note]:
+    """What is to be known about the counts; nothing of it is a fault."""
+    notes = []
+    events = [event for run in runs for event in run.events]
+    if modified := sorted({e.name for e in events if names[e.name] != e.name}):
+        text = f"Counted with a modifier, which the counter's name leaves out: {_names_text(modified)} "
+        notes.append(Note("modified", text + "(u: in user space only, k: in the kernel only)."))
+    if missing := sorted({f"{e.name} ({e.reason})" for e in events if e.value is None}):
+        notes.append(Note("not_measured", f"Not measured, so NULL: {_names_text(missing)}."))
+    if means := [run.repeats for run in runs if run.repeats != 1]:
+        count = f"{means[0]} runs" if means[0] else "several runs"
+        rows = f"{len(means)} of {count_text(len(runs), 'row')}"
+        text = f"Means over {count} (-r) in {rows}; EVENT:error_pct is their error."
+        notes.append(Note("means", text))
+    if without := sum(1 for run in runs if run.duration_ns is None):
+        text = f"No elapsed time, hence no duration, in {without} of {count_text(len(runs), 'row')}: "
+        notes.append(
+            Note("no_duration", text + f"with -x or -j perf stat states it only as an event (-e {DURATION},...).")
+        )
+    if any(run.command is None for run in runs):
+        text = "The form of the file does not state the command: the kernel is called as the profile."
+        notes.append(Note("no_command", text))
+    return notes
+
+
+def _names_text(names: list[str]) -> str:
+    shown = ", ".join(plain_text(name, 60) for name in names[:8])
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown

@@ -1,0 +1,311 @@
+"""The outputs of perf stat: text, CSV and JSON as runs of events."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ....analysis.base.problems import BadInput
+from ...base.numbers import decimal
+
+_MODIFIER = re.compile(r"(?<=[^:/]):[ukhIGHpPSDWeb]{1,8}$|(?<=/)[ukhIGHpPSDWeb]{1,8}$")
+DURATION = "duration_time"
+"""perf's own name for the elapsed time as an event, in ns; user_time and system_time are its parts on the CPU."""
+
+
+@dataclass
+class PerfEvent:
+    """One counted event: value in base units, None where perf could not count it (``reason``: its own words)."""
+
+    name: str
+    value: float | None
+    reason: str = ""
+    running_pct: float | None = None
+    """Share of the time in which it was really counted; the value is scaled up from that."""
+    error_pct: float | None = None
+    """Standard error of the mean, where the value is a mean over repeated runs (-r)."""
+
+
+@dataclass
+class PerfRun:
+    """One run of the program, or the mean of ``repeats``."""
+
+    events: list[PerfEvent] = field(default_factory=list)
+    command: str | None = None
+    repeats: int = 1
+    unknown_units: set[str] = field(default_factory=set)
+
+    names: set[str] = field(default_factory=set)
+    """Of its events."""
+
+    @property
+    def duration_ns(self) -> float | None:
+        """Elapsed time; the text form always has it, the others only as an event."""
+        return next((e.value for e in self.events if e.name == DURATION), None)
+
+    def add(self, event: PerfEvent, unit: str) -> None:
+        """Add an event whose value is in ``unit``; what an event is called twice counts once."""
+        factor = 1.0 if not unit else _units().get(unit)
+        if factor is None:
+            self.unknown_units.add(unit)
+        elif event.value is not None:
+            event.value *= factor
+        if event.name not in self.names:
+            self.names.add(event.name)
+            self.events.append(event)
+
+
+def is_unit(text: str) -> bool:
+    """Whether perf prints ``text`` as a unit."""
+    return text in _units()
+
+
+def plain_names(runs: Iterable[PerfRun]) -> dict[str, str]:
+    """Event as asked for -> counter: without its modifier (``cycles:u`` -> ``cycles``).
+
+    Where an event was counted with several modifiers, or with and without, all but the bare one keep theirs.
+    """
+    spelled = defaultdict(set)
+    for run in runs:
+        for event in run.events:
+            spelled[_bare(event.name)].add(event.name)
+    return {name: bare if len(names) == 1 else name for bare, names in spelled.items() for name in names}
+
+
+def _bare(name: str) -> str:
+    return _MODIFIER.sub("", name)
+
+
+@cache
+def _units() -> dict[str, float]:
+    return {k: float(v) for k, v in tomllib.loads(Path(__file__).with_name("units.toml").read_text()).items()}
+
+
+_MARK = "Performance counter stats for"
+_HEADER = re.compile(_MARK + r" (?P<what>.*?)(?: \((?P<runs>\d{1,9}) runs\))?:\s*$")
+_SPACES = " \u00a0\u202f"  # between groups of digits, by locale
+_VALUE = rf"(?P<value><not supported>|<not counted>|-?\d+(?:[.,'’{_SPACES}]\d{{3}})*(?:[.,]\d+)?)"
+_EVENT = re.compile(rf"^\s*{_VALUE}[{_SPACES}]+(?P<rest>[^\s#(].*)$")
+_ELAPSED = re.compile(
+    r"^\s*(?P<value>\d+[.,]?\d*)(?: \+- (?P<error>\S+))? seconds (?P<what>time elapsed|user|sys)\b(?P<rest>.*)$"
+)
+_PLACED_LINE = re.compile(r"^\s*(?:CPU\d+|S\d+(?:-D\d+)?(?:-C\d+)?|N\d+|D\d+|P\d+)\s+\S")
+_INTERVALS = re.compile(r"^#\s+time\s+counts\s+unit\s+events", re.MULTILINE)
+_ERROR = re.compile(r"\( ?\+- *(?P<value>[\d.,]+) ?%")
+_RUNNING = re.compile(r"\((?P<value>[\d.,]+)%\)\s*$")
+_PARTS = {"time elapsed": DURATION, "user": "user_time", "sys": "system_time"}
+_NS_PER_S = 1e9
+_DIGITS, _TEXT = 400, 1000
+_NO_NUMBER = "its number cannot be read"
+
+
+def is_text(text: str) -> bool:
+    """Whether perf stat printed ``text`` for people."""
+    return _MARK in text or _INTERVALS.search(text) is not None
+
+
+def read_text(name: str, text: str) -> list[PerfRun]:
+    """The runs in ``text``. Raises BadInput for counts per CPU, socket or interval, which are no runs."""
+    runs = []
+    for header, lines in _blocks(name, text):
+        run = PerfRun(command=_command(header["what"]), repeats=int(header["runs"] or 1))
+        mark = _decimal_mark(lines)
+        for line in lines:
+            if match := _ELAPSED.match(line):
+                _add_time(run, match, mark)
+            elif match := _EVENT.match(line):
+                _add_event(name, run, match, mark)
+        runs.append(run)
+    return runs
+
+
+def _blocks(name: str, text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
+    header: re.Match[str] | None = None
+    lines: list[str] = []
+    for line in text.splitlines():
+        if _PLACED_LINE.match(line) and header:
+            raise no_totals_problem(name, "per CPU, core, socket or node", "-A and --per-...")
+        if _INTERVALS.match(line):
+            raise no_totals_problem(name, "per interval", "-I")
+        if match := _HEADER.search(line):
+            if header:
+                yield header, lines
+            header, lines = match, []
+        else:
+            lines.append(line)
+    if header:
+        yield header, lines
+
+
+def no_totals_problem(name: str, how: str, option: str) -> BadInput:
+    """The refusal of counts that are no totals of a run."""
+    return BadInput(
+        f"{name} holds counts {how}",
+        "a workload needs the totals of every run",
+        f"Run perf stat again without {option}",
+    )
+
+
+def _command(what: str) -> str | None:
+    """The command between its quotes; None for a process that ran already, or the whole system."""
+    quoted = len(what) > 1 and what[0] == what[-1] == "'"
+    return what[1:-1] if quoted and what != "'system wide'" and not what.startswith("'CPU(s)") else None
+
+
+def _decimal_mark(lines: list[str]) -> str:
+    """Comma or point, as the line of the elapsed time has it: it always has a fraction."""
+    matches = (re.search(r"\d([.,])\d+(?: \+- \S+)? seconds time elapsed", line) for line in lines)
+    return next((match[1] for match in matches if match), ".")
+
+
+def _number(text: str, mark: str) -> float | None:
+    """The number in a locale's notation; None where the text is none."""
+    return decimal("".join("." if c == mark else c for c in text if c.isdigit() or c in (mark, "-")))
+
+
+def _add_time(run: PerfRun, match: re.Match[str], mark: str) -> None:
+    seconds = _number(match["value"], mark)
+    event = PerfEvent(_PARTS[match["what"]], None if seconds is None else seconds * _NS_PER_S)
+    if error := _ERROR.search(match["rest"]):
+        event.error_pct = _number(error["value"], mark)
+    run.add(event, "")
+
+
+def _add_event(name: str, run: PerfRun, match: re.Match[str], mark: str) -> None:
+    rest = match["rest"]
+    error, running = _ERROR.search(rest), _RUNNING.search(rest)
+    words = re.split(r"#|\( ?\+-|\([\d.,]+%\)", rest)[0].split()
+    unit = words.pop(0) if len(words) > 1 and is_unit(words[0]) else ""
+    if len(words) == 2 and words[1] == "(msec)":  # perf before 4.14 states the unit behind
+        unit = "msec"
+        words.pop()
+    if len(words) != 1:
+        return
+    missing = match["value"].startswith("<")
+    run.add(
+        PerfEvent(
+            words[0],
+            None if missing else _number(match["value"], mark),
+            match["value"].strip("<>") if missing else _NO_NUMBER,
+            _number(running["value"], mark) if running else None,
+            _number(error["value"], mark) if error else None,
+        ),
+        unit,
+    )
+
+
+_SEPARATORS = ",;|\t:^"
+_STARTED = "# started on"
+_PLACES = {"cpu", "core", "socket", "die", "node", "thread", "cluster", "cache", "aggregate-number"}
+
+
+def looks_like_table(line: str) -> bool:
+    """Whether a line is one of the form -x: a value, an event, and how long it was counted."""
+    return any(_row(s).fullmatch(line) or _placed_row(s).match(line) for s in _SEPARATORS)
+
+
+def looks_like_json(line: str) -> bool:
+    """Whether a line is one of the form -j."""
+    return line.lstrip().startswith("{") and '"counter-value"' in line and '"event"' in line
+
+
+def read_table(name: str, text: str) -> list[PerfRun]:
+    """The runs in separated values; a new run starts where the file says so, or where an event comes again.
+
+    Raises BadInput for counts per CPU, socket or interval.
+    """
+    lines = text.splitlines()
+    separator = next(s for line in lines for s in _SEPARATORS if _row(s).fullmatch(line) or _placed_row(s).match(line))
+    row, placed, runs = _row(separator), _placed_row(separator), [PerfRun()]
+    for line in lines:
+        if line.startswith(_STARTED):
+            runs.append(PerfRun())
+        elif match := row.fullmatch(line):
+            value, missing = match["value"], match["value"].startswith("<")
+            event = PerfEvent(
+                match["event"],
+                None if missing else decimal(value.replace(",", ".")),
+                value.strip("<>") if missing else _NO_NUMBER,
+                decimal(match["running"].replace(",", ".")),
+                decimal(match["error"].replace(",", ".")) if match["error"] else None,
+            )
+            _place(runs, event, match["unit"], repeated=match["error"] is not None)
+        elif placed.match(line):
+            raise no_totals_problem(name, "per CPU, socket or interval", "-A, --per-... and -I")
+    return [run for run in runs if run.events]
+
+
+def read_json(name: str, text: str) -> list[PerfRun]:
+    """The runs in lines of JSON; a new run starts where the file says so, or where an event comes again."""
+    runs = [PerfRun()]
+    for line in text.splitlines():
+        if line.startswith(_STARTED):
+            runs.append(PerfRun())
+            continue
+        try:
+            entry = json.loads(line) if looks_like_json(line) else {}
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(entry, dict) or "event" not in entry:
+            continue
+        if _PLACES & entry.keys():
+            raise no_totals_problem(name, "per CPU, core, socket or node", "-A and --per-...")
+        if "interval" in entry:
+            raise no_totals_problem(name, "per interval", "-I")
+        value = _float(entry.get("counter-value"))
+        reason = "" if value is not None else _text(entry.get("counter-value")).strip("<>")
+        event = PerfEvent(
+            _text(entry["event"]), value, reason, _float(entry.get("pcnt-running")), _float(entry.get("variance"))
+        )
+        _place(runs, event, _text(entry.get("unit") or ""), repeated="variance" in entry)
+    return [run for run in runs if run.events]
+
+
+def _place(runs: list[PerfRun], event: PerfEvent, unit: str, *, repeated: bool) -> None:
+    """Add an event to the last run, or to a new one where it has it already. These forms do not say how often
+    the program ran; that it ran several times shows only in the error."""
+    if event.name in runs[-1].names:
+        runs.append(PerfRun())
+    runs[-1].add(event, unit)
+    if repeated:
+        runs[-1].repeats = 0
+
+
+def _text(value: Any) -> str:
+    """A text of the file, without halves of characters."""
+    return str(value)[:_TEXT].encode("utf-8", "replace").decode()
+
+
+def _float(value: Any) -> float | None:
+    """The number of a member, which perf writes as text or as a number; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    parsed = decimal(value if isinstance(value, str) else repr(value)[:_DIGITS])
+    return parsed if parsed is not None and math.isfinite(parsed) else None
+
+
+def _row(s: str) -> re.Pattern[str]:
+    """value, unit, event, [error], time counted in ns, share of it in %, [figure, its unit]."""
+    s, mark = re.escape(s), r"\." if s == "," else "[.,]"
+    number = rf"\d+(?:{mark}\d+)?"
+    return re.compile(
+        rf"\s*(?P<value>-?{number}|<not supported>|<not counted>){s}(?P<unit>[A-Za-z%/]{{0,12}}){s}"
+        rf"(?P<event>[A-Za-z][^{s}/\s]*(?:/[^/]*/[^{s}\s]*)?){s}(?:(?P<error>{number})%{s})?"
+        rf"\d+{s}(?P<running>\d{{1,3}}{mark}\d\d)(?:{s}.*)?"
+    )
+
+
+def _placed_row(s: str) -> re.Pattern[str]:
+    """A row with a place (CPU0, S0 and a count) or a time before it."""
+    s, value = re.escape(s), r"(?:\d|<not )"
+    return re.compile(
+        rf"\s*(?:CPU\d+{s}|[SNDP]\d+(?:-[DC]\d+)*{s}\d+{s}|\d+\.\d{{9}}{s}){value}[^{s}]*{s}[A-Za-z%]*{s}[a-z]"
+    )

@@ -1,0 +1,183 @@
+"""Read Perfetto traces: of rocprof-sys, Omnitrace, rocprofv3, or anything else that writes track events."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_literal
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.text import count_text
+from ....analysis.store.store import Manifest, write_table
+from ...base.profile_files import WORK, files_below, head
+from ...base.untrusted_text import bounded_name
+from ..merging.contract import LAUNCH, PassTable, parquet, row_of
+from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
+from ..parsing.spool import Spool
+from ..timelines.call_kinds import is_call
+from ..timelines.copy_directions import direction_of
+from ..timelines.start_end_pairs import pair
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
+from .packets import Packets, Track
+from .wire import WireError, fields, varint
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SUFFIXES = (".pftrace", ".perfetto-trace", ".proto")
+_OTHER = "perfetto"
+"""Source of ranges of other programs."""
+_LEVELS = 16
+_TRACK = [("number", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("device", "BIGINT"), ("name", "VARCHAR"),
+          ("unit", "VARCHAR")]  # fmt: skip
+_DEVICE = "regexp_extract(k.name, '(?i)(?:device|agent|gpu)\\D{0,24}(\\d{1,4})', 1)"
+_QUEUE = "regexp_extract(k.name, '(?i)(?:queue|stream)\\D{0,3}(\\d{1,9})', 1)"
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a trace, or a folder with some in it or in its sub-folders."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    return [f for f in files_below(path, _SUFFIXES) if _begins_as_trace(f)]
+
+
+def _begins_as_trace(file: Path) -> bool:
+    """Whether a file begins with a packet that can be taken apart as far as it is there."""
+    try:
+        start = head(file, 1 << 16)
+        if not start.startswith(b"\x0a"):
+            return False
+        size, at = varint(start, 1)
+        for number, _ in fields(start[at : at + size]) if at + size <= len(start) else ():
+            if not 0 < number < 2000:
+                return False
+    except (Problem, WireError):
+        return False
+    return True
+
+
+@cache
+def _categories() -> list[dict[str, str]]:
+    text = Path(__file__).with_name("categories.toml").read_text(encoding="utf-8")
+    return list(tomllib.loads(text)["category"])
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
+    """Read the trace at ``path`` into tables under ``out``; BadInput where it is cut, or holds no event."""
+    files = _files(path) or ([path] if path.is_file() else [])
+    if len(files) != 1:
+        what = f"{len(files)} Perfetto traces" if files else "no Perfetto trace"
+        raise BadInput(f"{path.name} holds {what}", fix="Name one file")
+    work = out / WORK
+    packets = Packets(con, work)
+    packets.read(files[0])
+    names, marks = parquet(packets.names.close()), parquet(packets.marks.close())
+    tracks = _tracks(con, work, packets.tracks)
+    ordered = (
+        f"SELECT track, time_ns, begins, mark FROM {marks} WHERE time_ns IS NOT NULL ORDER BY track, time_ns, mark"
+    )
+    spans, notes = pair(con, work, ordered, "perfetto")
+    decided = work / "perfetto_decided.parquet"
+    write_table(con, _classified_slices(marks, spans, names, tracks), decided)
+    merged = _launches(con, out, files[0], parquet([decided]))
+    events = [_events(parquet([decided]), merged.dispatches, work)]
+    if packets.samples.rows:
+        known = {"kind": "'sample'", "name": "k.name", "value": "value", "category": "k.unit", "pid": "k.pid",
+                 "device_id": f"TRY_CAST({_DEVICE} AS INT)", "start_ns": "time_ns", "end_ns": "time_ns"}  # fmt: skip
+        samples = f"{parquet(packets.samples.close())} s JOIN {tracks} k ON k.number = s.track"
+        events.append(f"SELECT {row_of(EVENT, known)} FROM {samples}")
+    written = write_timeline(con, out, TimelineQueries(" UNION ALL ".join(events), _ranges(parquet([decided]))))
+    if not written.events and not written.ranges:
+        raise BadInput(f"{path.name} holds no track events", "nothing in it can be placed in time")
+    merged.events = written.events
+    merged.warnings += [*written.warnings, *notes]
+    merged.notes += written.notes
+    if packets.instants:
+        merged.notes.append(
+            Note("not_read", f"{count_text(packets.instants, 'instant was', 'instants were')} not read.")
+        )
+    amd = con.execute(f"SELECT 1 FROM {parquet([decided])} WHERE starts_with(text, 'hip') OR role = 'kernel' LIMIT 1")
+    name = path.name if path.is_dir() else path.stem
+    return Manifest(name=name, format="perfetto", vendor="amd" if amd.fetchone() else None), merged
+
+
+def _tracks(con: duckdb.DuckDBPyConnection, work: Path, tracks: dict[int, Track]) -> str:
+    """A FROM item: number, pid, thread, name, unit of every track; ids that it does not state are its parent's."""
+    spool = Spool(con, work / "perfetto_tracks", _TRACK)
+    for track in tracks.values():
+        pid, thread, above, levels = track.pid, track.thread, track.parent, 0
+        while above is not None and above in tracks and levels < _LEVELS and (pid is None or thread is None):
+            parent = tracks[above]
+            pid = parent.pid if pid is None else pid
+            thread = parent.thread if thread is None else thread
+            above, levels = parent.parent, levels + 1
+        name, unit = (t.encode("utf-8", "replace").decode()[:1000] for t in (track.name, track.unit))
+        spool.add([(track.number, pid, thread, None, name, unit)])
+    return parquet(spool.close())
+
+
+def _classified_slices(marks: str, spans: str, names: str, tracks: str) -> str:
+    """SQL: every slice with its times, and what it is."""
+    cases = " ".join(
+        f"WHEN regexp_full_match(c.text, {sql_literal(one['pattern'])}) THEN {sql_literal(one['role'])}"
+        for one in _categories()
+    )
+    role = f"CASE {cases} WHEN {is_call('n.text')} THEN 'call' ELSE {sql_literal(_OTHER)} END"
+    return (
+        f"SELECT m.time_ns AS start_ns, s.end_ns, {role} AS role, n.text, c.text AS category, k.pid, "
+        "coalesce(k.thread, -m.track) AS thread, nullif(m.correlation, 0) AS correlation, m.bytes, "
+        f"coalesce(m.device_id, TRY_CAST({_DEVICE} AS BIGINT)) AS device_id, "
+        f"coalesce(m.stream, TRY_CAST({_QUEUE} AS BIGINT)) AS stream "
+        f"FROM {marks} m JOIN {spans} s ON s.mark = m.mark JOIN {names} n ON n.number = m.name "
+        f"JOIN {names} c ON c.number = m.category JOIN {tracks} k ON k.number = m.track WHERE m.begins = 1"
+    )
+
+
+def _launches(con: duckdb.DuckDBPyConnection, out: Path, file: Path, decided: str) -> MergedProfile:
+    """Write the kernels as launches, in the order of their start."""
+    path = out / WORK / "perfetto_launches.parquet"
+    count = write_table(
+        con,
+        "SELECT row_number() OVER (ORDER BY start_ns, end_ns, text) - 1 AS row, * "
+        f"FROM {decided} WHERE role = 'kernel'",
+        path,
+    )
+    if not count:
+        return without_launches(con, file, out)
+    own = {
+        "row": "row", "dispatch_id": "row", "kernel": bounded_name("text"), "queue_id": "stream",
+        "duration_ns": "CASE WHEN end_ns > start_ns THEN end_ns - start_ns END",
+        **{c: c for c in ("device_id", "pid", "start_ns", "end_ns")},
+    }  # fmt: skip
+    picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {kind}) AS {c}" for c, kind in LAUNCH.items())
+    table = PassTable("main", file, count, f"(SELECT {picks} FROM {parquet([path])})", frozenset(own))
+    return write_tables(con, as_replays([table]), out, instances_per_xcd=1)
+
+
+def _events(decided: str, kernels: int, work: Path) -> str:
+    """SQL for kernels, copies, allocations and calls, in the columns EVENT."""
+    times = {c: c for c in ("pid", "start_ns", "end_ns", "correlation", "bytes")}
+    device = times | {"device_id": "device_id", "stream": "stream"}
+    way = direction_of("text")
+    parts = {
+        "call": times | {"name": "text", "thread": "thread",
+                         "category": "CASE WHEN contains(category, 'rccl') THEN 'rccl' END"},
+        "alloc": times | {"kind": "'alloc'", "name": "text", "thread": "thread", "category": "'hsa'"},
+        "copy": device | {"kind": "'copy'", "name": way, "direction": way},
+    }  # fmt: skip
+    selects = [f"SELECT {row_of(EVENT, known)} FROM {decided} WHERE role = '{role}'" for role, known in parts.items()]
+    if kernels:
+        known = device | {"kind": "'kernel'", "name": bounded_name("text"), "row": "row"}
+        selects.append(f"SELECT {row_of(EVENT, known)} FROM {parquet([work / 'perfetto_launches.parquet'])}")
+    return " UNION ALL ".join(selects)
+
+
+def _ranges(decided: str) -> str:
+    """SQL for the ranges, in the columns RANGE."""
+    known = {c: c for c in ("pid", "thread", "start_ns", "end_ns")} | {"name": "text", "source": "role"}
+    return f"SELECT {row_of(RANGE, known)} FROM {decided} WHERE role IN ('roctx', 'rocprof-sys', {sql_literal(_OTHER)})"

@@ -1,0 +1,208 @@
+"""The one list of formats that are read: their names, their files, and the modules that read those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ...analysis.base.problems import BadArgument, BadInput, Problem, near
+from ..base.profile_files import head
+from .merging.gather import RankProfile, units_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from ...analysis.store.store import Manifest
+    from .merging.merge import MergedProfile
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format, and its reader, whose module is imported when it is needed.
+
+    A reader has ``detect(path)``, or what it is called after a colon, whether a file or folder looks like its format,
+    and ``read(con, path, out)``, which writes the tables of the profile into the folder ``out``.
+    """
+
+    name: str
+    """As users write it: mostly that of the program that writes it."""
+    files: str
+    """What belongs to it, in words."""
+    reader: str
+    takes_code: bool = False
+    """Whether its reader takes files with the code of sampled kernels."""
+    by_rank: bool = False
+    """Whether a folder with a profile per rank is read rank by rank; other readers take all of it at once."""
+
+    def detect(self, path: Path) -> bool:
+        """Whether ``path`` looks like its format."""
+        module, _, name = self.reader.partition(":")
+        return bool(getattr(self._module(module), name or "detect")(path))
+
+    def read(
+        self, con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
+    ) -> tuple[Manifest, MergedProfile]:
+        """Write the tables of the profile at ``path`` into ``out``; BadInput names the file at fault.
+
+        ``code`` are files that may hold the code of sampled kernels, for readers that take some.
+        """
+        given = {"code": code} if self.takes_code else {}
+        manifest, merged = self._module(self.reader.partition(":")[0]).read(con, path, out, **given)
+        return manifest, merged
+
+    def _module(self, name: str) -> ModuleType:
+        return import_module(f".{name}", __package__)
+
+
+FORMATS = (  # in the order in which format="auto" tries them
+    Format(
+        "rocprof-compute",
+        "rocprof-compute or omniperf workload folder (pmc_perf.csv, results_pmc_perf_*.csv)",
+        "rocprof_compute.read",
+        takes_code=True,
+        by_rank=True,
+    ),
+    Format(
+        "torch",
+        "trace of the PyTorch profiler, on AMD and NVIDIA (*.json, *.json.gz)",
+        "chrome.read:detect_torch",
+    ),
+    Format(
+        "rocprof-trace",
+        "trace of rocprof v1 --hip-trace or --sys-trace (results.json)",
+        "chrome.read:detect_rocprof",
+    ),
+    Format(
+        "rocprof-texts",
+        "texts of rocprof v1 -d DIR (hip_api_trace.txt, hcc_ops_trace.txt, roctx_trace.txt)",
+        "rocprof.texts",
+    ),
+    Format(
+        "rocprof",
+        "CSV of rocprof v1 or v2 with one row per dispatch (results.csv)",
+        "rocprof.read",
+        by_rank=True,
+    ),
+    Format(
+        "rocprofv3",
+        "output of rocprofv3: rocpd database, JSON or CSV, PC samples, decoded thread traces (*_results.db, "
+        "*_counter_collection.csv, *_pc_sampling_*.csv, ui_output_*/code.json)",
+        "rocprofv3.read",
+        takes_code=True,
+    ),
+    Format(
+        "rocprof-stats",
+        "kernel statistics of rocprof --stats or rocprofv3 --stats (results.stats.csv, *_kernel_stats.csv)",
+        "rocprof.stats",
+    ),
+    Format(
+        "ncu",
+        "report or CSV of Nsight Compute (FILE.ncu-rep, ncu --csv --page raw or details)",
+        "ncu.read",
+        by_rank=True,
+    ),
+    Format(
+        "nsys",
+        "SQLite export of Nsight Systems (nsys export --type sqlite REPORT.nsys-rep)",
+        "nsys.read",
+        by_rank=True,
+    ),
+    Format(
+        "cupti",
+        "folder or file of our recorder of kernel times (HOST_PID.record)",
+        "cupti.read",
+    ),
+    Format(
+        "perfetto",
+        "Perfetto trace of rocprof-sys, Omnitrace or rocprofv3 (*.pftrace, *.proto)",
+        "perfetto.read",
+    ),
+    Format("chrome", "any other trace in Chrome's format (*.json)", "chrome.read"),
+    Format("perf", "output of perf stat (text, -x, or -j)", "perf.read"),
+)
+_LOOKED_AT = 200
+_SUFFIXES = {  # end of a file's name -> what it is, where it cannot be read yet
+    ".nsys-rep": "a report of NVIDIA Nsight Systems: nsys export --type sqlite makes a file that can be read",
+    ".pftrace": "no Perfetto trace, although it is called one",
+    ".otf2": "an OTF2 trace",
+    ".db.gz": "a compressed database: unpack it and import that",
+    ".json.gz": "a compressed JSON file, but no trace in Chrome's format",
+    ".zip": "an archive: unpack it and import what it holds",
+    ".tar": "an archive: unpack it and import what it holds",
+    ".tar.gz": "an archive: unpack it and import what it holds",
+    ".tgz": "an archive: unpack it and import what it holds",
+}
+_ANALYSED = (b"compute_workload", b"compute_metric_definition")
+"""Tables of the database that ``rocprof-compute analyze`` writes, named in its first pages."""
+_FIRST_PAGES = 1 << 18
+_STARTS = {  # first bytes of a file -> what it is
+    b"SQLite format 3\x00": "a SQLite database without the tables of rocpd or Nsight Systems",
+    b"PERFILE2": "recorded samples of perf",
+}
+
+
+def reader_for(path: Path, format: str) -> Format:
+    """The format of that name, or for "auto" the first that recognises ``path``."""
+    readers = {known.name: known for known in FORMATS}
+    if format != "auto":
+        if format not in readers:
+            raise BadArgument(f"Unknown format {format!r}", near(format, readers), f"Known: auto, {', '.join(readers)}")
+        return readers[format]
+    for known in FORMATS:
+        if known.detect(path):
+            return known
+    readable = "Readable are: " + "; ".join(known.files for known in FORMATS)
+    if kind := _unreadable(path):
+        what = f"{path.name} is {kind}" if path.is_file() else kind
+        raise BadInput(what, "this version of rooflens cannot read that format yet", readable)
+    raise BadInput(
+        f"{path.name} is no profile that rooflens knows",
+        "no file in it, or its content, fits a known format",
+        f"Name the folder or file that the profiler wrote. {readable}",
+    )
+
+
+def ranks_of(path: Path, format: str) -> tuple[Format, list[RankProfile]] | None:
+    """The profiles of single ranks in the folder ``path`` and their format; None where their names do
+    not tell ranks, or their reader takes all of them at once."""
+    units = units_of(path)
+    for known in FORMATS if units else ():
+        if known.by_rank and format in ("auto", known.name):
+            fitting = [unit for unit in units[:_LOOKED_AT] if known.detect(unit.path)]
+            if len(fitting) > 1:
+                return known, units
+    return None
+
+
+def _unreadable(path: Path) -> str | None:
+    """What ``path``, or the first telling file of the folder ``path``, is; None where nothing is recognised."""
+    if path.is_file():
+        return _kind(path)
+    if not path.is_dir():
+        return None
+    return next((f"{file.name} is {kind}" for file in _files(path) if (kind := _kind(file))), None)
+
+
+def _kind(file: Path) -> str | None:
+    if name := next((what for end, what in _SUFFIXES.items() if file.name.endswith(end)), None):
+        return name
+    try:
+        start = head(file, _FIRST_PAGES)
+    except Problem:
+        return None
+    if start.startswith(b"SQLite") and all(table in start for table in _ANALYSED):
+        return "a result of rocprof-compute analyze, figures without counters: import the folder that was analysed"
+    return next((what for mark, what in _STARTS.items() if start.startswith(mark)), None)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Files of the folder and of its sub-folders, a bounded number of them."""
+    here = sorted(folder.iterdir())[:_LOOKED_AT]
+    yield from (p for p in here if p.is_file())
+    for below in here:
+        if below.is_dir() and not below.is_symlink():
+            yield from (p for p in sorted(below.iterdir())[:_LOOKED_AT] if p.is_file())

@@ -1,0 +1,208 @@
+"""Read what rocprof (v1, v2) left: counters per launch, with rocminfo beside them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.text import count_text
+from ....analysis.catalogue.targets import find_target
+from ....analysis.store.store import Manifest
+from ...base.profile_files import WORK, head, is_inside
+from ...base.untrusted_text import plain_text
+from ..merging.merge import MergedProfile, as_replays, write_tables
+from ..merging.xcd_instances import channels_per_xcd, merge_xcds
+from ..parsing.csv_file import read_headers, stage
+from ..parsing.sheet import LaunchSheet, classify
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_LIMIT = 4 << 20
+_FACTS = {
+    "Compute Unit": "cu_per_gpu",
+    "SIMDs per CU": "simd_per_cu",
+    "Shader Engines": "se_per_gpu",
+    "Wavefront Size": "wave_size",
+    "Max Waves Per CU": "max_waves_per_cu",
+    "Max Clock Freq. (MHz)": "max_sclk",
+}
+
+
+@dataclass(frozen=True)
+class RocminfoAgent:
+    """One GPU as rocminfo describes it."""
+
+    node: int
+    arch: str
+    device: str | None
+    facts: dict[str, float]
+
+
+def read_agents(path: Path) -> list[RocminfoAgent]:
+    """The GPUs named in a file of rocminfo's output, in order."""
+    return parse_agents(head(path, _LIMIT).decode("utf-8", errors="replace"))
+
+
+def parse_agents(text: str) -> list[RocminfoAgent]:
+    """The GPUs in rocminfo's output, in order; colour codes and unknown lines are skipped."""
+    lines = "\n".join(plain_text(line, 300) for line in text.splitlines())
+    sections = re.split(r"^\*{3,}\nAgent \d+\n\*{3,}$", lines, flags=re.MULTILINE)[1:]
+    return [agent for section in sections if (agent := _rocminfo_agent(section))]
+
+
+def agent_of(agents: list[RocminfoAgent], nodes: list[int]) -> RocminfoAgent | None:
+    """The GPU that a profile ran on: the only kind there is, else the one whose node number the profile names.
+
+    None where GPUs of several kinds fit.
+    """
+    if len({(a.arch, a.facts.get("cu_per_gpu")) for a in agents}) == 1:
+        return agents[0]
+    matching_agents = [a for a in agents if a.node in nodes]
+    return matching_agents[0] if len({a.arch for a in matching_agents}) == 1 else None
+
+
+def _rocminfo_agent(section: str) -> RocminfoAgent | None:
+    fields: dict[str, str] = {}
+    for line in section.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            # The first mention counts: pools, ISAs and dimensions below repeat keys such as Name.
+            fields.setdefault(key.strip(), value.strip())
+    arch = re.match(r"gfx[0-9a-f]+", fields.get("Name", ""))
+    if fields.get("Device Type") != "GPU" or arch is None:
+        return None
+    numbers = {fact: _number(fields.get(key, "")) for key, fact in _FACTS.items()}
+    facts = {fact: number for fact, number in numbers.items() if number > 0}
+    target = find_target(arch[0])
+    per_xcd = target.die.compute_units if target and target.die else None
+    if per_xcd and "cu_per_gpu" in facts and facts["cu_per_gpu"] % per_xcd.value == 0:
+        facts["num_xcd"] = facts["cu_per_gpu"] / per_xcd.value
+    return RocminfoAgent(int(_number(fields.get("Node", ""))), arch[0], fields.get("Marketing Name") or None, facts)
+
+
+def _number(text: str) -> float:
+    digits = re.match(r"\d{1,9}", text)
+    return float(digits[0]) if digits else 0.0
+
+
+_PASS_FOLDER = re.compile(r"timing|(?:pmc|pass)_(\d+)")
+_MAIN = "results.csv"
+_LOOKED_AT = 200
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder with one or with one per pass (timing, pmc_1 or pass_1, ...)."""
+    return bool(_files(path))
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
+    """Read the dispatches at ``path`` into tables under ``out``; results.sysinfo.txt beside them tells the device.
+
+    Raises BadInput naming the file at fault.
+    """
+    files = _files(path) or ([path] if path.is_file() else [])
+    if not files:
+        raise BadInput(f"{path.name} holds no CSV of rocprof", "no file with kernel names and one row per dispatch")
+    sheets = [merge_xcds(con, stage(con, f, out / WORK, _pass_name(f, files))) for f in files]
+    main, xcds = sheets[0], max(s.xcds for s in sheets)
+    second = main.header("xcc") or any(c.header == "Kernel_Name" for c in main.columns)
+    agent, warnings = _agent(con, files[0], main)
+    facts = dict(agent.facts) if agent else {}
+    if xcds > 1:
+        facts["num_xcd"] = float(xcds)
+    arch = agent.arch if agent else None
+    tables = [s.as_pass() for s in sheets]
+    numbers = [n for t in tables for _, n in t.instances.values()]
+    merged = write_tables(con, as_replays(tables), out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
+    merged.warnings[:0] = warnings
+    if not main.headers_of("start", "duration"):
+        merged.notes.append(Note("no_times", "The file has no times: rocprof v1 writes them with --timestamp on."))
+    if xcds > 1:
+        text = "Counters are sums over the XCDs of a dispatch; percentages of rocprof are means over them."
+        merged.notes.append(Note("xcds", text))
+    manifest = Manifest(
+        name=_name(path, files[0]),
+        format="rocprof",
+        vendor="amd",
+        arch=arch,
+        device=agent.device if agent else None,
+        tool="rocprofv2" if second else "rocprof",
+        facts=facts,
+    )
+    return manifest, merged
+
+
+def _files(path: Path) -> list[Path]:
+    """The file of dispatches at ``path``, or one per pass folder; BadInput where several profiles are mixed."""
+    if path.is_file():
+        return [path] if _holds_dispatches(path) else []
+    if not path.is_dir():
+        return []
+    candidates = _candidates(path)
+    if path / _MAIN in candidates:
+        return [path / _MAIN]
+    if len(candidates) > 1:
+        raise BadInput(
+            f"{path.name} holds {count_text(len(candidates), 'file')} of dispatches",
+            ", ".join(f.name for f in candidates[:8]),
+            "Import them one by one",
+        )
+    if candidates:
+        return candidates
+    # The run without counters comes first: its durations are the workload's.
+    folders = {
+        int(m[1] or 0): p for p in path.iterdir() if (m := _PASS_FOLDER.fullmatch(p.name)) and is_inside(p, path)
+    }
+    return [f for _, p in sorted(folders.items()) if p.is_dir() for f in _files(p)]
+
+
+def _candidates(folder: Path) -> list[Path]:
+    files = sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz")) and f.is_file())
+    return [f for f in files[:_LOOKED_AT] if is_inside(f, folder) and _holds_dispatches(f)]
+
+
+def _holds_dispatches(file: Path) -> bool:
+    try:
+        headers = read_headers(file)
+    except Problem:
+        return False
+    # A trace of rocprofv3 names kernels too, but it has a column Kind and, for counters, one row per value.
+    roles = {c.role for c in classify(headers)}
+    return "kernel" in roles and "grid" in roles and "counter_name" not in roles and "Kind" not in headers
+
+
+def _agent(con: duckdb.DuckDBPyConnection, file: Path, main: LaunchSheet) -> tuple[RocminfoAgent | None, list[Note]]:
+    """The GPU according to the output of rocminfo that rocprof v1 leaves beside its results."""
+    beside = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.csv')}.sysinfo.txt")
+    if not beside.is_file() or not is_inside(beside, file.parent):
+        return None, []
+    device, agents = main.header("device_id"), read_agents(beside)
+    number = f"TRY_CAST(regexp_extract({device}, '(\\d+)', 1) AS INT)" if device else "0"
+    nodes = con.execute(f"SELECT DISTINCT {number} FROM {main.relation([device] if device else [])}").fetchall()
+    agent = agent_of(agents, [node for (node,) in nodes])
+    if agent is not None:
+        return agent, []
+    kinds = ", ".join(sorted({a.arch for a in agents})) or "none"
+    return None, [Note("device", f"{beside.name} does not tell which GPU was profiled (it names: {kinds}).")]
+
+
+def _pass_name(file: Path, files: list[Path]) -> str:
+    """The folder of the pass; rocprofv2 makes one of its own (pmc_1) inside that of a run."""
+    if len(files) == 1:
+        return file.name.split(".")[0]
+    outer = file.parent.parent.name
+    return outer if _PASS_FOLDER.fullmatch(outer) else file.parent.name
+
+
+def _name(path: Path, file: Path) -> str:
+    """A name that tells something: the file's own, or its folder's where the file has rocprof's usual name."""
+    stem = file.name.removesuffix(".gz").removesuffix(".csv")
+    if path.is_dir():
+        return path.name
+    return file.parent.name if re.fullmatch(r"results(_\d+)?|pmc_perf", stem) else stem

@@ -1,0 +1,124 @@
+"""Reader of kernel statistics (rocprof --stats, rocprofv3 --stats): one row per kernel, so no dispatches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_name
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, Problem
+from ....analysis.base.text import count_text
+from ....analysis.store.store import Manifest, write_table
+from ...base.profile_files import WORK, is_inside
+from ...base.untrusted_text import plain_kernel_name, visible_name
+from ..merging.contract import PassTable
+from ..merging.merge import MergedPass, MergedProfile, write_passes
+from ..parsing.csv_file import read_headers, stage
+from ..parsing.sheet import LaunchSheet, SheetColumn
+
+if TYPE_CHECKING:
+    import duckdb
+
+_ROLES = {
+    "name": "kernel", "calls": "calls", "totaldurationns": "total_ns", "averagens": "mean_ns", "minns": "min_ns",
+    "maxns": "max_ns", "stddev": "std_ns", "percentage": "ignored",
+}  # fmt: skip
+_NEEDED = {"kernel", "calls", "total_ns"}
+_FILES = ("results.stats.csv", "*.stats.csv")  # of a folder; statistics of rocprofv3 stand beside fuller files
+_API = (
+    r"^(hip|hsa|roctx|rccl|nccl)[A-Z_]\w*$|^__hip\w+$|^Copy(Host|Device|Peer)\w*To\w+$|^FillBuffer\w*$|"
+    r"^(HIP|HSA|MARKER|KERNEL|MEMORY|SCRATCH|RCCL)_[A-Z_]+$"
+)
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a file, or a folder that holds one."""
+    return _file(path) is not None
+
+
+def read(con: duckdb.DuckDBPyConnection, path: Path, out: Path) -> tuple[Manifest, MergedProfile]:
+    """Read the statistics at ``path`` into the table kernel_stats; the workload has no dispatches.
+
+    Raises BadInput where the file states API calls instead of kernels.
+    """
+    file = _file(path)
+    if file is None:
+        raise BadInput(f"{path.name} holds no kernel statistics", "it has no columns Name, Calls and TotalDurationNs")
+    return read_files(con, [file], out)
+
+
+def read_files(con: duckdb.DuckDBPyConnection, files: list[Path], out: Path) -> tuple[Manifest, MergedProfile]:
+    """Read the statistics of one run, a file for every process, into the table kernel_stats; calls and times add up."""
+    parts = [
+        stage(con, file, out / WORK, f"kernel_stats_{i}" if i else "kernel_stats", _classify)
+        for i, file in enumerate(files)
+    ]
+    con.execute(f"CREATE OR REPLACE TABLE stats AS {_stats(parts)}")
+    kernels, calls, api = con.execute(
+        f"SELECT count(*), sum(calls), count(*) FILTER (regexp_matches(kernel, '{_API}')) FROM stats"
+    ).fetchone() or (0, 0, 0)
+    if api == kernels:
+        raise BadInput(
+            f"{files[0].name} states API calls or copies, not kernels",
+            "its names are functions of the HIP or HSA runtime, or ways of copying",
+            "Import the statistics of kernels (results.stats.csv, *_kernel_stats.csv)",
+        )
+    write_table(con, "FROM stats ORDER BY total_ns DESC NULLS LAST, kernel", out / "kernel_stats.parquet")
+    passes = [MergedPass(PassTable(s.name, s.source), {}) for s in parts]
+    write_passes(con, passes, out)
+    over = "" if calls is None else f" over {count_text(calls, 'call')}"
+    note = (
+        f"This profile holds totals of {count_text(kernels, 'kernel')}{over}, no single "
+        "dispatches and no counters: "
+        "kernels can be ranked by time (table kernel_stats), but metrics, rooflines and diagnoses have no data."
+    )
+    stem = files[0].name.removesuffix(".csv").removesuffix(".stats").removesuffix("_kernel_stats")
+    manifest = Manifest(
+        name=stem if stem not in ("results", "kernel_stats") else files[0].parent.name,
+        format="rocprof-stats",
+        vendor="amd",
+        tool="rocprofv3" if any(c.role == "std_ns" for c in parts[0].columns) else "rocprof",
+    )
+    return manifest, MergedProfile(
+        0, kernels, [], passes, [w for s in parts for w in s.warnings], [Note("totals", note)]
+    )
+
+
+def _stats(parts: list[LaunchSheet]) -> str:
+    """One row per kernel; rows of one kernel, of several processes or under several spellings, are added up."""
+    rows = " UNION ALL ".join(f"({_kernel_totals(sheet)})" for sheet in parts)
+    return (
+        "SELECT kernel, TRY_CAST(sum(calls) AS BIGINT) AS calls, TRY_CAST(sum(total_ns) AS BIGINT) AS total_ns, "
+        "sum(total_ns) / nullif(sum(calls), 0) AS mean_ns, TRY_CAST(min(min_ns) AS BIGINT) AS min_ns, "
+        "TRY_CAST(max(max_ns) AS BIGINT) AS max_ns, CASE WHEN count(*) = 1 THEN any_value(std_ns) END AS std_ns "
+        f"FROM ({rows}) GROUP BY kernel"
+    )
+
+
+def _kernel_totals(sheet: LaunchSheet) -> str:
+    have = {c.role: sql_name(c.header) for c in sheet.columns}
+    picks = ", ".join(
+        f"{have.get(role, 'NULL::DOUBLE')} AS {role}" for role in ("calls", "total_ns", "min_ns", "max_ns", "std_ns")
+    )
+    return f"SELECT {plain_kernel_name(visible_name(have['kernel']))} AS kernel, {picks} FROM {sheet.all}"
+
+
+def _classify(headers: list[str]) -> list[SheetColumn]:
+    return [SheetColumn(h, _ROLES.get(h.casefold(), "unknown")) for h in headers]
+
+
+def _file(path: Path) -> Path | None:
+    if path.is_file():
+        return path if _holds_statistics(path) else None
+    if not path.is_dir():
+        return None
+    files = [f for pattern in _FILES for f in sorted(path.glob(pattern)) if f.is_file() and is_inside(f, path)]
+    return next((f for f in files if _holds_statistics(f)), None)
+
+
+def _holds_statistics(file: Path) -> bool:
+    try:
+        return {c.role for c in _classify(read_headers(file))} >= _NEEDED
+    except Problem:
+        return False

@@ -1,0 +1,215 @@
+"""Which files of a rocprof-compute folder hold its passes, and what their counters are called in the store."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_literal
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput
+from ....analysis.base.text import count_text
+from ....analysis.store.store import write_table
+from ...base.profile_files import head, is_inside
+from ..merging.contract import PassTable
+from ..merging.merge import ACCUMULATE, MergedPass, as_replays
+from ..merging.xcd_instances import merge_xcds
+from ..parsing.csv_file import long_pass, stage
+from ..parsing.sheet import LaunchSheet
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LEVEL_FILE = re.compile(r"SQC?_\w*LEVEL\w*|SQC_\w+INFLIGHT_LEVEL")
+_REPLAY_FILE = re.compile(r"pmc_perf_(\d+)")
+_RESULT_FILE = re.compile(r"results_(?P<name>pmc_perf_(?P<number>\d+)|pmc_perf_(?P<level>\w*LEVEL\w*?)(_ACCUM)?)")
+_SAMPLES = "ps_file_results.json"
+_OWN_FILE = re.compile(f"(results_)?pmc_perf(_\\w+)?|sysinfo|roofline|{_LEVEL_FILE.pattern}")
+_MAIN = ("pmc_perf.csv", "pmc_perf.csv.gz")
+_UNTIMED = "timestamps"
+_CLOCK = "GRBM_GUI_ACTIVE"
+_START = 1 << 20
+
+
+def workload_folder(path: Path) -> Path | None:
+    """The folder that holds the passes: ``path`` itself, its parent, or its only such sub-folder; None for others."""
+    if path.is_file():
+        stem = path.name.split(".")[0]
+        return path.parent if _OWN_FILE.fullmatch(stem) and _holds_profile(path.parent) else None
+    if not path.is_dir() or _holds_profile(path):
+        return path if path.is_dir() else None
+    below = [p for p in sorted(path.iterdir()) if p.is_dir() and is_inside(p, path) and _holds_profile(p)]
+    if len(below) > 1:
+        raise BadInput(
+            f"{path.name} holds {count_text(len(below), 'workload')}",
+            ", ".join(p.name for p in below[:8]),
+            "Import them one by one",
+        )
+    return below[0] if below else None
+
+
+def _holds_profile(folder: Path) -> bool:
+    return bool(replays(folder) or recordings(folder))
+
+
+def replays(folder: Path) -> list[Path]:
+    """The files of the replays: one per pass as just profiled, else the joined one, else those of older releases.
+
+    The joined file of a folder that was analysed repeats the files of its passes when it has a row per value; an older
+    one, with a row per launch, is read itself.
+    """
+    joined = next((folder / name for name in _MAIN if (folder / name).exists()), None)
+    if joined and not _is_long(joined):
+        return [joined]
+    if results := _results(folder):
+        return results
+    if joined:
+        return [joined]
+    matches = [(m, f) for f in folder.glob("pmc_perf_*.csv*") if (m := _REPLAY_FILE.fullmatch(_stem(f)))]
+    return [f for _, f in sorted(matches, key=lambda pair: int(pair[0][1]))]
+
+
+def recordings(folder: Path) -> list[Path]:
+    """What rocprofv3 itself left in a folder of rocprof-compute: databases that were kept, records of PC sampling."""
+    if not (folder / "sysinfo.csv").is_file():
+        return []
+    databases = [*sorted(folder.glob("*.db")), *sorted(folder.glob("out/**/*.db"))]
+    return [f for f in databases if f.is_file() and is_inside(f, folder)] + sample_records(folder)
+
+
+def sample_records(folder: Path) -> list[Path]:
+    """The record of PC sampling, where a folder has one."""
+    file = folder / _SAMPLES
+    return [file] if file.is_file() and is_inside(file, folder) else []
+
+
+def _results(folder: Path) -> list[Path]:
+    """results_pmc_perf_*.csv: by number, then those of level counters by name."""
+    matches = [(m, f) for f in folder.glob("results_pmc_perf_*.csv*") if (m := _RESULT_FILE.fullmatch(_stem(f)))]
+    matches.sort(key=lambda pair: (pair[0]["level"] or "", int(pair[0]["number"] or 0)))
+    return [f for _, f in matches]
+
+
+def files_of(folder: Path) -> tuple[list[Path], list[Note]]:
+    """The replays first, then level files and the run without counters; links out of the folder are left out."""
+    files: dict[str, Path] = {}
+    warnings: list[Note] = []
+    for file in replays(folder):
+        if not is_inside(file, folder):
+            raise BadInput(f"{file.name} is a link out of the workload folder", fix="Copy the file itself into it")
+        files[_stem(file)] = file
+    if all(_RESULT_FILE.fullmatch(stem) for stem in files):
+        return list(files.values()), warnings
+    for file in sorted(folder.rglob("*.csv*"), key=lambda f: (len(f.parts), f)):
+        stem = _stem(file)
+        if not (_LEVEL_FILE.fullmatch(stem) or stem == _UNTIMED):
+            continue
+        if not is_inside(file, folder):
+            warnings.append(Note("left_out", f"{file.name} is a link out of the workload folder and was left out."))
+        elif stem in files:
+            text = f"{file.relative_to(folder)} was left out: there is already a pass {stem}."
+            warnings.append(Note("left_out", text))
+        else:
+            files[stem] = file
+    return list(files.values()), warnings
+
+
+def read_passes(con: duckdb.DuckDBPyConnection, files: list[Path], work: Path) -> list[MergedPass]:
+    """The passes of all files, with the names their counters have in the store; the first gives the launches' times."""
+    tables = [table for file in files for table in _tables(con, file, work)]
+    if all(_RESULT_FILE.fullmatch(_stem(f)) for f in files):
+        return as_replays(_main_first(files[0].parent, tables))
+    if _REPLAY_FILE.fullmatch(_stem(files[0])) or len(tables) > len(files):
+        return as_replays(tables)
+    main, *others = tables
+    joined = MergedPass(main, {c: c for c in main.counters})
+    for table in others:
+        table.instances = {}
+    return [joined, *(MergedPass(t, {c: _name_in_level_file(c, t.name) for c in t.counters}) for t in others)]
+
+
+def _main_first(folder: Path, tables: list[PassTable]) -> list[PassTable]:
+    """The pass whose times count first: that with which the joined file starts, else that of the busy cycles.
+
+    rocprof-compute takes the times of the pass that its file system lists first; the joined file shows which that was.
+    """
+    joined = next((folder / name for name in _MAIN if (folder / name).exists()), None)
+    first = session(joined) if joined else None
+    main = next((t for t in tables if first and session(t.source) == first), None)
+    main = main or next((t for t in tables if _CLOCK in t.counters), tables[0])
+    return [main, *(t for t in tables if t is not main)]
+
+
+def _tables(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[PassTable]:
+    """The pass of a file; of a joined file with a row per value one for each run that it holds."""
+    sheet = stage(con, file, work, _pass_name(file))
+    if not sheet.header("counter_name"):
+        return [merge_xcds(con, sheet).as_pass()]
+    parts = _by_counters(con, sheet) if _stem(file) == "pmc_perf" else [sheet]
+    return [long_pass(con, part) for part in parts]
+
+
+def _by_counters(con: duckdb.DuckDBPyConnection, sheet: LaunchSheet) -> list[LaunchSheet]:
+    """The runs of the program in one file, apart: those that counted the same are processes of one run."""
+    run, counter = sheet.header("run"), sheet.header("counter_name")
+    if run is None or counter is None:
+        return [sheet]
+    rows = con.execute(
+        f"SELECT list({run} ORDER BY row) FROM (SELECT {run}, min(row) AS row, "
+        f"md5(string_agg(DISTINCT {counter}, ',' ORDER BY {counter})) AS counted FROM {sheet.all} GROUP BY {run}) "
+        "GROUP BY counted ORDER BY min(row)"
+    ).fetchall()
+    if len(rows) == 1:
+        return [sheet]
+    parts = []
+    for number, (runs,) in enumerate(rows):
+        own = sheet.parquet.with_suffix(f".run_{number}.parquet")
+        run_names = ", ".join(sql_literal(name) for name in runs)
+        part = LaunchSheet(f"{sheet.name}_{number}", sheet.source, own, sheet.columns, nulls=sheet.nulls)
+        part.rows = write_table(
+            con, f"SELECT * EXCLUDE (row) FROM {sheet.all} WHERE {run} IN ({run_names}) ORDER BY row", own
+        )
+        part.measure(con)
+        parts.append(part)
+    parts[0].warnings[:0] = sheet.warnings
+    sheet.parquet.unlink()
+    return parts
+
+
+def _is_long(file: Path) -> bool:
+    return "Counter_Name" in next(iter(_first_rows(file)), [])
+
+
+def session(file: Path) -> str | None:
+    """The GUID of the process that the first row of a file is of, or None."""
+    header, *rows = _first_rows(file) or [[]]
+    return rows[0][header.index("GUID")] if rows and "GUID" in header and len(rows[0]) == len(header) else None
+
+
+def _first_rows(file: Path) -> list[list[str]]:
+    """Header and first row of a CSV file; fewer where there are no more."""
+    lines: Iterable[str] = io.StringIO(head(file, _START).decode("utf-8-sig", errors="replace"))
+    try:
+        reader = csv.reader(lines)
+        return [row for row, _ in zip(reader, range(2), strict=False)]
+    except csv.Error:
+        return []
+
+
+def _pass_name(file: Path) -> str:
+    """The pass that a file is named after: ``pmc_perf_3``, or the level counter that it integrates."""
+    match = _RESULT_FILE.fullmatch(_stem(file))
+    return (match["level"] or match["name"]) if match else _stem(file)
+
+
+def _name_in_level_file(counter: str, level: str) -> str:
+    """SQ_ACCUM_PREV_HIRES is the time integral of the level that names its file: ``<LEVEL>_ACCUM``, as in rocpd."""
+    return f"{level}_ACCUM" if counter == ACCUMULATE else f"{counter}@{level}"
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(".gz").removesuffix(".csv")

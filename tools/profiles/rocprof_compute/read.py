@@ -1,0 +1,261 @@
+"""Read a folder of rocprof-compute: passes, system information and recorded ceilings."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, LimitExceeded
+from ....analysis.catalogue.targets import find_target
+from ....analysis.store.store import Manifest, write_table
+from ...base.numbers import decimal
+from ...base.profile_files import WORK, is_inside, small_table
+from ...base.untrusted_text import plain_text
+from ..merging.counter_multiplexing import fill_rate_notes, incomplete_kernel_notes
+from ..merging.merge import MergedProfile, write_tables
+from ..merging.samples_of_other_run import take_samples
+from ..merging.xcd_instances import channels_per_xcd
+from ..rocprofv3 import read as rocprofv3
+from .configuration import option_notes, read_options
+from .passes import files_of, read_passes, recordings, replays, sample_records, workload_folder
+from .trace import write_ranges
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+FACTS = {  # fact of analysis/catalogue/gpus -> its names in sysinfo.csv, newest first
+    "cu_per_gpu": ("cu_per_gpu", "numCU"),
+    "simd_per_cu": ("simd_per_cu", "numSIMD"),
+    "se_per_gpu": ("se_per_gpu", "numSE"),
+    "wave_size": ("wave_size", "waveSize"),
+    "max_waves_per_cu": ("max_waves_per_cu", "maxWavesPerCU"),
+    "max_sclk": ("max_sclk", "sclk"),
+    "max_mclk": ("max_mclk", "mclk"),
+    "total_l2_chan": ("total_l2_chan", "L2Banks"),
+    "lds_banks_per_cu": ("lds_banks_per_cu", "LDSBanks"),
+    "sqc_per_gpu": ("sqc_per_gpu", "numSQC"),
+    "pipes_per_gpu": ("pipes_per_gpu", "numPipes"),
+    "num_xcd": ("num_xcd",),
+    "num_hbm_channels": ("num_memory_channels", "num_hbm_channels"),
+    "num_gl1c": ("num_gl1c",),
+}
+_TEXTS = {  # field of the manifest -> its names in sysinfo.csv
+    "name": ("workload_name",),
+    "command": ("command",),
+    "arch": ("gpu_arch", "gpu_soc"),
+    "device": ("gpu_model", "gpu_series", "name"),
+    "host": ("hostname", "host_name"),
+    "tool_version": ("rocm_version", "host_rocmver"),
+    "timestamp": ("timestamp", "date"),
+    "version": ("version",),
+}
+_ARCH = re.compile(r"gfx[0-9a-f]{3,5}")
+_HBM_BYTES_PER_CLOCK = 32
+_WHOLE = 1e-6
+
+
+def read_sysinfo(folder: Path) -> tuple[dict[str, str], list[Note]]:
+    """The one row of sysinfo.csv; empty, with a warning, where there is none."""
+    file = folder / "sysinfo.csv"
+    if not file.is_file() or not is_inside(file, folder):
+        return {}, [_unknown_device("missing")]
+    rows = small_table(file)
+    return (rows[0], []) if rows else ({}, [_unknown_device("empty")])
+
+
+def _unknown_device(state: str) -> Note:
+    return Note("device", f"sysinfo.csv is {state}: the device is unknown, so peaks and some metrics are empty.")
+
+
+def text_of(info: dict[str, str], field: str) -> str | None:
+    """One text of sysinfo.csv under any of its names, safe to show; None where it is empty or says N/A."""
+    text = next((plain_text(info[n], 500) for n in _TEXTS[field] if info.get(n)), "")
+    return None if text.upper() in ("", "N/A", "NA", "NONE", "NAN") else text
+
+
+def arch_of(info: dict[str, str]) -> str | None:
+    """The GPU target without its feature flags; None where sysinfo.csv names none."""
+    match = _ARCH.match(text_of(info, "arch") or "")
+    return match[0] if match else None
+
+
+def facts_of(info: dict[str, str]) -> tuple[dict[str, float], list[Note]]:
+    """Device facts as positive numbers; what is absent, zero or text stays unknown and is told."""
+    facts: dict[str, float] = {}
+    for fact, names in FACTS.items():
+        value = _number(next((info[n] for n in names if info.get(n)), ""))
+        if value > 0:
+            facts[fact] = value
+    if "num_xcd" not in facts:
+        target = find_target(arch_of(info))
+        channels = target.die.l2_channels.value if target and target.die and target.chiplets else None
+        facts["num_xcd"] = max(1.0, facts.get("total_l2_chan", 0) // channels) if channels else 1.0
+    if "num_hbm_channels" not in facts and "max_mclk" in facts:
+        # Early generations state the bandwidth (GB/s) instead: clock x 32 bytes x channels.
+        bandwidth = _number(info.get("hbm_bw") or info.get("hbmBW") or "")
+        channels = 1000 * bandwidth / (facts["max_mclk"] * _HBM_BYTES_PER_CLOCK)
+        if channels >= 1 and abs(channels - round(channels)) < _WHOLE:
+            facts["num_hbm_channels"] = float(round(channels))
+    if not info or "max_sclk" in facts:
+        return facts, []
+    text = "sysinfo.csv states no clock (max_sclk): peaks that depend on it are empty."
+    return facts, [Note("no_clock", text)]
+
+
+def _number(text: str) -> float:
+    value = decimal(text) or 0.0
+    return value if 0 < value < 1e15 else 0.0
+
+
+_DEVICES = 64
+
+
+def write_ceilings(
+    con: duckdb.DuckDBPyConnection, folder: Path, gpu: str, measured_at: str | None, out: Path
+) -> list[Note]:
+    """roofline.csv of ``folder``, one row per device, into empirical ceilings (GB/s, GFLOP/s, GOP/s)."""
+    file = folder / "roofline.csv"
+    if not file.is_file():
+        return []
+    if not is_inside(file, folder):
+        return [Note("left_out", "roofline.csv is a link out of the workload folder and was left out.")]
+    rows = [row for record in small_table(file)[:_DEVICES] for row in ceilings(record, gpu)]
+    if not rows:
+        return [Note("left_out", "roofline.csv holds no usable ceiling and was left out.")]
+    con.execute(
+        "CREATE OR REPLACE TABLE ceiling_rows (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, "
+        "unit VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, kind VARCHAR, n INT, median DOUBLE, p05 DOUBLE, "
+        "p95 DOUBLE, clock_mhz DOUBLE, method VARCHAR, measured_at VARCHAR)"
+    )
+    con.executemany(
+        "INSERT INTO ceiling_rows VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, 'empirical', NULL, NULL, NULL, NULL, NULL, "
+        "'roofline.csv of rocprof-compute', ?)",
+        [[*row, measured_at] for row in rows],
+    )
+    write_table(con, "FROM ceiling_rows", out / "ceilings.parquet")
+    return []
+
+
+def ceilings(record: dict[str, str], gpu: str) -> list[list[object]]:
+    """The ceilings of one device row; the known misspellings of headers (hbmBwHigh, MFMAFI8OpsLow) are accepted."""
+    values = {_header(key): value for key, text in record.items() if (value := _ceiling_number(text)) is not None}
+    device = int(min(max(values.get("device", 0), 0), _DEVICES))
+    result: list[list[object]] = []
+    for name, value in values.items():
+        if not name.endswith(("bw", "flops", "ops")) or value <= 0:
+            continue
+        unit = "GB/s" if name.endswith("bw") else "GFLOP/s" if name.endswith("flops") else "GOP/s"
+        low, high = values.get(name + "low"), values.get(name + "high")
+        result.append([device, gpu, ceiling_name(name), unit, value, low, high])
+    return result
+
+
+def ceiling_name(header: str) -> str:
+    """``hbmbw`` -> hbm.bw, ``l1bw`` -> vl1d.bw, ``fp32flops`` -> valu.f32, ``mfmabf16flops`` -> matrix.bf16."""
+    stem = re.sub(r"(bw|flops|ops)$", "", header)
+    levels = {"hbm": "hbm", "l2": "l2", "l1": "vl1d", "lds": "lds"}
+    if header.endswith("bw"):
+        return f"{levels.get(stem, stem)}.bw"
+    kind = "matrix" if stem.startswith("mfma") else "valu"
+    return f"{kind}.{stem.removeprefix('mfma').replace('fp', 'f')}"
+
+
+def _header(text: str) -> str:
+    return text.strip().lower().replace("mfmafi8", "mfmai8")
+
+
+def _ceiling_number(text: str) -> float | None:
+    value = decimal(text)
+    return value if value is not None and math.isfinite(value) else None
+
+
+def detect(path: Path) -> bool:
+    """Whether ``path`` is such a folder, the parent of one, or a file of one."""
+    return (folder := workload_folder(path)) is not None and bool(replays(folder) or recordings(folder))
+
+
+def read(
+    con: duckdb.DuckDBPyConnection, path: Path, out: Path, code: Sequence[Path] = ()
+) -> tuple[Manifest, MergedProfile]:
+    """Read the workload folder at ``path`` into tables under ``out``; ``code`` are files that may hold its code.
+
+    Raises BadInput naming the file at fault. Files that are links out of the folder are left out with a warning.
+    """
+    folder = workload_folder(path)
+    if folder is None or not (replays(folder) or recordings(folder)):
+        raise BadInput(
+            f"{path.name} is no rocprof-compute workload", "it holds neither pmc_perf.csv nor results_pmc_perf_*.csv"
+        )
+    (info, no_device), options = read_sysinfo(folder), read_options(folder)
+    arch, (facts, no_clock) = arch_of(info), facts_of(info)
+    if replays(folder):
+        files, left_out = files_of(folder)
+        passes = read_passes(con, files, out / WORK)
+        numbers = [n for p in passes for _, n in p.table.instances.values()]
+        merged = write_tables(con, passes, out, instances_per_xcd=channels_per_xcd(facts, arch, numbers))
+        merged.notes += write_ranges(con, folder, passes[0], out)
+        _add_samples(con, folder, out, merged, code)
+    else:
+        merged, left_out = _read_recordings(con, folder, out, facts, code), []
+    no_ceilings = write_ceilings(con, folder, arch or "", text_of(info, "timestamp"), out)
+    merged.warnings[:0] = [*no_device, *no_clock, *left_out, *no_ceilings]
+    merged.notes += option_notes(options)
+    name = text_of(info, "name")
+    manifest = Manifest(
+        name=name if name not in (None, "path") else options.get("name") or _name_of_path(folder),
+        format="rocprof-compute",
+        vendor="amd",
+        arch=arch,
+        device=text_of(info, "device"),
+        command=text_of(info, "command"),
+        tool="rocprof-compute" if options or (text_of(info, "version") or "1") >= "2" else "omniperf",
+        tool_version=text_of(info, "tool_version"),
+        host=text_of(info, "host"),
+        facts=facts,
+        multiplexed=options.get("iteration_multiplexing"),
+    )
+    if manifest.multiplexed:
+        merged.warnings += incomplete_kernel_notes(con, out)
+        merged.notes += fill_rate_notes(con, out)
+    return manifest, merged
+
+
+def _name_of_path(folder: Path) -> str:
+    """A folder that states no name by its path: rocprof-compute writes workloads/NAME/MODEL."""
+    return f"{folder.parent.name}/{folder.name}".lstrip("/")
+
+
+def _add_samples(
+    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, merged: MergedProfile, code: Sequence[Path]
+) -> None:
+    """Samples of the program counter, which a run of their own took beside the counters."""
+    for file in sample_records(folder):
+        own = out / WORK / "sampled"
+        (own / WORK).mkdir(parents=True)
+        try:
+            _, sample_result = rocprofv3.read(con, file, own, code)
+        except (BadInput, LimitExceeded) as problem:
+            merged.warnings.append(Note("left_out", f"{problem.text} Its samples were left out."))
+            return
+        take_samples(con, own, out)
+        merged.samples = sample_result.samples
+        merged.notes += [
+            note for note in sample_result.notes if note.code in ("samples", "code", "samples_without_kernel")
+        ]
+
+
+def _read_recordings(
+    con: duckdb.DuckDBPyConnection, folder: Path, out: Path, facts: dict[str, float], code: Sequence[Path]
+) -> MergedProfile:
+    """What rocprofv3 itself left in the folder: databases that were kept, or the record of PC sampling."""
+    files = recordings(folder)
+    source = folder if len(files) > 1 else files[0]
+    manifest, merged = rocprofv3.read(con, source, out, code)
+    for fact, value in manifest.facts.items():
+        facts.setdefault(fact, value)
+    return merged

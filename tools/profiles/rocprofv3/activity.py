@@ -1,0 +1,185 @@
+"""What the processes of a run did beside their kernels, as the timeline of the workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_literal
+from ....analysis.base.notes import Note
+from ....analysis.base.text import count_text
+from ....analysis.store.store import write_table
+from ...base import progress
+from ...base.profile_files import WORK
+from ..merging.contract import parquet, row_of
+from ..merging.merge import MergedProfile
+from ..merging.ranks import PID_DISTANCE, distinct_pid, places_of_pids
+from ..timelines.copy_directions import direction_of
+from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
+from .launching import launches
+from .recording import ProcessRecording
+
+if TYPE_CHECKING:
+    import duckdb
+
+_RANGE = "roctx"
+_ADVICE = (
+    "No launch could be told to be within a range. Where ROCm is older than 7.0, or calls are traced too, "
+    "--hip-runtime-trace tells which range launched what."
+)
+
+
+def is_active(recordings: Sequence[ProcessRecording]) -> bool:
+    """Whether anything but kernels was traced."""
+    return any(r.activity or r.ranges for r in recordings)
+
+
+def write_activity(
+    con: duckdb.DuckDBPyConnection,
+    out: Path,
+    main: Sequence[ProcessRecording],
+    idle: Sequence[ProcessRecording],
+    merged: MergedProfile,
+) -> None:
+    """Write the tables events and ranges: kernels of the main pass, which is written already, and what its processes
+    and those that launched nothing (``idle``) did. What is to be said of them goes to ``merged``."""
+    recordings = [*main, *idle]
+    pid_numbers = places_of_pids([r.place for r in recordings])
+    staged, ranges = _stage_events_and_ranges(con, out / WORK, main, list(zip(recordings, pid_numbers, strict=True)))
+    events = _attribute_to_runtime_calls(con, _add_allocation_sizes(f"FROM {parquet(staged)}"))
+    timeline = write_timeline(con, out, TimelineQueries(events, f"FROM {parquet(ranges)}" if ranges else ""))
+    for file in (*staged, *ranges):
+        file.unlink()
+    merged.events = timeline.events
+    merged.warnings += timeline.warnings
+    merged.notes += timeline.notes
+    if timeline.ranges and not timeline.within:
+        merged.notes.append(Note("ranges", _ADVICE))
+
+
+def _stage_events_and_ranges(
+    con: duckdb.DuckDBPyConnection,
+    work: Path,
+    main: Sequence[ProcessRecording],
+    placed: Sequence[tuple[ProcessRecording, int]],
+) -> tuple[list[Path], list[Path]]:
+    """Files with the events and with the ranges of all processes, written some processes at a time: one query over
+    the files of a thousand ranks would open all of them at once."""
+    events, ranges = [work / "activity_kernels.parquet"], list[Path]()
+    pid_numbers = [number for _, number in placed[: len(main)]]
+    write_table(con, _kernels(main, pid_numbers) if main else f"SELECT {row_of(EVENT, {})} WHERE false", events[0])
+    for first in range(0, len(placed), _AT_ONCE):
+        parts, spans = [], []
+        for recording, number in placed[first : first + _AT_ONCE]:
+            own = _place(recording, number)
+            parts += [_EVENTS[kind](sql, own) for kind, sql in recording.activity.items() if kind in _EVENTS]
+            regions = recording.activity.get("regions", "")
+            for sql, source in ((recording.ranges, sql_literal(_RANGE)), (regions, "source")):
+                if sql:
+                    spans.append(f"SELECT {row_of(RANGE, _SPAN | own | {'source': source})} FROM ({sql})")
+        for files, selects, name in ((events, parts, "events"), (ranges, spans, "ranges")):
+            if selects:
+                files.append(work / f"activity_{name}_{first}.parquet")
+                write_table(con, " UNION ALL ".join(selects), files[-1])
+        progress.report(f"read what {min(first + _AT_ONCE, len(placed))} of {count_text(len(placed), 'process')} did")
+    return events, ranges
+
+
+def _place(recording: ProcessRecording, number: int) -> dict[str, str]:
+    """SQL for where a process stood."""
+    return {
+        "rank": "NULL" if recording.rank is None else str(recording.rank),
+        "host": "NULL" if recording.host is None else sql_literal(recording.host),
+        "pid": distinct_pid("pid", number),
+    }
+
+
+_AT_ONCE = 32
+"""Processes whose files are open at once."""
+_SPAN = {c: c for c in RANGE if c not in ("source", "call_site", "rank", "host", "pid")}
+_TIMED = {c: c for c in ("pid", "thread", "correlation", "name", "start_ns", "end_ns")}
+_ALLOCATION = "allocation"
+"""Direction of an allocation that the profiler states beside the call which made it, until the two are one."""
+
+
+def _kernels(main: Sequence[ProcessRecording], pid_numbers: Sequence[int]) -> str:
+    times = {c: c for c in ("row", "rank", "host", "correlation", "start_ns", "end_ns")}
+    known = times | {"kind": "'kernel'", "name": "kernel", "device_id": "device", "stream": "queue_id"}
+    moved = ", ".join(f"({process}, {number})" for process, number in enumerate(pid_numbers) if number)
+    if not moved:
+        return f"SELECT {row_of(EVENT, known | {'pid': 'pid'})} FROM ({launches(main)})"
+    known["pid"] = f"pid + coalesce(number, 0) * {PID_DISTANCE}"
+    places = f"(VALUES {moved}) n(process, number)"
+    return f"SELECT {row_of(EVENT, known)} FROM ({launches(main)}) LEFT JOIN {places} USING (process)"
+
+
+def _calls(sql: str, place: dict[str, str]) -> str:
+    return f"SELECT {row_of(EVENT, _TIMED | place | {'category': 'category'})} FROM ({sql})"
+
+
+def _copies(sql: str, place: dict[str, str]) -> str:
+    way = direction_of("name")
+    way = f"CASE WHEN {way} = 'd2d' AND source != target THEN 'p2p' ELSE {way} END"
+    known = {
+        "kind": "'copy'", "name": way, "direction": way, "bytes": "bytes", "stream": "stream",
+        "device_id": "coalesce(target, source)", "thread": "NULL",
+    }  # fmt: skip
+    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
+
+
+def _allocations(sql: str, place: dict[str, str]) -> str:
+    known = {
+        "kind": "'alloc'", "bytes": "bytes", "category": "'hsa'", "device_id": "device", "name": "lower(name)",
+        "direction": sql_literal(_ALLOCATION),
+    }  # fmt: skip
+    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
+
+
+def _samples(sql: str, place: dict[str, str]) -> str:
+    known = {"kind": "'sample'", "value": "value", "category": "unit", "device_id": "device"}
+    return f"SELECT {row_of(EVENT, _TIMED | place | known)} FROM ({sql})"
+
+
+_EVENTS = {"calls": _calls, "copies": _copies, "allocations": _allocations, "samples": _samples}
+
+
+def _add_allocation_sizes(events: str) -> str:
+    """SQL: an allocation that is stated beside the call which made it becomes that call's size."""
+    allocations = f"(SELECT * FROM ({events}) WHERE direction = {sql_literal(_ALLOCATION)})"
+    calls = f"(SELECT * FROM ({events}) WHERE direction IS DISTINCT FROM {sql_literal(_ALLOCATION)})"
+    same = "s.correlation = e.correlation AND s.pid IS NOT DISTINCT FROM e.pid"
+    sizes = f"SELECT pid, correlation, any_value(bytes) AS bytes FROM {allocations} GROUP BY ALL"
+    known_calls = f"(SELECT DISTINCT pid, correlation FROM {calls} WHERE kind IS NULL)"
+    return (
+        f"SELECT e.* REPLACE (coalesce(e.bytes, s.bytes) AS bytes) FROM {calls} e LEFT JOIN ({sizes}) s "
+        f"ON {same} AND e.kind IS NULL UNION ALL "
+        f"SELECT s.* REPLACE (NULL AS direction) FROM {allocations} s ANTI JOIN {known_calls} e ON {same}"
+    )
+
+
+def _attribute_to_runtime_calls(con: duckdb.DuckDBPyConnection, events: str) -> str:
+    """SQL: device work goes with the call of the runtime that the program made, not with one of HSA's inside it.
+
+    A call lies within another where it does so in time on its thread.
+    """
+    (inner,) = con.execute(
+        f"SELECT count(*) FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hsa_')"
+    ).fetchone() or (0,)
+    if not inner:
+        return events
+    used = f"(SELECT DISTINCT pid, correlation FROM ({events}) WHERE kind IN ('kernel', 'copy', 'fill'))"
+    hsa = (
+        f"SELECT c.* FROM ({events}) c SEMI JOIN {used} u ON u.correlation = c.correlation AND "
+        "u.pid IS NOT DISTINCT FROM c.pid WHERE c.kind IS NULL AND starts_with(c.name, 'hsa_')"
+    )
+    runtime = f"SELECT * FROM ({events}) WHERE kind IS NULL AND starts_with(name, 'hip')"
+    outer = (
+        f"SELECT c.pid, c.correlation, min(h.correlation) AS outer_correlation FROM ({hsa}) c ASOF JOIN ({runtime}) h "
+        "ON c.pid = h.pid AND c.thread = h.thread AND c.start_ns >= h.start_ns WHERE c.end_ns <= h.end_ns GROUP BY ALL"
+    )
+    return (
+        "SELECT e.* REPLACE (coalesce(o.outer_correlation, e.correlation) AS correlation) "
+        f"FROM ({events}) e LEFT JOIN ({outer}) o ON o.pid = e.pid AND o.correlation = e.correlation "
+        "AND e.kind IN ('kernel', 'copy', 'fill')"
+    )

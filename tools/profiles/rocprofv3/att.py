@@ -1,0 +1,441 @@
+"""Thread traces that rocprofv3 --att decoded: cycles, executions and stalls of every instruction of one launch.
+
+Formats: the output of rocprofiler-sdk's att-tool, as ROCprof Compute Viewer reads it: ui_output_agent_A_dispatch_D/
+code.json with filenames.json, snapshots.json and a file for each wave, and stats_ui_output_agent_A_dispatch_D.csv.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput, LimitExceeded
+from ....analysis.base.text import count_text
+from ...base import progress
+from ...base.profile_files import WORK, head, is_inside, open_regular
+from ...base.untrusted_text import plain_text
+from ...code_objects.isa import AmdInstruction, class_of, producers, target_of
+from ..merging.contract import parquet, row_of
+from ..merging.merge import MergedProfile
+from ..parsing.csv_file import stage_columns
+from ..parsing.json_stream import JsonCut, elements
+from ..parsing.spool import Spool
+from ..samples.sample_tables import INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries, write_hotspots
+from .pc_samples import ISSUED
+
+if TYPE_CHECKING:
+    import duckdb
+
+_NAME = re.compile(r"(?:stats_)?ui_output_agent_(\d{1,18})_dispatch_(\d{1,18})(?:\.csv)?")
+_MOST_TRACES, _MOST_ROWS = 64, 400_000
+_WAVES, _WAVE_BYTES, _SMALL_BYTES = 16, 32 << 20, 1 << 20
+"""Files of waves that are looked into for what waits waited for, their size, and that of small files."""
+_SOURCE_BYTES, _MOST_SOURCES, _AROUND = 4 << 20, 200, 20
+_DEFAULT_ORDER = ("ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle")
+"""What the cells of a row are where code.json does not say."""
+_COLUMN_HEADERS = {  # field of Row -> its header in code.json, and in the CSV beside
+    "text": ("ISA", "Instruction"), "source": ("Source", "Source"), "object": ("Codeobj", "CodeObj"),
+    "address": ("Vaddr", "Vaddr"), "hits": ("Hit", "Hitcount"), "latency": ("Latency", "Latency"),
+    "stall": ("Stall", "Stall"), "idle": ("Idle", "Idle"), "number": ("LineNumber", ""),
+    "service": ("ServiceType", "ServiceType"), "issued": ("Issued", "Issued"), "stalled": ("Stalled", "Stalled"),
+}  # fmt: skip
+_CYCLES, _MARKER = 0, ";"
+"""ServiceType of a trace; others are samples. What the text of a row begins with that names a kernel."""
+_RETURN = "s_setpc_b64 s[30:31]"
+"""Ends a function that is no kernel, by the calling convention of LLVM."""
+_LARGEST = 2**62
+_CELL = 2000
+_ARROW, _PLACE = " -> ", re.compile(r"(.{1,1000}):(\d{1,9})")
+
+
+@dataclass(frozen=True)
+class TracedInstruction:
+    """One instruction of a trace."""
+
+    text: str
+    source: str = ""
+    object: int | None = None
+    address: int | None = None
+    hits: int | None = None
+    latency: int | None = None
+    stall: int | None = None
+    idle: int | None = None
+    number: int | None = None
+    """By which the files of waves name it."""
+    service: int | None = None
+    issued: int | None = None
+    stalled: int | None = None
+
+    @property
+    def is_function_mark(self) -> bool:
+        """Whether it is no instruction but the name of the function that begins at its address."""
+        return self.text.startswith(_MARKER)
+
+    @property
+    def function_names(self) -> tuple[str, ...]:
+        """Of a function: as people read it, and as the linker has it."""
+        linked = self.text.lstrip(f"{_MARKER} ")
+        return (self.source, linked) if self.source else (linked,)
+
+    @property
+    def source_places(self) -> list[tuple[str, int]]:
+        """File and line, of inlined code the innermost first."""
+        parts = (_PLACE.fullmatch(part.strip()) for part in self.source.split(_ARROW))
+        return [(m[1], int(m[2])) for m in parts if m]
+
+
+@dataclass(frozen=True)
+class TracedLaunch:
+    """A launch that the profile has: its row in the main pass, and its kernel as it is called there."""
+
+    row: int
+    kernel: str
+
+
+@dataclass
+class ThreadTrace:
+    """One decoded launch, with those traced in one go with it: its files, and what they hold."""
+
+    dispatch: int | None
+    code: Path | None = None
+    stats: Path | None = None
+    rows: list[TracedInstruction] = field(default_factory=list)
+    kernels: _TraceKernels = field(default_factory=lambda: _TraceKernels([]))
+
+    @property
+    def source(self) -> Path:
+        """The file that is read: rows of JSON have numbers, by which waves are told what they waited for."""
+        file = self.code or self.stats
+        assert file is not None
+        return file
+
+
+class _TraceKernels:
+    """Which kernel each row of a trace belongs to, by the rows that begin a function.
+
+    A function that returns is no kernel: it belongs to the kernel with most cycles, as does what no function holds.
+    """
+
+    def __init__(self, rows: Sequence[TracedInstruction]) -> None:
+        marks: dict[int | None, dict[int, TracedInstruction]] = defaultdict(dict)
+        for one in rows:
+            if one.is_function_mark and one.address is not None:
+                marks[one.object][one.address] = one
+        self._starts = {number: sorted(by_address) for number, by_address in marks.items()}
+        self._marks = marks
+        cost: Counter[TracedInstruction | None] = Counter()
+        returning: set[TracedInstruction | None] = set()
+        for one in (one for one in rows if not one.is_function_mark):
+            mark = self._preceding_mark(one)
+            cost[mark] += (one.latency or 0) + (one.idle or 0)
+            if one.text.startswith(_RETURN):
+                returning.add(mark)
+        self._kernel_marks = [mark for mark, _ in cost.most_common() if mark is not None and mark not in returning]
+
+    @property
+    def costliest(self) -> TracedInstruction | None:
+        """The mark of the kernel with most cycles."""
+        return next(iter(self._kernel_marks), None)
+
+    @property
+    def has_several(self) -> bool:
+        return len(self._kernel_marks) > 1
+
+    def mark_of(self, one: TracedInstruction) -> TracedInstruction | None:
+        """The mark of a row's kernel."""
+        mark = self._preceding_mark(one)
+        return mark if mark in self._kernel_marks else self.costliest
+
+    def _preceding_mark(self, one: TracedInstruction) -> TracedInstruction | None:
+        starts = self._starts.get(one.object, [])
+        place = bisect_right(starts, -1 if one.address is None else one.address)
+        return self._marks[one.object][starts[place - 1]] if place else None
+
+
+def find_traces(files: Sequence[Path], path: Path) -> list[ThreadTrace]:
+    """The traces that ``files`` with the code of one belong to."""
+    traces: dict[tuple[Path, str], ThreadTrace] = {}
+    folder = path if path.is_dir() else path.parent
+    for file in files:
+        is_code = file.suffix == ".json"
+        if not is_inside(file, folder):
+            continue
+        trace_name = file.parent.name if is_code else file.stem.removeprefix("stats_")
+        match = _NAME.fullmatch(trace_name)
+        parent = file.parent.parent if is_code else file.parent
+        trace = traces.setdefault((parent, trace_name), ThreadTrace(int(match[2]) if match else None))
+        if is_code:
+            trace.code = file
+        else:
+            trace.stats = file
+    return list(traces.values())[:_MOST_TRACES]
+
+
+def write_traces(
+    con: duckdb.DuckDBPyConnection,
+    out: Path,
+    traces: Sequence[ThreadTrace],
+    merged: MergedProfile,
+    launches_by_number: Mapping[int, TracedLaunch],
+) -> None:
+    """Write the tables of instructions; ``launches_by_number`` is each launch of the main pass by its number."""
+    work = out / WORK
+    spools = {
+        name: Spool(con, work / f"att_{name}", [(_spool_column(c), _type(kind)) for c, kind in columns.items()])
+        for name, columns in (("code", INSTRUCTION), ("samples", SAMPLE), ("lines", SOURCE_LINE))
+    }
+    traces_read = 0
+    for trace in traces:
+        try:
+            _fill_trace(con, trace, work)
+        except (BadInput, LimitExceeded) as problem:
+            merged.warnings.append(Note("damaged", f"{problem.text} It was left out."))
+            continue
+        progress.report(f"read {count_text(len(trace.rows), 'instruction')} of {trace.source.parent.name}")
+        if not any(one.hits or one.issued or one.stalled for one in trace.rows):
+            merged.warnings.append(Note("nothing_traced", f"{trace.source.parent.name}: {_NO_WAVE}"))
+        launch = launches_by_number.get(trace.dispatch) if trace.dispatch is not None else None
+        spools["code"].add([_cells(INSTRUCTION, values) for values in _instructions(trace, launch)])
+        spools["samples"].add([_cells(SAMPLE, values) for values in _samples(trace, launch)])
+        spools["lines"].add(_source_lines(trace))
+        traces_read += 1
+    if not traces_read:
+        return
+    code, samples, lines = (
+        f"SELECT {row_of(columns, {c: _spool_column(c) for c in columns})} FROM {parquet(spools[name].close())}"
+        for name, columns in (("code", INSTRUCTION), ("samples", SAMPLE), ("lines", SOURCE_LINE))
+    )
+    result = write_hotspots(con, out, HotspotQueries("rocprofv3", samples, code, lines))
+    merged.samples += result.samples
+    merged.warnings += result.warnings
+    merged.notes.append(
+        Note(
+            "thread_trace",
+            f"Thread traces, {traces_read} in number: executions and cycles of the waves that were traced, which are "
+            "those of "
+            "one compute unit on each traced shader engine; not of a whole launch.",
+        )
+    )
+
+
+_NO_WAVE = (
+    "no instruction was executed where the trace was taken: trace another compute unit (--att-target-cu), more shader "
+    "engines (--att-shader-engine-mask), or a larger launch."
+)
+
+
+def _spool_column(column: str) -> str:
+    """The name of a column among spooled rows, where SQL does not take all names."""
+    return f"c_{column}"
+
+
+def _type(kind: str) -> str:
+    return "BIGINT" if kind == "BOOLEAN" else kind
+
+
+def _cells(columns: Mapping[str, str], values: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(values.get(column) for column in columns)
+
+
+def _instructions(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str, Any]]:
+    """The rows of a trace in the columns of instructions, with what each wait waited for."""
+    awaited_offsets = _producers_of_waits(trace)
+    for one in trace.rows:
+        if not one.text or one.is_function_mark or one.address is None:
+            continue
+        places = one.source_places
+        (file, line), outer = (places[0] if places else (None, None)), places[1:]
+        has_cycles = one.service in (None, _CYCLES)
+        yield _place(trace, launch, one) | {
+            "source_file": file, "source_line": line or None, "class": class_of(one.text),
+            "inlined": " > ".join(f"at {f}:{n}" for f, n in reversed(outer)) or None,
+            "target": target_of(one.address, one.text),
+            "waits_for": ",".join(map(str, awaited_offsets.get(one, ()))) or None,
+            "executed": one.hits if has_cycles else None, "latency_cycles": one.latency if has_cycles else None,
+            "stall_cycles": one.stall if has_cycles else None, "idle_cycles": one.idle if has_cycles else None,
+        }  # fmt: skip
+
+
+def _place(trace: ThreadTrace, launch: TracedLaunch | None, one: TracedInstruction) -> dict[str, Any]:
+    mark = trace.kernels.mark_of(one)
+    names = mark.function_names if mark else ()
+    own_launch = (
+        launch if launch and (not trace.kernels.has_several or any(launch.kernel == name for name in names)) else None
+    )
+    return {
+        "row": own_launch.row if own_launch else None,
+        # The number is that of the first launch, which of several kernels only one can be.
+        "dispatch_id": trace.dispatch if own_launch or not launch else None,
+        "kernel": None if own_launch or not names else names[0],
+        "code_object": f"code object {one.object}", "offset": one.address, "instruction": one.text,
+    }  # fmt: skip
+
+
+def _samples(trace: ThreadTrace, launch: TracedLaunch | None) -> Iterator[dict[str, Any]]:
+    """Samples of the program counter, which newer releases write in the same files."""
+    for one in trace.rows:
+        if one.service in (None, _CYCLES) or one.is_function_mark:
+            continue
+        for count, issued, raw in ((one.issued, 1, ISSUED), (one.stalled, 0, None)):
+            if count:
+                yield _place(trace, launch, one) | {"stall_raw": raw, "issued": issued, "count": count}
+
+
+def _producers_of_waits(trace: ThreadTrace) -> dict[TracedInstruction, list[int]]:
+    """What waits waited for: as the decoder saw it in the waves; of others by the order of instructions."""
+    by_number = {one.number: one for one in trace.rows if one.number is not None and one.address is not None}
+    edges: dict[int, Counter[int]] = defaultdict(Counter)
+    if trace.code is not None:
+        for wait, source, count in _wait_edges(trace.code.parent):
+            edges[wait][source] += count
+    producers_by_row = {
+        by_number[wait]: [int(by_number[s].address or 0) for s, _ in sources.most_common(8) if s in by_number]
+        for wait, sources in edges.items()
+        if wait in by_number
+    }
+    objects: dict[int | None, list[TracedInstruction]] = defaultdict(list)
+    for one in trace.rows:
+        if one.address is not None and not one.is_function_mark:
+            objects[one.object].append(one)
+    for rows in objects.values():
+        rows.sort(key=lambda one: one.address or 0)
+        offsets_by_wait = producers([AmdInstruction(one.address or 0, 0, one.text) for one in rows], _generation(trace))
+        for one in rows:
+            if one.address in offsets_by_wait:
+                producers_by_row.setdefault(one, offsets_by_wait[one.address])
+    return producers_by_row
+
+
+def _wait_edges(folder: Path) -> Iterator[tuple[int, int, int]]:
+    """Number of a wait, that of an instruction that it waited for, and how often, as the files of waves state them."""
+    for file in islice(sorted(folder.glob("se*_sm*_*.json")), _WAVES):
+        if not is_inside(file, folder) or not file.is_file() or file.stat().st_size > _WAVE_BYTES:
+            continue
+        with open_regular(file) as handle:
+            try:
+                for path, value in elements(handle, lambda path: path in ((), ("wave",))):
+                    if path == ("wave", "waitcnt"):
+                        yield from _parse_wait_edges(value)
+            except JsonCut:
+                continue
+
+
+def _parse_wait_edges(value: Any) -> Iterator[tuple[int, int, int]]:
+    if not (isinstance(value, list) and len(value) == 2 and isinstance(value[1], list)):
+        return
+    wait = _whole(value[0])
+    for pair in value[1][:64]:
+        source, count = (_whole(n) for n in pair) if isinstance(pair, list) and len(pair) == 2 else (None, None)
+        if wait is not None and source is not None and count is not None and count >= 0:
+            yield wait, source, max(1, count)  # rocprofv3 itself writes 0 for once
+
+
+def _generation(trace: ThreadTrace) -> str:
+    """The generation of the GPU as far as filenames.json tells it."""
+    number = _whole(_read_small_json(trace.source.parent / "filenames.json").get("gfxip"))
+    return "" if number is None else f"gfx{number}"
+
+
+def _read_small_json(file: Path) -> dict[str, Any]:
+    """A small JSON object; empty where there is none."""
+    if not file.is_file() or not is_inside(file, file.parent) or file.stat().st_size > _SMALL_BYTES:
+        return {}
+    try:
+        content = json.loads(head(file, _SMALL_BYTES))
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _source_lines(trace: ThreadTrace) -> list[tuple[str, int, str]]:
+    """Lines of the sources that the profiler copied, around those of instructions."""
+    folder = trace.source.parent
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for one in trace.rows:
+        for file, line in one.source_places:
+            wanted[file].update(range(max(1, line - _AROUND), line + _AROUND + 1))
+    rows = []
+    for path, name in islice(_source_copies(_read_small_json(folder / "snapshots.json")), _MOST_SOURCES):
+        copy = folder / name
+        if path not in wanted or Path(name).name != name or not is_inside(copy, folder) or not copy.is_file():
+            continue
+        if copy.stat().st_size > _SOURCE_BYTES:
+            continue
+        lines = head(copy, _SOURCE_BYTES).decode("utf-8", "replace").split("\n")
+        rows += [(path, n, lines[n - 1][:_CELL]) for n in sorted(wanted[path]) if n <= len(lines)]
+    return rows
+
+
+def _source_copies(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Path and name of the copy, of every file in a tree of folders."""
+    waiting: list[tuple[str, Any]] = [("", tree)]
+    while waiting:
+        above, node = waiting.pop()
+        if isinstance(node, str):
+            yield above, node
+        elif isinstance(node, Mapping) and len(above) < _CELL:
+            for name, below in node.items():
+                part = str(name)
+                waiting.append(("/" if part == "/" else f"{above.rstrip('/')}/{part}" if above else part, below))
+
+
+def _fill_trace(con: duckdb.DuckDBPyConnection, trace: ThreadTrace, work: Path) -> None:
+    """Fill in the rows of a trace and its kernels. Raises BadInput where its file is damaged."""
+    raw = _json_rows(trace.code) if trace.code else _csv_rows(con, trace.source, work)
+    trace.rows = [_row(cells) for cells in raw]
+    if not trace.rows:
+        raise BadInput(f"{trace.source.parent.name} holds no instruction", "the trace of this launch is empty")
+    trace.kernels = _TraceKernels(trace.rows)
+
+
+def _row(cells: Mapping[str, Any]) -> TracedInstruction:
+    text, source = (plain_text(str(cells.get(name) or "")[:_CELL], _CELL) for name in ("text", "source"))
+    return TracedInstruction(
+        text, source, **{name: _whole(cells.get(name)) for name in _COLUMN_HEADERS if name not in ("text", "source")}
+    )
+
+
+def _json_rows(file: Path) -> list[dict[str, Any]]:
+    rows: list[list[Any]] = []
+    order = list(_DEFAULT_ORDER)
+    with open_regular(file) as handle:
+        try:
+            for path, value in elements(handle, lambda path: path == ()):
+                if path == ("code",) and isinstance(value, list):
+                    rows.append([c[:_CELL] if isinstance(c, str) else c for c in value[: len(_COLUMN_HEADERS) + 2]])
+                elif path == ("header",) and isinstance(value, str):
+                    order = [name.strip() for name in value[:_CELL].split(",")]
+                if len(rows) > _MOST_ROWS:
+                    raise LimitExceeded(f"{file.name} has more than {_MOST_ROWS:,} instructions")
+        except JsonCut as error:
+            raise BadInput(f"{file.parent.name}/{file.name} is damaged", str(error), "Copy it again") from error
+    places = {name: order.index(header) for name, (header, _) in _COLUMN_HEADERS.items() if header in order}
+    if not {"text", "address", "latency"} <= places.keys():
+        raise BadInput(f"{file.name} has another layout than its profiler writes", "its header lacks ISA or Vaddr")
+    return [{name: row[at] for name, at in places.items() if at < len(row)} for row in rows]
+
+
+def _csv_rows(con: duckdb.DuckDBPyConnection, file: Path, work: Path) -> list[dict[str, Any]]:
+    headers = {name: header for name, (_, header) in _COLUMN_HEADERS.items() if header}
+    staged = work / "att_stats.parquet"
+    needed = [headers[name] for name in ("object", "address", "text", "hits", "latency", "stall", "idle")]
+    stage_columns(con, file, needed, staged, [h for h in headers.values() if h not in needed])
+    numbers = ("text", "source")
+    picks = ", ".join(h if n in numbers else f"TRY_CAST({h} AS BIGINT)" for n, h in headers.items())
+    rows = con.execute(f"SELECT {picks} FROM {parquet([staged])}").fetchmany(_MOST_ROWS + 1)
+    staged.unlink()
+    if len(rows) > _MOST_ROWS:
+        raise LimitExceeded(f"{file.name} has more than {_MOST_ROWS:,} instructions")
+    return [dict(zip(headers, row, strict=True)) for row in rows]
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST else None

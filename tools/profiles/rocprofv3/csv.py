@@ -1,0 +1,300 @@
+"""CSV of rocprofv3, of all versions: kernel_trace.csv, and counter_collection.csv with a row per launch and counter."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput
+from ....analysis.store.store import write_table
+from ...base.profile_files import is_gzip, open_regular
+from ..merging.contract import parquet
+from ..parsing.csv_file import stage, stage_columns
+from ..parsing.sheet import LaunchSheet, SheetColumn
+from .agents import read_agents
+from .outputs import ACTIVITY_KINDS, SAMPLE_KINDS, Output, place_of
+from .pc_samples import csv_samples
+from .recording import ACTIVITY, LAUNCH, SPAN, ProcessRecording, describe_recordings
+
+if TYPE_CHECKING:
+    import duckdb
+
+_ROLES = {  # header in any version -> role; the roles of TEXT_ROLES stay text when they are sheet
+    "kernel_name": "kernel", "process_id": "pid", "pid": "pid", "dispatch_id": "dispatch_id", "agent_id": "device_id",
+    "queue_id": "queue_id", "thread_id": "thread", "grid_size": "grid", "grid_size_x": "grid_x",
+    "grid_size_y": "grid_y", "grid_size_z": "grid_z", "workgroup_size": "workgroup_size",
+    "workgroup_size_x": "workgroup_x", "workgroup_size_y": "workgroup_y", "workgroup_size_z": "workgroup_z",
+    "lds_block_size": "lds_bytes", "lds_block_size_v": "lds_bytes", "group_segment_size": "lds_bytes",
+    "scratch_size": "scratch_bytes", "private_segment_size": "scratch_bytes", "vgpr_count": "vgpr",
+    "arch_vgpr_count": "vgpr", "accum_vgpr_count": "agpr", "sgpr_count": "sgpr", "start_timestamp": "start",
+    "end_timestamp": "end", "counter_name": "counter_name", "counter_value": "counter_value",
+}  # fmt: skip
+_TRACE_ROLES = {"kernel_id": "symbol", "correlation_id": "correlation"}
+"""Read from a trace only: counters would repeat them in every row."""
+_IGNORED = "ignored"
+_SIZES = ("grid", "workgroup")
+_PLAIN = {"queue_id", "lds_bytes", "scratch_bytes", "vgpr", "agpr", "sgpr", "symbol", "correlation"}
+
+
+def read_csv(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> tuple[list[ProcessRecording], list[Note]]:
+    """The recordings in the CSV files of one output, one for every process.
+
+    Launches are those of the trace and, joined by process and dispatch, those of the counters.
+    """
+    sheets = {
+        kind: _stage(con, file, kind, work.with_name(f"{work.name}_{kind}"))
+        for kind in ("trace", "counters")
+        if (file := output.files.get(kind))
+    }
+    pid = _pid_of_name(con, output.stem, list(sheets.values()))
+    if not sheets:
+        return _without_launches(con, output, pid, work)
+    selects = [_launches(sheet, kind, pid) for kind, sheet in sheets.items()]
+    con.execute(f"CREATE OR REPLACE TABLE found AS {_number_launches(selects)}")
+    launches = work.with_name(f"{work.name}_launches.parquet")
+    write_table(con, f"SELECT {', '.join(LAUNCH)} FROM found ORDER BY key", launches)
+    values: list[Path] = []
+    if "counters" in sheets:
+        values.append(work.with_name(f"{work.name}_values.parquet"))
+        write_table(con, _values(sheets["counters"], pid), values[-1])
+    for sheet in sheets.values():
+        sheet.parquet.unlink()
+    processes = con.execute(
+        "SELECT pid, min(key), max(key), count(*) FROM found GROUP BY pid ORDER BY min(key)"
+    ).fetchall()
+    con.execute("DROP TABLE found")
+    agents = read_agents(output.files["agents"]) if "agents" in output.files else []
+    recordings = []
+    for number, low, high, rows in processes:
+        item = ProcessRecording(
+            output.files[list(sheets)[-1]], "csv", output.label, output.above, launches, (low, high), rows, values,
+            pid=number, agents=agents, lds_is_static=not _states_launch_lds(sheets.get("trace")),
+        )  # fmt: skip
+        item.set_place(place_of(output, _host(output), number))
+        recordings.append(item)
+    describe_recordings(con, recordings)
+    warnings = [warning for sheet in sheets.values() for warning in sheet.warnings]
+    warnings += _add_ranges(con, output, recordings, work)
+    if len(recordings) == 1:
+        recordings[0].sampled = csv_samples(con, output, work)
+    return recordings, warnings + _add_activity(con, output, recordings, pid, work)
+
+
+_ACTIVITY = {  # kind of file -> what it tells, and SQL over its columns by column of that
+    "calls": ("calls", {"name": "Function"}),
+    "hsa": ("calls", {"name": "Function"}),
+    "rccl": ("calls", {"name": "Function", "category": "'rccl'"}),
+    "copies": ("copies", {"name": "Direction", "stream": "Stream_Id", "bytes": "Size", "source": "Source_Agent_Id",
+                          "target": "Destination_Agent_Id"}),
+    "allocations": ("allocations", {"name": "Operation", "bytes": "Allocation_Size", "device": "Agent_Id"}),
+    "scratch": ("allocations", {"name": "Operation", "device": "Agent_Id"}),
+}  # fmt: skip
+_OPTIONAL = ("Process_Id", "Thread_Id", "Correlation_Id", "Stream_Id", "Size", "Agent_Id")
+
+
+def _add_activity(
+    con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], pid: int | None, work: Path
+) -> list[Note]:
+    """Say where calls, copies and allocations of each process are; a damaged file is left out."""
+    notes = []
+    selects: dict[str, list[str]] = {}
+    gpus = [a.numbers[0] for a in recordings[0].agents]
+    for kind, (what, columns) in _ACTIVITY.items():
+        if (file := output.files.get(kind)) is None:
+            continue
+        staged = work.with_name(f"{work.name}_of_{kind}.parquet")
+        wanted_columns = {*_SPAN, *columns.values()} - {"Function", "Domain", "'rccl'"} | {columns["name"]}
+        optional = [c for c in _OPTIONAL if c in wanted_columns]
+        try:
+            stage_columns(con, file, sorted(wanted_columns - set(optional)), staged, optional)
+        except BadInput as problem:
+            notes.append(Note("left_out", f"{problem.text} It was left out."))
+            continue
+        own = {name: header for header, name in _SPAN.items() if name} | columns
+        own["pid"] = f"coalesce(TRY_CAST(Process_Id AS BIGINT), {'NULL' if pid is None else pid})"
+        for side in ("source", "target", "device"):
+            if side in own:
+                own[side] = _gpu(own[side], gpus)
+        picks = ", ".join(f"TRY_CAST({own.get(c, 'NULL')} AS {t}) AS {c}" for c, t in ACTIVITY[what].items())
+        selects.setdefault(what, []).append(f"SELECT {picks} FROM {parquet([staged])}")
+    for item in recordings:
+        own_process = "" if len(recordings) == 1 or item.pid is None else f" WHERE pid = {item.pid}"
+        item.activity = {what: f"SELECT * FROM ({' UNION ALL '.join(s)}){own_process}" for what, s in selects.items()}
+    return notes
+
+
+def _gpu(header: str, gpus: list[int | None]) -> str:
+    """SQL: the number of an agent such as "Agent 1" where it is a GPU; NULL for the host."""
+    number = f"TRY_CAST(regexp_extract({header}, '(\\d+)', 1) AS BIGINT)"
+    gpu_numbers = ", ".join(str(g) for g in gpus if g is not None)
+    return f"CASE WHEN {number} IN ({gpu_numbers}) THEN {number} END" if gpu_numbers else f"nullif({number}, 0)"
+
+
+def _without_launches(
+    con: duckdb.DuckDBPyConnection, output: Output, pid: int | None, work: Path
+) -> tuple[list[ProcessRecording], list[Note]]:
+    """One recording of files that hold calls, copies, ranges or samples, but no launch."""
+    source = next(output.files[kind] for kind in (*ACTIVITY_KINDS, *SAMPLE_KINDS) if kind in output.files)
+    item = ProcessRecording(source, "csv", output.label, output.above, work, (0, -1), 0, pid=pid)
+    item.agents = read_agents(output.files["agents"]) if "agents" in output.files else []
+    item.set_place(place_of(output, _host(output), pid))
+    warnings = _add_ranges(con, output, [item], work) + _add_activity(con, output, [item], pid, work)
+    item.sampled = csv_samples(con, output, work)
+    return [item], warnings
+
+
+def _add_ranges(
+    con: duckdb.DuckDBPyConnection, output: Output, recordings: list[ProcessRecording], work: Path
+) -> list[Note]:
+    """Say where the ranges of each process are; a damaged file is left out."""
+    if (file := output.files.get("ranges")) is None:
+        return []
+    staged = work.with_name(f"{work.name}_ranges.parquet")
+    try:
+        stage_columns(con, file, list(_SPAN), staged)
+    except BadInput as problem:
+        return [Note("left_out", f"{problem.text} It was left out.")]
+    numbers = ", ".join(f"TRY_CAST({header} AS BIGINT) AS {name}" for header, name in _SPAN.items() if name in SPAN)
+    spans = f"SELECT NULL::BIGINT AS session, {numbers}, Function AS name FROM {parquet([staged])} "
+    spans += f"WHERE Domain LIKE 'MARKER_CORE%' AND {_IS_RANGE}"
+    for item in recordings:
+        own = "" if len(recordings) == 1 or item.pid is None else f" WHERE pid = {item.pid}"
+        item.ranges = f"SELECT * FROM ({spans}){own}"
+    return []
+
+
+_SPAN = {
+    "Process_Id": "pid", "Thread_Id": "thread", "Correlation_Id": "correlation", "Start_Timestamp": "start_ns",
+    "End_Timestamp": "end_ns", "Function": "", "Domain": "",
+}  # fmt: skip
+_IS_RANGE = "Start_Timestamp != End_Timestamp"
+
+
+def classify(headers: list[str], *, traced: bool = True) -> list[SheetColumn]:
+    """The role of every header of a file of rocprofv3; none of its columns is a counter."""
+    seen: set[str] = set()
+    columns = []
+    roles = {**_ROLES, **_TRACE_ROLES} if traced else _ROLES
+    for header in headers:
+        role = roles.get(header.casefold(), _IGNORED)
+        columns.append(SheetColumn(header, _IGNORED if role in seen else role))
+        seen.add(role)
+    return columns
+
+
+def _stage(con: duckdb.DuckDBPyConnection, file: Path, kind: str, work: Path) -> LaunchSheet:
+    sheet = stage(con, file, work.parent, work.name, partial(classify, traced=kind == "trace"))
+    if not sheet.header("dispatch_id") and (kind == "counters" or not sheet.header("start")):
+        raise BadInput(f"{file.name} has no column Dispatch_Id", fix="Is this the profiler's own file?")
+    return sheet
+
+
+def warn_of_cut_files(output: Output) -> list[Note]:
+    """A file that was cut in the middle of a number may still be read; only its end gives it away."""
+    warnings = []
+    for file in (output.files[kind] for kind in ("trace", "counters") if kind in output.files):
+        with open_regular(file) as handle:
+            whole = is_gzip(file) or not handle.seek(0, 2) or handle.seek(-1, 2) < 0 or handle.read(1) in b"\r\n"
+        if not whole:
+            text = f"{file.name} does not end with a line break: it may have been cut, and its last row be wrong."
+            warnings.append(Note("cut", text))
+    return warnings
+
+
+def _pid_of_name(con: duckdb.DuckDBPyConnection, stem: str, sheets: list[LaunchSheet]) -> int | None:
+    """The process that wrote files without its id (the trace): what the counters beside it name, else a number in
+    the files' name, best one that is also a thread of the process.
+    """
+    for sheet in sheets:
+        low, high = sheet.bounds("pid") or (0, 1)
+        if low == high:
+            return int(low)
+    numbers = [int(n) for n in re.findall(r"(?<![A-Za-z\d])\d{1,10}(?![A-Za-z\d])", stem)]
+    for sheet in sheets:
+        if (thread := sheet.header("thread")) and len(numbers) > 1:
+            ids = con.execute(f"SELECT DISTINCT {thread} FROM {sheet.relation([thread])} LIMIT 10000").fetchall()
+            known = {int(i) for (i,) in ids if i is not None}
+            numbers = [n for n in numbers if n in known] or numbers
+    return numbers[-1] if numbers else None
+
+
+def _launches(sheet: LaunchSheet, kind: str, pid: int | None) -> str:
+    """One row per launch, in the columns of LAUNCH; counters repeat a launch in every row."""
+    picks = [f"{_identity(sheet, pid)}", f"{'0' if kind == 'trace' else '1'} AS origin"]
+    for size, column in zip(_SIZES, ("grid", "workgroup_size"), strict=True):
+        parts = [h for axis in "xyz" if (h := sheet.header(f"{size}_{axis}"))]
+        picks.append(f"{' * '.join(parts) if len(parts) == 3 else _column_or_null(sheet, column)} AS {column}")
+    picks += [f"{_column_or_null(sheet, c)} AS {c}" for c in sorted(_PLAIN)]
+    picks += [f"TRY_CAST({_column_or_null(sheet, role)} AS BIGINT) AS {role}_ns" for role in ("start", "end")]
+    select = f"SELECT row, {', '.join(picks)} FROM {sheet.all}"
+    if kind == "trace":
+        return select
+    other_columns = ", ".join(f"any_value({c}) AS {c}" for c in (*sorted(_PLAIN), "start_ns", "end_ns"))
+    keys = "pid, dispatch_id, device, kernel, origin, grid, workgroup_size"
+    return f"SELECT min(row) AS row, {keys}, {other_columns} FROM ({select}) GROUP BY {keys}"
+
+
+def _number_launches(selects: list[str]) -> str:
+    """All launches under a key; a launch that is in the trace and among the counters is taken from the trace.
+
+    Its registers may stand beside the counters only: the trace has none before ROCm 7.0.
+    """
+    typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c != "key")
+    rows = " UNION ALL BY NAME ".join(f"({s})" for s in selects)
+    same = "OVER (PARTITION BY pid, dispatch_id, device, kernel)"
+    registers = ", ".join(f"coalesce({r}, max({r}) {same}) AS {r}" for r in ("vgpr", "agpr", "sgpr"))
+    once = f"SELECT * REPLACE ({registers}) FROM ({rows}) QUALIFY origin = min(origin) {same}"
+    return f"SELECT row_number() OVER (ORDER BY pid, dispatch_id, row) - 1 AS key, {typed} FROM ({once})"
+
+
+def _values(sheet: LaunchSheet, pid: int | None) -> str:
+    """Counter values under the keys of the launches; of launches alike in all that names them the first has them."""
+    name, value = sheet.header("counter_name"), sheet.header("counter_value")
+    if name is None or value is None:
+        raise BadInput(f"{sheet.source.name} has no columns Counter_Name and Counter_Value")
+    same = " AND ".join(f"f.{c} IS NOT DISTINCT FROM s.{c}" for c in ("pid", "dispatch_id", "device", "kernel"))
+    rows = f"SELECT row, {_identity(sheet, pid)}, {name} AS counter, {value} AS value FROM {sheet.all}"
+    once = "SELECT min(key) AS key, pid, dispatch_id, device, kernel FROM found GROUP BY ALL"
+    return (
+        f"SELECT key, counter, value FROM ({rows}) s JOIN ({once}) f ON {same} "
+        "WHERE counter IS NOT NULL AND value IS NOT NULL ORDER BY row"
+    )
+
+
+def _identity(sheet: LaunchSheet, pid: int | None) -> str:
+    """The columns that name a launch; the trace has no process id but in its file's name."""
+    process = sheet.header("pid") or (str(pid) if pid is not None else "NULL")
+    device = f"TRY_CAST(regexp_extract({sheet.header('device_id')}, '(\\d+)', 1) AS INT)"
+    return (
+        f"TRY_CAST({process} AS BIGINT) AS pid, TRY_CAST({_launch_number(sheet)} AS BIGINT) AS dispatch_id, "
+        f"{device if sheet.header('device_id') else 'NULL::INT'} AS device, {sheet.header('kernel')} AS kernel"
+    )
+
+
+def _launch_number(sheet: LaunchSheet) -> str:
+    """The number of a launch; the trace of ROCm 6.2 has none, where the start tells the order."""
+    by_start = f"row_number() OVER (ORDER BY TRY_CAST({sheet.header('start')} AS BIGINT), row)"
+    return sheet.header("dispatch_id") or by_start
+
+
+def _column_or_null(sheet: LaunchSheet, role: str) -> str:
+    return sheet.header(role) or "NULL"
+
+
+def _states_launch_lds(trace: LaunchSheet | None) -> bool:
+    """Whether a trace is from before ROCm 7.0, which has the LDS of the launch: static and dynamic."""
+    return trace is not None and "group_segment_size" in (trace.header("lds_bytes") or "").casefold()
+
+
+def _host(output: Output) -> str | None:
+    """The host in the default layout DIR/HOST/PID_kernel_trace.csv."""
+    if (
+        re.fullmatch(r"\d+", output.stem)
+        and not output.folder.name.isdigit()
+        and output.steps[-1:] != (output.folder.name,)
+    ):
+        return output.folder.name
+    return None

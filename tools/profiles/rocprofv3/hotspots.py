@@ -1,0 +1,343 @@
+"""Samples of the program counter of a run as the tables samples and instructions, with the code around them."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.database import sql_literal
+from ....analysis.base.notes import Note
+from ....analysis.store.store import write_table
+from ...base import progress
+from ...base.profile_files import WORK, is_inside
+from ...base.untrusted_text import NO_NAME
+from ...code_objects.isa import class_sql
+from ...code_objects.resolve import CodeQuery, DecodedInstruction, resolve_code
+from ..merging.contract import parquet, row_of
+from ..merging.merge import MergedProfile
+from ..merging.repeated_launches import pair_repeated_launches
+from ..parsing.spool import Spool
+from ..samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries, write_hotspots
+from .launching import launches
+from .recording import OBJECT, SAMPLE_COLUMNS, ProcessRecording
+
+if TYPE_CHECKING:
+    import duckdb
+
+_PROFILER = "rocprofv3"
+_MOST_OBJECTS, _MOST_FILES, _MOST_PLACES = 12, 40, 50_000
+"""Code objects that are looked into, those with most samples first; files of the profile's folder that may be one;
+addresses that are asked for."""
+_MOST_REASONS = 4
+"""Files of which is said why they told nothing."""
+_PATIENCE_S = 180.0
+"""After which no further file is looked into."""
+_SUFFIXES = (".out", ".hsaco", ".co", ".o", ".so", ".elf", ".ccob")
+_ARROW = " -> "
+_PLACE = r"^(.{1,1000}):(\d{1,9})$"
+_CODE = [
+    ("object", "BIGINT"), ("place", "BIGINT"), ("function", "VARCHAR"), ("instruction", "VARCHAR"),
+    ("kind", "VARCHAR"), ("source_file", "VARCHAR"), ("source_line", "BIGINT"), ("inlined", "VARCHAR"),
+    ("target", "BIGINT"), ("waits_for", "VARCHAR"), ("spill", "BIGINT"),
+]  # fmt: skip
+_NO_KERNEL = (
+    "The samples do not tell their kernels, as launches were not traced beside them: profile again with "
+    "--kernel-trace, or in JSON."
+)
+_NO_CODE = (
+    "have an address and no instruction: a database of rocprofv3 holds none by itself. Import with code= naming the "
+    "program or its code object, or profile in JSON or CSV."
+)
+
+
+@dataclass(frozen=True)
+class SampledProfile:
+    """What samples are written of: the processes of the main pass, others, and where their code may lie."""
+
+    folder: Path
+    main: Sequence[ProcessRecording]
+    others: Sequence[tuple[ProcessRecording, int | None]]
+    """Each with the number of the process in the main pass that it repeats."""
+    gpu: str | None
+    code: Sequence[Path] = ()
+    """Files with the code, which the user named."""
+
+
+@dataclass(frozen=True)
+class _SampledCodeObject:
+    """A code object with samples: its number in the whole workload, and where it was loaded from."""
+
+    number: int
+    process: int
+    own: int
+    """Its number in its process."""
+    uri: str
+
+
+def write_samples(con: duckdb.DuckDBPyConnection, out: Path, profile: SampledProfile, merged: MergedProfile) -> None:
+    """Write the tables of samples, where there are any; what is to be said of them goes to ``merged``."""
+    all_processes = [*((r, n, False) for n, r in enumerate(profile.main)), *((r, n, True) for r, n in profile.others)]
+    if not (sampled_processes := [(r, n, repeats) for r, n, repeats in all_processes if r.sampled]):
+        return
+    recordings = [r for r, *_ in sampled_processes]
+    work = out / WORK
+    staged = work / "pc_samples.parquet"
+    parts = [
+        _process_samples(
+            number,
+            item,
+            _repeated_launches(profile.main, item, n) if repeats else _own_launches(profile.main, n),
+            bool(profile.main),
+        )
+        for number, (item, n, repeats) in enumerate(sampled_processes)
+    ]
+    write_table(con, " UNION ALL ".join(parts), staged)
+    objects = _objects(con, recordings, staged)
+    decoded, missing = _decode_objects(con, profile, recordings, objects, staged)
+    places = ", ".join(f"({o.process}, {o.own}, {o.number}, {sql_literal(_object_name(o))})" for o in objects)
+    object_names = f"(SELECT * FROM (VALUES {places or '(-1, -1, -1, NULL)'}) v(process, code_object, object, name))"
+    rows = (
+        f"(SELECT s.*, object, name FROM {parquet([staged])} s LEFT JOIN {object_names} USING (process, code_object))"
+    )
+    if decoded:
+        settled = work / "pc_settled.parquet"
+        write_table(con, _settle_kernels(rows, decoded, recordings), settled)
+        rows = parquet([settled])
+    texts = {
+        "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": '"offset"',
+        "instruction": "instruction", "source_file": _file("comment"), "source_line": _line("comment"),
+    }  # fmt: skip
+    counts = {"stall_raw": "stall_raw", "issued": "issued", "lanes": "lanes * count", "count": "count"}
+    samples = f"SELECT {row_of(SAMPLE, texts | counts)} FROM {rows}"
+    code = texts | {"class": class_sql("instruction"), "inlined": _chain("comment")}
+    instructions = f"SELECT {row_of(INSTRUCTION, code)} FROM {rows}"
+    if decoded:
+        instructions = f"{_sampled_functions(rows, decoded, out / 'dispatches.parquet')} UNION ALL {instructions}"
+    result = write_hotspots(con, out, HotspotQueries(_PROFILER, samples, instructions))
+    staged.unlink()
+    merged.samples += result.samples
+    merged.warnings += result.warnings
+    merged.notes += [*result.notes, *(Note("code", text) for text in missing)]
+    (nameless, bare) = con.execute(
+        f"SELECT count(*) FILTER (kernel = '{NO_NAME}'), "
+        'coalesce(sum(count) FILTER (instruction IS NULL AND "offset" IS NOT NULL), 0) '
+        f"FROM {parquet([out / 'samples.parquet'])}"
+    ).fetchone() or (0, 0)
+    if bare:
+        share = f"{100 * bare / result.samples:.0f} % of the samples"
+        merged.notes.append(Note("samples_without_code", f"{share} {_NO_CODE}"))
+    if nameless:
+        merged.notes.append(Note("samples_without_kernel", _NO_KERNEL))
+
+
+def _own_launches(main: Sequence[ProcessRecording], process: int | None) -> str:
+    """SQL: row, dispatch_id and kernel of the launches of a process of the main pass."""
+    return f"SELECT row, dispatch_id, kernel FROM ({launches(main)}) WHERE process = {process}"
+
+
+def _repeated_launches(main: Sequence[ProcessRecording], item: ProcessRecording, process: int | None) -> str:
+    """SQL: the same for a process of another run of the program: its launches by those of the main pass that they
+    repeat."""
+    if not item.rows:
+        return "SELECT NULL::BIGINT AS row, -1::BIGINT AS dispatch_id, NULL::VARCHAR AS kernel"
+    if not main or process is None or process >= len(main):
+        return f"SELECT NULL::BIGINT AS row, dispatch_id, kernel FROM ({item.select()})"
+    theirs = f"SELECT key AS id, dispatch_id, kernel, grid, workgroup_size FROM ({item.select()})"
+    ours = f"SELECT row AS id, kernel, grid, workgroup_size FROM ({launches(main)}) WHERE process = {process}"
+    return f"SELECT repeats AS row, dispatch_id, kernel FROM ({pair_repeated_launches(theirs, ours)})"
+
+
+def _process_samples(number: int, item: ProcessRecording, known: str, has_launches: bool) -> str:
+    """SQL for the samples of a process with the row of their launch and its kernel, which ``known`` tells.
+
+    Where the launch is not known, the code object tells the kernel: the last one that begins before the sample.
+    """
+    assert item.sampled is not None
+    columns = ", ".join(f's."{c}"' for c in SAMPLE_COLUMNS if c != "dispatch_id")
+    entries = item.sampled.entries or (
+        "SELECT -1::BIGINT AS code_object, -1::BIGINT AS start, NULL AS kernel, NULL AS symbol"
+    )
+    # A profile without launches names them by its own numbers.
+    own = "NULL" if has_launches else "s.dispatch_id"
+    return (
+        f"SELECT {number} AS process, k.row, {own} AS known_id, coalesce(k.kernel, e.kernel) AS kernel, "
+        f"k.kernel IS NOT NULL AS launched, {columns} "
+        f"FROM ({item.sampled.samples}) s LEFT JOIN (SELECT DISTINCT ON (dispatch_id) * FROM ({known})) k "
+        "ON k.dispatch_id = s.dispatch_id "
+        f"ASOF LEFT JOIN (SELECT * FROM ({entries}) WHERE start IS NOT NULL) e "
+        'ON e.code_object = s.code_object AND s."offset" >= e.start'
+    )
+
+
+def _settle_kernels(rows: str, decoded: str, sampled: Sequence[ProcessRecording]) -> str:
+    """SQL: the samples, of launches that are not known with the kernel that the code tells.
+
+    What lies behind a kernel may be a function that others call: its samples belong to the kernel that the launch ran
+    otherwise, else to the function itself.
+    """
+    kernels = " UNION ALL ".join(
+        f"SELECT DISTINCT ON (code_object, symbol) {n} AS process, code_object, "
+        f"regexp_replace(symbol, '\\.kd$', '') AS function, kernel AS own FROM ({item.sampled.entries})"
+        for n, item in enumerate(sampled)
+        if item.sampled and item.sampled.entries
+    )
+    kernels = kernels or "SELECT -1 AS process, -1::BIGINT AS code_object, NULL::VARCHAR AS function, NULL AS own"
+    with_functions = (
+        f'SELECT s.*, f.function, n.own FROM {rows} s LEFT JOIN (SELECT object, place AS "offset", function '
+        f'FROM {decoded}) f USING (object, "offset") LEFT JOIN ({kernels}) n USING (process, code_object, function)'
+    )
+    most = (
+        "SELECT process, known_id, arg_max(own, n) AS ran FROM (SELECT process, known_id, own, sum(count) AS n "
+        "FROM told WHERE own IS NOT NULL GROUP BY ALL) GROUP BY ALL"
+    )
+    kernel = "CASE WHEN launched OR function IS NULL THEN kernel ELSE coalesce(own, ran, function) END AS kernel"
+    return (
+        f"WITH told AS ({with_functions}) SELECT told.* EXCLUDE (function, own) REPLACE ({kernel}) "
+        f"FROM told LEFT JOIN ({most}) USING (process, known_id)"
+    )
+
+
+def _objects(
+    con: duckdb.DuckDBPyConnection, sampled: Sequence[ProcessRecording], staged: Path
+) -> list[_SampledCodeObject]:
+    """The code objects with samples, those with most first."""
+    uris = " UNION ALL ".join(
+        f"SELECT {n} AS process, * FROM ({r.sampled.objects})"
+        for n, r in enumerate(sampled)
+        if r.sampled and r.sampled.objects
+    )
+    empty = f"SELECT -1 AS process, {', '.join(f'NULL::{kind} AS {c}' for c, kind in OBJECT.items())}"
+    rows = con.execute(
+        f"SELECT process, code_object, any_value(uri) FROM {parquet([staged])} LEFT JOIN ({uris or empty}) "
+        "USING (process, code_object) WHERE code_object IS NOT NULL GROUP BY process, code_object "
+        "ORDER BY sum(count) DESC, 1, 2"
+    ).fetchmany(_MOST_FILES * _MOST_OBJECTS)
+    return [_SampledCodeObject(n, process, own, uri or "") for n, (process, own, uri) in enumerate(rows)]
+
+
+def _object_name(one: _SampledCodeObject) -> str:
+    """The name under which its code is the same: file and part of it, else process and number."""
+    kind, _, rest = one.uri.partition("://")
+    path, _, part = rest.partition("#")
+    if kind == "file" and path:
+        return f"{posixpath.basename(path)}#{part}" if part else posixpath.basename(path)
+    return f"code object {one.own}" + (f" of process {one.process}" if one.process else "")
+
+
+def _decode_objects(
+    con: duckdb.DuckDBPyConnection, profile: SampledProfile, sampled: Sequence[ProcessRecording],
+    objects: Sequence[_SampledCodeObject],
+    staged: Path,
+) -> tuple[str, list[str]]:  # fmt: skip
+    """A FROM item with the columns _CODE of what could be decoded, empty for nothing; and why not, in words."""
+    work = staged.parent
+    spool = Spool(con, work / "pc_code", _CODE)
+    missing: list[str] = []
+    files = [*profile.code, *_code_files(profile.folder)]
+    until = time.monotonic() + _PATIENCE_S
+    for one in objects[:_MOST_OBJECTS]:
+        item = sampled[one.process].sampled
+        candidates = sorted(files, key=lambda f: not f.stem.endswith(f"code_object_id_{one.own}"))
+        if not candidates or item is None:
+            continue
+        rows = con.execute(
+            f'SELECT "offset", max(instruction), sum(count) FROM {parquet([staged])} WHERE process = {one.process} '
+            f'AND code_object = {one.own} AND "offset" >= 0 GROUP BY 1 ORDER BY 3 DESC, 1'
+        ).fetchmany(_MOST_PLACES)
+        kernels = con.execute(
+            f"SELECT symbol, max(start) FROM ({item.entries}) WHERE code_object = {one.own} GROUP BY 1"
+        ).fetchmany(_MOST_PLACES) if item.entries else []  # fmt: skip
+        reasons: list[str] = []
+        for file in candidates:
+            if time.monotonic() > until:
+                reasons.append("looking for the code of samples took too long: it was given up")
+                break
+            progress.report(f"looked for the code of samples in {file.name}")
+            resolution = resolve_code(
+                CodeQuery(file, [offset for offset, *_ in rows], profile.gpu, dict(kernels)), work
+            )
+            reasons += resolution.missing
+            if resolution.code and (other := _first_difference(resolution.code, rows)):
+                reasons.append(f"{file.name}: it is another build: {other}")
+            elif resolution.code:
+                spool.add([_row(one, code) for code in resolution.code.values()])
+                reasons = resolution.missing
+                break
+        missing += reasons
+    spool_files = spool.close()
+    distinct_reasons = list(dict.fromkeys(missing))
+    if len(distinct_reasons) > _MOST_REASONS:
+        distinct_reasons[_MOST_REASONS:] = [
+            f"{len(distinct_reasons) - _MOST_REASONS} more files that may have held the code of samples told "
+            "nothing either."
+        ]
+    return (parquet(spool_files) if spool.rows else ""), distinct_reasons
+
+
+def _code_files(folder: Path) -> Iterator[Path]:
+    """Files of a profile's folder that may hold code."""
+    places = sorted(folder.rglob("*"), key=lambda p: (len(p.parts), p)) if folder.is_dir() else []
+    candidates = (p for p in places if p.suffix in _SUFFIXES and p.is_file() and is_inside(p, folder))
+    return islice(candidates, _MOST_FILES)
+
+
+def _first_difference(code: dict[int, DecodedInstruction], rows: Sequence[tuple[int, str | None, int]]) -> str:
+    """Which sampled instruction is another one in the code; empty where none is."""
+    for offset, text, _ in rows:
+        own = code[offset].text if offset in code else ""
+        if text and own and text.split() != own.split():
+            return f"at {offset:#x} it has {own!r}, and the profile {text[:80]!r}"
+    return ""
+
+
+def _row(one: _SampledCodeObject, code: DecodedInstruction) -> tuple[Any, ...]:
+    chain = [f"{f.function} at {f.file}:{f.line}" for f in reversed(code.place.inlined)]
+    return (
+        one.number, code.offset, code.function, code.text or None, code.kind, code.place.file, code.place.line,
+        " > ".join(chain) or None, code.target, ",".join(map(str, code.waits_for)) or None,
+        None if code.spill is None else int(code.spill),
+    )  # fmt: skip
+
+
+def _sampled_functions(rows: str, decoded: str, dispatches: Path) -> str:
+    """SQL: the instructions of all functions that were sampled, for every launch configuration that has samples."""
+    where = (
+        "SELECT DISTINCT row, known_id, kernel, name, object, function "
+        f'FROM {rows} JOIN (SELECT object, place AS "offset", function FROM {decoded}) USING (object, "offset")'
+    )
+    alike = "kernel, name, object, function"
+    if dispatches.exists():
+        stored = f"SELECT file_row_number AS row, launch FROM {parquet([dispatches], numbered=True)}"
+        where, alike = f"SELECT * FROM ({where}) LEFT JOIN ({stored}) USING (row)", f"{alike}, launch"
+    once = f"SELECT DISTINCT ON ({alike}) * FROM ({where}) ORDER BY ALL"
+    known = {
+        "row": "row", "dispatch_id": "known_id", "kernel": "kernel", "code_object": "name", "offset": "place",
+        "class": "kind", "inlined": "inlined", "target": "target", "waits_for": "waits_for", "spill": "spill",
+        "instruction": "instruction", "source_file": "source_file", "source_line": "source_line",
+    }  # fmt: skip
+    return f"SELECT {row_of(INSTRUCTION, known)} FROM ({once}) JOIN {decoded} USING (object, function)"
+
+
+def _file(comment: str) -> str:
+    """SQL: the file of the innermost place in a comment."""
+    return f"nullif(regexp_extract({_innermost(comment)}, '{_PLACE}', 1), '')"
+
+
+def _line(comment: str) -> str:
+    """SQL: its line."""
+    return f"nullif(TRY_CAST(regexp_extract({_innermost(comment)}, '{_PLACE}', 2) AS BIGINT), 0)"
+
+
+def _innermost(comment: str) -> str:
+    return f"split_part({comment}, '{_ARROW}', 1)"
+
+
+def _chain(comment: str) -> str:
+    """SQL: where its code was inlined, outermost first; the functions are not told."""
+    places = f"list_reverse(string_split({comment}, '{_ARROW}')[2:])"
+    return f"nullif(array_to_string(['at ' || x FOR x IN {places}], ' > '), '')"

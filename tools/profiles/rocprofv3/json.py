@@ -1,0 +1,468 @@
+"""Read rocprofv3's JSON as a stream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadInput
+from ....analysis.store.store import write_table
+from ...base import progress, size_limits
+from ...base.profile_files import open_regular
+from ...base.untrusted_text import bounded_name, plain_text
+from ..merging.contract import parquet
+from ..parsing.json_stream import ENTERED, JsonCut, KeyPath, elements
+from ..parsing.spool import Spool
+from .agents import Rocprofv3Agent, agent_of
+from .outputs import Output, place_of
+from .pc_samples import EqualRowCounter, json_samples, sample_of, sample_texts
+from .recording import ACTIVITY, LAUNCH, SPAN, ProcessRecording, describe_recordings
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_TOOL = "rocprofiler-sdk-tool"
+_TRACE, _COUNTER_COLLECTION = ("buffer_records", "kernel_dispatch"), ("callback_records", "counter_collection")
+_MARKERS = ("buffer_records", "marker_api")
+_PC_SAMPLES = (("buffer_records", "pc_sample_host_trap"), ("buffer_records", "pc_sample_stochastic"))
+_LAUNCH = [
+    (c, "BIGINT")
+    for c in ("run", "origin", "dispatch_id", "agent", "symbol", "queue_id", "grid", "workgroup_size", "lds_bytes",
+              "scratch_bytes", "start_ns", "end_ns", "vgpr", "sgpr", "correlation")
+]  # fmt: skip
+_VALUE = [("run", "BIGINT"), ("dispatch_id", "BIGINT"), ("agent", "BIGINT"), ("handle", "BIGINT"), ("value", "DOUBLE")]
+_SYMBOL = [("run", "BIGINT"), ("symbol", "BIGINT"), ("kernel", "VARCHAR"), ("agpr", "BIGINT"), ("vgpr", "BIGINT"),
+           ("sgpr", "BIGINT")]  # fmt: skip
+_COUNTER = [("run", "BIGINT"), ("handle", "BIGINT"), ("counter", "VARCHAR")]
+_RANGE = [("session", "BIGINT"), ("pid", "BIGINT"), ("thread", "BIGINT"), ("correlation", "BIGINT"),
+          ("start_ns", "BIGINT"), ("end_ns", "BIGINT"), ("name", "VARCHAR")]  # fmt: skip
+_CALL, _COPY, _ALLOCATION = range(3)
+_ACTIVITY_PATHS: dict[KeyPath, int] = {  # path of records -> what they are
+    **{("buffer_records", f"{n}_api"): _CALL for n in ("hip", "hsa", "rccl", "rocdecode", "rocjpeg", "ompt")},
+    ("buffer_records", "memory_copy"): _COPY,
+    ("buffer_records", "memory_allocation"): _ALLOCATION,
+    ("buffer_records", "scratch_memory"): _ALLOCATION,
+}
+_ACT = [(c, "BIGINT") for c in ("run", "what", "kind", "operation", "thread", "correlation", "start_ns", "end_ns",
+                                "source", "agent", "bytes", "stream")]  # fmt: skip
+_OPERATION = [("run", "BIGINT"), ("kind", "BIGINT"), ("operation", "BIGINT"), ("domain", "VARCHAR"),
+              ("name", "VARCHAR")]  # fmt: skip
+_SAMPLE = [(c, "BIGINT") for c in ("run", "dispatch_id", "code_object", "place", "text", "issued")]
+_SAMPLE += [("stall_raw", "VARCHAR"), ("lanes", "BIGINT"), ("count", "BIGINT")]
+_TEXT = [("run", "BIGINT"), ("text", "BIGINT"), ("instruction", "VARCHAR"), ("comment", "VARCHAR")]
+_OBJECT = [("run", "BIGINT"), ("code_object", "BIGINT"), ("uri", "VARCHAR"), ("delta", "BIGINT")]
+_ENTRY = [("run", "BIGINT"), ("code_object", "BIGINT"), ("linked", "VARCHAR"), ("kernel", "VARCHAR"),
+          ("address", "BIGINT")]  # fmt: skip
+COLUMNS = {"launch": _LAUNCH, "value": _VALUE, "symbol": _SYMBOL, "counter": _COUNTER, "range": _RANGE, "act": _ACT,
+           "operation": _OPERATION, "sample": _SAMPLE, "text": _TEXT, "object": _OBJECT,
+           "entry": _ENTRY}  # fmt: skip
+"""What is spooled of a file: name -> columns and their SQL types."""
+_BATCH = 20_000
+UNKNOWN_AGENT = -1
+"""Of a launch whose agent the file does not describe; others go by their node in the machine's topology."""
+_LARGEST = 2**63 - 1
+
+
+@dataclass
+class JsonRun:
+    """What the file states of one process."""
+
+    pid: int | None = None
+    host: str | None = None
+    command: str | None = None
+    span: tuple[int, int] | None = None
+    agents: list[Rocprofv3Agent] = field(default_factory=list)
+    nodes: dict[Any, int] = field(default_factory=dict)
+    """Handle of an agent -> its node in the machine's topology."""
+    active: set[int] = field(default_factory=set)
+    """Calls, copies, allocations: what it has records of."""
+    messages: dict[int, str] = field(default_factory=dict)
+    """Correlation -> the name that the program gave to a range."""
+    sampled: bool = False
+    """Whether it has samples of the program counter."""
+
+
+@dataclass
+class InvalidValues:
+    """Counter values that are no finite numbers."""
+
+    count: int = 0
+    example: str = ""
+
+    def number(self, value: Any) -> float | None:
+        """A value as a number; None, and remembered, where it is none. What JSON calls null was not measured."""
+        try:
+            number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        except OverflowError:  # a whole number of hundreds of digits
+            number = math.inf
+        if math.isfinite(number):
+            return number
+        if value is not None:
+            self.example = self.example or str(number if isinstance(value, int | float) else value)[:40]
+            self.count += 1
+        return None
+
+    def notes(self, file: Path) -> list[Note]:
+        """A warning, where there were any."""
+        if not self.count:
+            return []
+        text = f"{file.name}: {self.count} counter values are no finite numbers (for instance "
+        return [Note("not_a_number", f"{text}{plain_text(self.example, 40)!r}); they are taken as not collected.")]
+
+
+def collect_records(file: Path, spools: Mapping[str, Spool]) -> tuple[list[JsonRun], InvalidValues]:
+    """Spool the file's records; returns its processes. Handles, which may be addresses, become small numbers."""
+
+    def descends_into(path: KeyPath) -> bool:
+        return path in ((), (_TOOL,)) or (len(path) == 2 and path[1] in (_TRACE[0], _COUNTER_COLLECTION[0]))
+
+    with open_regular(file) as handle:
+        intake = _RecordSpooler(spools, lambda: progress.report(f"read {handle.tell() >> 20:,} MiB of {file.name}"))
+        try:
+            for path, value in elements(handle, descends_into):
+                if path == (_TOOL, ENTERED):
+                    if len(intake.runs) >= size_limits.MOST_RUNS:
+                        raise BadInput(f"{file.name} describes more than {size_limits.MOST_RUNS:,} processes")
+                    intake.runs.append(JsonRun())
+                if path[:1] == (_TOOL,) and isinstance(value, Mapping) and (take := _HANDLERS.get(path[1:])):
+                    take(intake, value)
+        except (JsonCut, AttributeError, TypeError) as error:
+            what = str(error) if isinstance(error, JsonCut) else "its records have another shape"
+            raise BadInput(f"{file.name} is damaged", what, "Copy it again, or profile again") from error
+        intake.close()
+    if not intake.runs:
+        raise BadInput(f"{file.name} is no output of rocprofv3", f"it has no object {_TOOL}")
+    return intake.runs, intake.strange
+
+
+class _RecordSpooler:
+    """The records of one file on their way into spools: a method for each kind, which _TAKEN names."""
+
+    def __init__(self, spools: Mapping[str, Spool], on_batch: Callable[[], None]) -> None:
+        """``on_batch`` is called when a batch has been written."""
+        self.runs: list[JsonRun] = []
+        self.strange = InvalidValues()
+        self._spools, self._on_batch = spools, on_batch
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {name: [] for name in spools}
+        self._counters: dict[Any, int] = {}
+        self._samples = EqualRowCounter(self._spool_samples)
+
+    def _spool_row(self, name: str, *row: Any) -> None:
+        waiting = self._waiting[name]
+        waiting.append(row)
+        if len(waiting) >= _BATCH:
+            self._spools[name].add(waiting)
+            self._waiting[name] = []
+            self._on_batch()
+
+    def _spool_samples(self, rows: list[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self._spool_row("sample", *row)
+
+    def close(self) -> None:
+        """Spool what waits."""
+        self._samples.close()
+        for name, waiting in self._waiting.items():
+            self._spools[name].add(waiting)
+
+    @property
+    def _run_number(self) -> int:
+        return len(self.runs) - 1
+
+    def _counter_number(self, value: Mapping[str, Any], name: str) -> int:
+        return self._counters.setdefault(_handle(value.get(name)), len(self._counters))
+
+    def metadata(self, value: Mapping[str, Any]) -> None:
+        """Process, host, command and times."""
+        _describe(self.runs[-1], value)
+
+    def agent(self, value: Mapping[str, Any]) -> None:
+        """A GPU or a processor."""
+        self.runs[-1].nodes[_handle(value.get("id"))] = _whole(value.get("node_id")) or 0
+        if agent := agent_of(value):
+            self.runs[-1].agents.append(agent)
+
+    def symbol(self, value: Mapping[str, Any]) -> None:
+        """A kernel, its registers, and where it begins in its code object."""
+        linked = _text(value.get("kernel_name"))
+        name = _text(value.get("formatted_kernel_name")) or linked
+        registers = (_whole(value.get(f"{k}_count")) for k in ("accum_vgpr", "arch_vgpr", "sgpr"))
+        self._spool_row("symbol", self._run_number, _whole(value.get("kernel_id")), name, *registers)
+        address = _whole(_handle(value.get("kernel_address")))
+        self._spool_row("entry", self._run_number, _whole(value.get("code_object_id")), linked, name, address)
+
+    def code_object(self, value: Mapping[str, Any]) -> None:
+        """A code object that was loaded."""
+        own, uri = _whole(value.get("code_object_id")), _text(value.get("uri"))
+        self._spool_row("object", self._run_number, own, uri, _whole(value.get("load_delta")))
+
+    def sample(self, value: Mapping[str, Any]) -> None:
+        """A sample of the program counter."""
+        self.runs[-1].sampled = True
+        self._samples.add((self._run_number, *sample_of(value)))
+
+    def strings(self, value: Mapping[str, Any]) -> None:
+        """Names of ranges and operations, texts of instructions."""
+        self.runs[-1].messages = _messages(value.get("marker_api"))
+        for meaning in _operations(value.get("buffer_records")):
+            self._spool_row("operation", self._run_number, *meaning)
+        for place, texts in sample_texts(value):
+            self._spool_row("text", self._run_number, place, *map(_text, texts))
+
+    def activity(self, value: Mapping[str, Any], what: int) -> None:
+        """A call, a copy or an allocation: what the process did beside its kernels."""
+        run = self.runs[-1]
+        run.active.add(what)
+        agents = (run.nodes.get(_handle(value.get(name))) for name in _AGENTS[what])
+        self._spool_row("act", self._run_number, what, *_activity_cells(value), *agents, *_amount(value))
+
+    def range(self, value: Mapping[str, Any]) -> None:
+        """A range of the program."""
+        if (known := _range(self.runs[-1], value)) is not None:
+            self._spool_row("range", self._run_number, *known)
+
+    def counter(self, value: Mapping[str, Any]) -> None:
+        """A counter's name."""
+        self._spool_row("counter", self._run_number, self._counter_number(value, "id"), _text(value.get("name")))
+
+    def launch(self, value: Mapping[str, Any]) -> None:
+        """A launch in a trace."""
+        self._spool_launch(value, value, counted=False)
+
+    def counted_launch(self, value: Mapping[str, Any]) -> None:
+        """A launch with the values of its counters."""
+        identity = self._spool_launch(value, _part(value, "dispatch_data"), counted=True)
+        for record in value.get("records") or ():
+            known = self.strange.number(record.get("value"))
+            self._spool_row("value", self._run_number, *identity, self._counter_number(record, "counter_id"), known)
+
+    def _spool_launch(
+        self, value: Mapping[str, Any], data: Mapping[str, Any], *, counted: bool
+    ) -> tuple[int | None, int]:
+        """Keep a launch; returns its number and its agent."""
+        info = _part(data, "dispatch_info")
+        agent = self.runs[-1].nodes.get(_handle(info.get("agent_id")), UNKNOWN_AGENT)
+        identity = _whole(info.get("dispatch_id")), agent
+        self._spool_row("launch", self._run_number, int(counted), *identity, *_launch(value, data, info))
+        return identity
+
+
+_HANDLERS: dict[KeyPath, Callable[[_RecordSpooler, Mapping[str, Any]], None]] = {  # path of records -> what takes them
+    ("metadata",): _RecordSpooler.metadata,
+    ("agents",): _RecordSpooler.agent,
+    ("kernel_symbols",): _RecordSpooler.symbol,
+    ("code_objects",): _RecordSpooler.code_object,
+    ("strings",): _RecordSpooler.strings,
+    ("counters",): _RecordSpooler.counter,
+    **dict.fromkeys(_PC_SAMPLES, _RecordSpooler.sample),
+    **{path: partial(_RecordSpooler.activity, what=what) for path, what in _ACTIVITY_PATHS.items()},
+    _MARKERS: _RecordSpooler.range,
+    _TRACE: _RecordSpooler.launch,
+    _COUNTER_COLLECTION: _RecordSpooler.counted_launch,
+}
+
+
+def _describe(run: JsonRun, metadata: Mapping[str, Any]) -> None:
+    run.pid = _whole(metadata.get("pid"))
+    run.host = plain_text(str(_part(metadata, "node").get("hostname") or ""), 80) or None
+    command = metadata.get("command")
+    words = [str(w) for w in command] if isinstance(command, list) else [str(command or "")]
+    run.command = plain_text(" ".join(words), 500) or None
+    start, end = _whole(metadata.get("init_time")), _whole(metadata.get("fini_time"))
+    run.span = (start, end) if start and end and start < end else None
+
+
+def _launch(value: Mapping[str, Any], data: Mapping[str, Any], info: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Kernel, queue, sizes, times and registers of one record."""
+    return (
+        _whole(info.get("kernel_id")),
+        _whole(_handle(info.get("queue_id"))),
+        _product(info.get("grid_size")),
+        _product(info.get("workgroup_size")),
+        _whole(info.get("group_segment_size")),
+        _whole(info.get("private_segment_size")),
+        _whole(data.get("start_timestamp")),
+        _whole(data.get("end_timestamp")),
+        _whole(value.get("arch_vgpr_count")),
+        _whole(value.get("sgpr_count")),
+        _whole(_part(data, "correlation_id").get("internal")),
+    )
+
+
+_AGENTS = {
+    _CALL: ("src_agent_id", "agent_id"), _COPY: ("src_agent_id", "dst_agent_id"),
+    _ALLOCATION: ("src_agent_id", "agent_id"),
+}  # fmt: skip
+
+
+def _operations(kinds: Any) -> Iterator[tuple[int, int, str, str]]:
+    """What the numbers of a record mean: kind, operation, name of the kind, name of the operation."""
+    for kind, one in enumerate(kinds if isinstance(kinds, list) else ()):
+        names = one.get("operations") if isinstance(one, Mapping) else None
+        for operation, name in enumerate(names if isinstance(names, list) else ()):
+            yield kind, operation, _text(one.get("kind")), _text(name)
+
+
+def _activity_cells(value: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Kind, operation, thread, correlation and times of a record."""
+    return (
+        _whole(value.get("kind")),
+        _whole(value.get("operation")),
+        _whole(value.get("thread_id")),
+        _whole(_part(value, "correlation_id").get("internal")),
+        _whole(value.get("start_timestamp")),
+        _whole(value.get("end_timestamp")),
+    )
+
+
+def _amount(value: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Bytes and stream of a record."""
+    size = value.get("bytes", value.get("allocation_size"))
+    return _whole(size), _whole(_handle(value.get("stream_id")))
+
+
+def _messages(pairs: Any) -> dict[int, str]:
+    """What a process named its ranges, by correlation."""
+    entries = pairs if isinstance(pairs, list) else []
+    return {p["key"]: str(p.get("value")) for p in entries if isinstance(p, Mapping) and isinstance(p.get("key"), int)}
+
+
+def _range(run: JsonRun, value: Mapping[str, Any]) -> tuple[int | str | None, ...] | None:
+    """One range of a process, in the columns of ranges; None of a mark, and of what has no name."""
+    correlation = _whole(_part(value, "correlation_id").get("internal"))
+    start, end = _whole(value.get("start_timestamp")), _whole(value.get("end_timestamp"))
+    if correlation not in run.messages or start is None or end is None or start >= end:
+        return None
+    return run.pid, _whole(value.get("thread_id")), correlation, start, end, _text(run.messages[correlation])
+
+
+def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = value.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _handle(value: Any) -> Any:
+    return value.get("handle") if isinstance(value, Mapping) else value
+
+
+def _product(size: Any) -> int | None:
+    sides = [_whole(size.get(axis)) for axis in "xyz"] if isinstance(size, Mapping) else [None]
+    if any(s is None for s in sides):
+        return None
+    product = 1
+    for side in sides:
+        product *= side or 0
+    return product if abs(product) <= _LARGEST else None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST else None
+
+
+def _text(value: Any) -> str:
+    """A text of the file; half a character, which no file or database takes, becomes a question mark."""
+    return str(value or "").encode("utf-8", "replace").decode()
+
+
+def read_json(
+    con: duckdb.DuckDBPyConnection, file: Path, output: Output, work: Path
+) -> tuple[list[ProcessRecording], list[Note]]:
+    """The recordings in one JSON file, one for every process that launched a kernel, and a warning about values that
+    are none; BadInput where it is cut or another JSON.
+    """
+    spools = {name: Spool(con, work.with_name(f"{work.name}_{name}"), columns) for name, columns in COLUMNS.items()}
+    runs, strange = collect_records(file, spools)
+    launch, value, symbol, counter, markers, *others = (parquet(spool.close()) for spool in spools.values())
+    acts, sample_parts = others[:2], others[2:]
+    typed = ", ".join(f"TRY_CAST({c} AS {kind}) AS {c}" for c, kind in LAUNCH.items() if c not in ("key", "kernel"))
+    con.execute(
+        "CREATE OR REPLACE TABLE found AS SELECT row_number() OVER (ORDER BY run, dispatch_id) - 1 AS key, run, "
+        f"{bounded_name('kernel')} AS kernel, agent, {typed} FROM (SELECT l.* EXCLUDE (vgpr, sgpr), kernel, agpr, "
+        "coalesce(l.vgpr, s.vgpr) AS vgpr, coalesce(l.sgpr, s.sgpr) AS sgpr, p.pid, "
+        f"coalesce(d.device, nullif(l.agent, {UNKNOWN_AGENT})) AS device "
+        f"FROM (FROM {launch} QUALIFY row_number() OVER (PARTITION BY run, dispatch_id, agent ORDER BY origin) = 1) l "
+        f"LEFT JOIN (SELECT DISTINCT ON (run, symbol) * FROM {symbol}) s USING (run, symbol) "
+        f"LEFT JOIN {_devices(runs)} d USING (run, agent) LEFT JOIN {_pids(runs)} p USING (run))"
+    )
+    launches, values = (work.with_name(f"{work.name}_{n}.parquet") for n in ("launches", "values"))
+    write_table(con, f"SELECT {', '.join(LAUNCH)} FROM found ORDER BY key", launches)
+    write_table(
+        con,
+        f"SELECT key, counter, value FROM {value} JOIN (SELECT DISTINCT ON (run, handle) * FROM {counter}) "
+        "USING (run, handle) JOIN found USING (run, dispatch_id, agent) WHERE value IS NOT NULL",
+        values,
+    )
+    keys = {
+        run: (low, high, n)
+        for run, low, high, n in con.execute(
+            "SELECT run, min(key), max(key), count(*) FROM found GROUP BY run"
+        ).fetchall()
+    }
+    con.execute("DROP TABLE found")
+    recordings = []
+    for number in [n for n, run in enumerate(runs) if n in keys or run.active or run.sampled] or [
+        0
+    ]:  # others say nothing
+        run, (low, high, rows) = runs[number], keys.get(number, (0, -1, 0))
+        item = ProcessRecording(
+            file, "json", output.label, output.above, launches, (low, high), rows, [values], host=run.host, pid=run.pid,
+            command=run.command, span=run.span, agents=run.agents,
+        )  # fmt: skip
+        item.set_place(place_of(output, run.host, run.pid))
+        if run.messages:
+            item.ranges = f"SELECT {', '.join(SPAN)} FROM {markers} WHERE session = {number}"
+        item.activity = _activity(runs, number, *acts)
+        item.sampled = json_samples(number, *sample_parts) if run.sampled else None
+        recordings.append(item)
+    describe_recordings(con, recordings)
+    return recordings, strange.notes(file)
+
+
+def _activity(runs: list[JsonRun], number: int, acts: str, operations: str) -> dict[str, str]:
+    """SQL for what a process did beside its kernels."""
+    run = runs[number]
+    named = f"(SELECT DISTINCT ON (run, kind, operation) * FROM {operations} WHERE run = {number})"
+    rows = (
+        f"SELECT a.*, coalesce(o.name, '') AS name, {'NULL' if run.pid is None else run.pid}::BIGINT AS pid, "
+        "CASE WHEN starts_with(o.domain, 'RCCL') THEN 'rccl' END AS category, s.device AS source_gpu, t.device AS gpu "
+        f"FROM {acts} a LEFT JOIN {named} o USING (run, kind, operation) "
+        f"LEFT JOIN {_devices(runs)} s ON s.run = a.run AND s.agent = a.source "
+        f"LEFT JOIN {_devices(runs)} t ON t.run = a.run AND t.agent = a.agent WHERE a.run = {number}"
+    )
+    of = {"source": "source_gpu", "target": "gpu", "device": "gpu"}
+    selects = {}
+    for what, name in ((_CALL, "calls"), (_COPY, "copies"), (_ALLOCATION, "allocations")):
+        if what in run.active:
+            picks = ", ".join(f"{of.get(c, c)} AS {c}" for c in ACTIVITY[name])
+            selects[name] = f"SELECT {picks} FROM ({rows}) WHERE what = {what}"
+    return selects
+
+
+def _devices(runs: list[JsonRun]) -> str:
+    """A FROM item: run, agent, device: an agent's number among those of its process; ``agent`` is its node in the
+    machine's topology."""
+    known = {
+        (r, a.numbers[1]): a.numbers[0]
+        for r, run in reversed(list(enumerate(runs)))
+        for a in reversed(run.agents)
+        if a.numbers[0] is not None and a.numbers[1] is not None
+    }
+    return _table([(run, node, number) for (run, node), number in known.items()], "run, agent, device")
+
+
+def _pids(runs: list[JsonRun]) -> str:
+    """A FROM item: run, pid."""
+    return _table([(r, run.pid) for r, run in enumerate(runs) if run.pid is not None], "run, pid")
+
+
+def _table(rows: list[tuple[int | None, ...]], columns: str) -> str:
+    """A FROM item of whole numbers."""
+    if not rows:
+        return f"(SELECT {', '.join(f'NULL::BIGINT AS {c}' for c in columns.split(', '))} WHERE false)"
+    return f"(SELECT * FROM (VALUES {', '.join(map(str, rows))}) v({columns}))"

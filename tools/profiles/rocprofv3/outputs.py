@@ -1,0 +1,207 @@
+"""The files of a rocprofv3 run: what each of them is, which process wrote it, and in which pass."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import Problem
+from ...base.profile_files import HOTSPOTS_STEP, head, is_inside
+from ..merging.ranks import ProcessPlace, place_of_name
+from ..parsing.sqlite_database import MAGIC, open_database
+
+_CSV = re.compile(
+    r"(?:(?P<stem>.*)_)?(?P<kind>counter_collection|kernel_trace|agent_info|kernel_stats|"
+    r"(?:hip|hsa|marker|rccl|rocdecode|rocjpeg|ompt|kfd)\w*_(?:api|ops)?_?(?:trace|stats)|domain_stats|scratch_memory_trace|"
+    r"memory_(?:copy|allocation)_(?:trace|stats)|counter_info|pc_sampling_\w+)\.csv(?:\.gz)?"
+)
+_RESULTS = re.compile(r"(?:(?P<stem>.*)_)?results\.(?P<kind>db|json)")
+_KINDS = {
+    "counter_collection": "counters",
+    "kernel_trace": "trace",
+    "agent_info": "agents",
+    "kernel_stats": "stats",
+    "marker_api_trace": "ranges",
+    "hip_api_trace": "calls",
+    "hsa_api_trace": "hsa",
+    "rccl_api_trace": "rccl",
+    "memory_copy_trace": "copies",
+    "memory_allocation_trace": "allocations",
+    "scratch_memory_trace": "scratch",
+    "db": "rocpd",
+    "json": "json",
+}
+_SAMPLES = {"pc_sampling_host_trap": "host_trap", "pc_sampling_stochastic": "stochastic"}
+"""How the kinds of files with samples of the program counter begin."""
+_SAMPLES_MARK = b'"Sample_Timestamp","Exec_Mask"'
+_TRACE_START = (
+    re.compile(rb'\s*\{\s*"code"\s*:\s*(?:null|\[\s*\[)'), re.compile(rb'"?CodeObj"?,"?Vaddr"?,"?Instruction"?,')
+)  # fmt: skip
+"""How the code of a decoded thread trace begins, in JSON and in CSV."""
+_STALLS_MARK = b'"Stall_Reason"'
+_JSON_MARK = b'"rocprofiler-sdk-tool"'
+_TRACE_MARK = b'"traceEvents"'
+_STEP = re.compile(rf"timing|{HOTSPOTS_STEP}|(pass|pmc|pmc_perf|replay|step)_?\d+")
+_MOST_FILES, _MOST_LEVELS = 20_000, 7
+LAUNCH_KINDS = ("rocpd", "json", "counters", "trace")
+"""Kinds of files that hold single launches."""
+ACTIVITY_KINDS = ("calls", "hsa", "rccl", "copies", "allocations", "scratch", "ranges")
+"""Kinds of files that hold what a process did beside its launches."""
+TRACE_KIND = "thread_trace"
+"""Kind of files with the code of a decoded thread trace."""
+SAMPLE_KINDS = ("host_trap", "stochastic")
+"""Kinds of files that hold samples of the program counter."""
+CSV_KINDS = ("counters", "trace", *ACTIVITY_KINDS, *SAMPLE_KINDS)
+
+
+@dataclass
+class Output:
+    """What one process wrote in one run of the profiler."""
+
+    folder: Path
+    stem: str
+    """What its files' names begin with: the placeholders of ``-o``, filled in."""
+    steps: tuple[str, ...]
+    """Folders above it that number passes, outermost first: (``pass_1``,), (``timing``, ``pass_1``), ()."""
+    above: tuple[str, ...]
+    """Folders above those, below the folder that was asked for."""
+    files: dict[str, Path] = field(default_factory=dict)
+    """Kind (rocpd, json, counters, trace, agents, stats, ranges, calls, other) -> file."""
+
+    @property
+    def label(self) -> str:
+        """Name of the pass, or an empty text where no folder tells."""
+        return "_".join(self.steps)
+
+
+def holds_output(path: Path) -> bool:
+    """Whether ``path`` is a file of rocprofv3, or a folder with one at any depth."""
+    if path.is_file():
+        return kind_of(path) is not None
+    return path.is_dir() and any(kind_of(f) is not None for f in _walk(path))
+
+
+def trace_files(path: Path) -> list[Path]:
+    """The files of decoded thread traces at ``path``."""
+    files = list(_walk(path)) if path.is_dir() else [path]
+    return [f for f in files if kind_of(f) == TRACE_KIND]
+
+
+def find_outputs(path: Path) -> tuple[list[Output], list[Note]]:
+    """The outputs at ``path``, sorted by place; of a single file, that file and the description of its agents."""
+    folder = path if path.is_dir() else path.parent
+    files = [f for f in _walk(folder) if kind_of(f)] if path.is_dir() else _with_agents(path)
+    by_place: dict[tuple[Path, str], Output] = {}
+    warnings = []
+    for file in files:
+        kind = kind_of(file)
+        if kind in (None, TRACE_KIND):
+            continue
+        if not is_inside(file, folder):
+            text = f"{file.name} is a link out of the profile's folder and was left out."
+            warnings.append(Note("left_out", text))
+            continue
+        stem = _stem(file)
+        parts = file.parent.relative_to(folder).parts
+        steps = tuple(p for p in parts if _STEP.fullmatch(p))
+        above = parts[: parts.index(steps[0])] if steps else ()
+        output = by_place.setdefault((file.parent, stem), Output(file.parent, stem, steps, above))
+        output.files.setdefault(kind, file)
+    outputs = sorted(by_place.values(), key=lambda o: (_natural(str(o.folder)), _natural(o.stem)))
+    _shorten_steps(outputs)
+    return outputs, warnings
+
+
+def kind_of(file: Path) -> str | None:
+    """What a file is by its name, else by its content; None where it is none of rocprofv3's."""
+    if match := _CSV.fullmatch(file.name):
+        samples = next((kind for start, kind in _SAMPLES.items() if match["kind"].startswith(start)), "other")
+        return _KINDS.get(match["kind"], samples)
+    if match := _RESULTS.fullmatch(file.name):
+        return None if match["kind"] == "json" and _is_trace(file) else _KINDS[match["kind"]]
+    if file.suffix not in (".db", ".sqlite", ".sqlite3", ".rocpd", ".json", ".csv"):
+        return None
+    try:
+        start = head(file, 4096)
+    except Problem:
+        return None
+    if _TRACE_START[file.suffix == ".csv"].match(start):
+        return TRACE_KIND
+    if file.suffix == ".csv":
+        kind = "stochastic" if _STALLS_MARK in start.partition(b"\n")[0] else "host_trap"
+        return kind if start.startswith(_SAMPLES_MARK) else None
+    if file.suffix == ".json":
+        return "json" if _JSON_MARK in start else None
+    return "rocpd" if start.startswith(MAGIC) and _may_be_rocpd(file) else None
+
+
+def _is_trace(file: Path) -> bool:
+    """Whether a JSON file is a trace in Chrome's format, as rocprof v1 writes it under the same name."""
+    try:
+        start = head(file, 4096)
+    except Problem:
+        return False
+    return _TRACE_MARK in start and _JSON_MARK not in start
+
+
+def place_of(output: Output, host: str | None, pid: int | None) -> ProcessPlace:
+    """Where the process stood that wrote an output: as the files state it, else by its name and the folders above."""
+    name = output.folder / output.stem
+    if host and output.stem.startswith(f"{host}_"):  # a host may have underscores of its own
+        place = place_of_name(output.folder / output.stem.removeprefix(f"{host}_"), pid)
+        return ProcessPlace(place.rank, host, pid)
+    return ProcessPlace(pid=pid, host=host).or_else(place_of_name(name, pid))
+
+
+def _may_be_rocpd(file: Path) -> bool:
+    """Also of a database that cannot be opened now: reading it will say why."""
+    try:
+        with open_database(file) as db:
+            return bool(db.parts("rocpd_kernel_dispatch") or db.parts("kernels"))
+    except Problem:
+        return True
+
+
+def _with_agents(path: Path) -> list[Path]:
+    prefix = f"{stem}_" if (stem := _stem(path)) else ""
+    beside = path.with_name(f"{prefix}agent_info.csv")
+    return [path, beside] if beside.is_file() and beside != path else [path]
+
+
+def _stem(file: Path) -> str:
+    for pattern in (_CSV, _RESULTS):
+        if match := pattern.fullmatch(file.name):
+            return match["stem"] or ""
+    return file.stem
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files below ``folder``, a bounded number of them; links to folders are not followed."""
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = sorted(folders) if len(here.relative_to(folder).parts) < _MOST_LEVELS else []
+        for name in sorted(names):
+            seen += 1
+            if seen > _MOST_FILES:
+                return
+            if (here / name).is_file():
+                yield here / name
+
+
+def _shorten_steps(outputs: list[Output]) -> None:
+    """A pass folder inside each step's folder (``timing/pass_1``) says nothing unless the step has several."""
+    for step in {o.steps[0] for o in outputs if o.steps}:
+        inside = [o for o in outputs if o.steps and o.steps[0] == step]
+        if len({o.steps for o in inside}) == 1:
+            for output in inside:
+                output.steps = (step,)
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A key that sorts pass_2 before pass_10."""
+    return [(int(p), "") if p.isdecimal() else (-1, p) for p in re.split(r"(\d+)", text)]

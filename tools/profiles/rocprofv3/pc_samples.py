@@ -1,0 +1,278 @@
+"""Samples of the program counter as rocprofv3 writes them: CSV, the records of its JSON, and the tables of rocpd.
+
+Formats: rocprofiler-sdk's documentation of rocprofv3 (PC sampling), its header pc_sampling.h, and the rocpd schema.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....analysis.base.database import sql_literal
+from ....analysis.base.problems import BadInput
+from ....analysis.store.store import write_table
+from ..merging.contract import parquet
+from ..parsing.csv_file import stage_columns
+from .outputs import SAMPLE_KINDS as KINDS
+from .outputs import Output
+from .recording import ENTRY, OBJECT, SAMPLE_COLUMNS, ProcessSamples
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from .staging import Staging
+
+REASON, ISSUED = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_", "ISSUED"
+"""What the profiler's names of stall reasons begin with; what stands for one of a wave that issued, which means
+nothing."""
+REASONS = (
+    "NONE", "NO_INSTRUCTION_AVAILABLE", "ALU_DEPENDENCY", "WAITCNT", "INTERNAL_INSTRUCTION", "BARRIER_WAIT",
+    "ARBITER_NOT_WIN", "ARBITER_WIN_EX_STALL", "OTHER_WAIT", "SLEEP_WAIT",
+)  # fmt: skip
+"""By their number, which databases hold."""
+_LARGEST = 2**63 - 1
+_KEYS = 200_000
+"""Different samples that are counted in memory before they are spooled."""
+_MOST_TEXTS = 2_000_000
+_TEXT = 2000
+
+
+def _row(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
+    return ", ".join(f'TRY_CAST({known.get(c, "NULL")} AS {kind}) AS "{c}"' for c, kind in columns.items())
+
+
+def _reason(raw: str, issued: str) -> str:
+    """SQL: the profiler's reason without its prefix."""
+    return f"CASE WHEN {issued} THEN {sql_literal(ISSUED)} ELSE replace({raw}, {sql_literal(REASON)}, '') END"
+
+
+def _lanes(mask: str) -> str:
+    """SQL: the bits that are set in a mask of 64, which may be written as a signed number."""
+    return f"coalesce(bit_count(TRY_CAST({mask} AS UBIGINT)), bit_count(TRY_CAST({mask} AS BIGINT)))"
+
+
+def merge_equal_samples(select: str) -> str:
+    """SQL: samples that are equal in all, as one."""
+    keys = ", ".join(f'"{c}"' for c in SAMPLE_COLUMNS if c != "count")
+    return f"SELECT {keys}, CAST(sum(count) AS BIGINT) AS count FROM ({select}) GROUP BY {keys}"
+
+
+# -- CSV ------------------------------------------------------------------------------------------------------------
+
+_NEEDED = ("Dispatch_Id", "Instruction")
+_OPTIONAL = ("Instruction_Comment", "Wave_Issued_Instruction", "Stall_Reason", "Exec_Mask")
+
+
+def csv_samples(con: duckdb.DuckDBPyConnection, output: Output, work: Path) -> ProcessSamples | None:
+    """The samples in the CSV files of an output, which state no addresses; None where it has none.
+
+    Raises BadInput where a file is damaged.
+    """
+    parts = []
+    for kind in (k for k in KINDS if k in output.files):
+        staged = work.with_name(f"{work.name}_of_{kind}.parquet")
+        stage_columns(con, output.files[kind], _NEEDED, staged, _OPTIONAL)
+        issued = "TRY_CAST(Wave_Issued_Instruction AS BOOLEAN)"
+        known = {
+            "dispatch_id": "Dispatch_Id", "instruction": "Instruction", "comment": "Instruction_Comment",
+            "stall_raw": _reason("Stall_Reason", issued), "issued": issued, "lanes": _lanes("Exec_Mask"), "count": "1",
+        }  # fmt: skip
+        (rows, bad) = con.execute(
+            "SELECT count(*), count(*) FILTER (TRY_CAST(Dispatch_Id AS BIGINT) IS NULL OR Instruction IS NULL) "
+            f"FROM {parquet([staged])}"
+        ).fetchone() or (0, 0)
+        if bad:
+            name = output.files[kind].name
+            raise BadInput(f"{name} is damaged", f"{bad} of its {rows} samples state no launch or no instruction")
+        compact = work.with_name(f"{work.name}_samples_{kind}.parquet")
+        write_table(con, merge_equal_samples(f"SELECT {_row(SAMPLE_COLUMNS, known)} FROM {parquet([staged])}"), compact)
+        staged.unlink()
+        parts.append(f"SELECT * FROM {parquet([compact])}")
+    return ProcessSamples(" UNION ALL ".join(parts)) if parts else None
+
+
+# -- JSON -----------------------------------------------------------------------------------------------------------
+
+
+class EqualRowCounter:
+    """Equal rows counted: a bounded number of different ones in memory, others are handed on."""
+
+    def __init__(self, take: Callable[[list[tuple[Any, ...]]], object]) -> None:
+        self._take = take
+        self._rows: Counter[tuple[Any, ...]] = Counter()
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """One more of this row."""
+        self._rows[row] += 1
+        if len(self._rows) >= _KEYS:
+            self.close()
+
+    def close(self) -> None:
+        """Hand on what is counted."""
+        self._take([(*row, count) for row, count in self._rows.items()])
+        self._rows.clear()
+
+
+def sample_of(value: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Launch, code object, offset, text, whether it issued and why not, active lanes, of one record of JSON."""
+    record = value.get("record")
+    record = record if isinstance(record, Mapping) else {}
+    place, snapshot = record.get("pc"), record.get("snapshot")
+    place = place if isinstance(place, Mapping) else {}
+    issued = _whole(record.get("wave_issued"))
+    reason = snapshot.get("stall_reason") if isinstance(snapshot, Mapping) else None
+    reason = str(reason)[:_TEXT].removeprefix(REASON) if isinstance(reason, str) else None
+    return (
+        _whole(record.get("dispatch_id")),
+        _whole(place.get("code_object_id")),
+        _whole(place.get("code_object_offset")),
+        _whole(value.get("inst_index")),
+        issued,
+        ISSUED if issued else reason,
+        mask.bit_count() if isinstance(mask := record.get("exec_mask"), int) and 0 <= mask < 1 << 64 else None,
+    )
+
+
+def sample_texts(strings: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, Any]]]:
+    """Number, instruction and comment of what samples name by number."""
+    texts, comments = (
+        entries
+        if isinstance(entries := strings.get(f"pc_sample_{kind}"), Sequence) and not isinstance(entries, str)
+        else ()
+        for kind in ("instructions", "comments")
+    )
+    for number, text in enumerate(texts[:_MOST_TEXTS]):
+        comment = comments[number] if number < len(comments) else None
+        yield number, (str(text)[:_TEXT], comment[:_TEXT] if isinstance(comment, str) else None)
+
+
+def json_samples(run: int, sample: str, text: str, code_objects: str, entry: str) -> ProcessSamples:
+    """The samples of one process of a JSON file; the arguments are what was spooled of all."""
+    texts = f"(SELECT DISTINCT ON (text) * FROM {text} WHERE run = {run})"
+    samples = _row(SAMPLE_COLUMNS, {c: c for c in SAMPLE_COLUMNS} | {"offset": "place"})
+    rows = f"SELECT * FROM (SELECT * FROM {sample} WHERE run = {run}) LEFT JOIN {texts} USING (text)"
+    objects = f"(SELECT DISTINCT ON (code_object) * FROM {code_objects} WHERE run = {run})"
+    starts = {"symbol": "linked", "start": "address - delta"} | {c: c for c in ("code_object", "kernel")}
+    return ProcessSamples(
+        f"SELECT {samples} FROM ({rows})",
+        f"SELECT {', '.join(OBJECT)} FROM {objects}",
+        f"SELECT {_row(ENTRY, starts)} FROM (SELECT * FROM {entry} WHERE run = {run}) "
+        f"LEFT JOIN {objects} USING (code_object) WHERE linked != ''",
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int) and -_LARGEST <= value <= _LARGEST else None
+
+
+# -- rocpd ----------------------------------------------------------------------------------------------------------
+
+_TABLE, _TEXTS, _PLAIN = "rocpd_gpu_pc_sample", "rocpd_disassembly_data", "rocpd_pc_sampling"
+"""Samples by their address and the texts at addresses; and samples with their texts, as a fork of the SDK writes."""
+_CODE, _SYMBOLS = "rocpd_info_code_object", "rocpd_info_kernel_symbol"
+
+
+class DatabaseSamples:
+    """The samples of all processes of a database, staged: SELECTs with the columns session and process."""
+
+    def __init__(self, samples: str, objects: str, entries: str) -> None:
+        self._samples, self._objects, self._entries = samples, objects, entries
+
+    def processes(self, con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
+        """Session and process of those with samples."""
+        result = con.execute(f"SELECT DISTINCT session, process FROM ({self._samples}) WHERE process IS NOT NULL")
+        return [(int(session), int(process)) for session, process in result.fetchmany(_MOST_TEXTS)]
+
+    def of_process(self, session: int, process: int | None) -> ProcessSamples | None:
+        """Those of one process."""
+        known = "NULL" if process is None else str(process)
+        own = f"WHERE session = {session} AND (process IS NULL OR process IS NOT DISTINCT FROM {known})"
+        columns = ", ".join(f'"{c}"' for c in SAMPLE_COLUMNS)
+        return ProcessSamples(
+            f"SELECT {columns} FROM ({self._samples}) {own}",
+            f"SELECT {', '.join(OBJECT)} FROM ({self._objects}) {own}" if self._objects else "",
+            f"SELECT {', '.join(ENTRY)} FROM ({self._entries}) {own}" if self._entries else "",
+        )
+
+
+def database_samples(staging: Staging) -> DatabaseSamples | None:
+    """The samples of a database; None where it has none."""
+    con, db = staging.con, staging.db
+    parts = [read(staging) for table, read in ((_TABLE, _by_address), (_PLAIN, _with_texts)) if db.parts(table)]
+    if not parts:
+        return None
+    staged = staging.file("samples.parquet")
+    keys = ", ".join(f'"{c}"' for c in SAMPLE_COLUMNS if c != "count")
+    rows = " UNION ALL ".join(parts)
+    write_table(
+        con,
+        f"SELECT session, process, {keys}, CAST(sum(count) AS BIGINT) AS count FROM ({rows}) "
+        f"GROUP BY session, process, {keys}",
+        staged,
+    )
+    (count,) = con.execute(f"SELECT count(*) FROM {parquet([staged])}").fetchone() or (0,)
+    if not count:
+        return None
+    objects, entries = "", ""
+    if db.parts(_CODE):
+        place = {"session": "guid", "process": "pid", "code_object": "id"}
+        place["uri"] = "uri" if "uri" in db.columns(_CODE) else "NULL"
+        objects = f"SELECT * FROM {staging.rows(_CODE, place)}"
+    if db.parts(_SYMBOLS):
+        kernel_name = "coalesce(display_name, kernel_name)"
+        place = {
+            "session": "guid",
+            "process": "pid",
+            "code_object": "code_object_id",
+            "linked": "kernel_name",
+            "kernel": kernel_name,
+        }
+        entries = "SELECT session, process, code_object, linked AS symbol, kernel, NULL::BIGINT AS start "
+        entries += f"FROM {staging.rows(_SYMBOLS, place)} WHERE linked != ''"
+    return DatabaseSamples(f"SELECT * FROM {parquet([staged])}", objects, entries)
+
+
+def _by_address(staging: Staging) -> str:
+    """SQL for the samples of rocprofv3 since 2026: places, and numbers of reasons where those are columns."""
+    has = staging.db.columns(_TABLE)
+    picks = {
+        "session": "guid", "process": "pid", "dispatch_id": "dispatch_id", "code_object": "code_object_id",
+        "place": "code_object_offset",
+    }  # fmt: skip
+    picks["issued"] = "wave_issued" if "wave_issued" in has else "NULL"
+    picks["reason"] = "stall_reason" if "stall_reason" in has else "NULL"
+    picks["mask_text"] = "exec_mask" if "exec_mask" in has else "NULL"
+    rows = staging.rows(_TABLE, picks)
+    texts = "(SELECT -1 AS session, -1 AS code_object, -1 AS place, NULL AS instruction, NULL AS comment)"
+    if staging.db.parts(_TEXTS):
+        text_columns = {
+            "session": "guid", "code_object": "code_object_id", "place": "code_object_offset",
+            "instruction": "instruction", "comment": "comment",
+        }  # fmt: skip
+        texts = f"(SELECT DISTINCT ON (session, code_object, place) * FROM {staging.rows(_TEXTS, text_columns)})"
+    names = " ".join(f"WHEN {number} THEN {sql_literal(name)}" for number, name in enumerate(REASONS))
+    raw = f"CASE WHEN issued != 0 THEN {sql_literal(ISSUED)} ELSE CASE reason {names} END END"
+    known = {c: c for c in SAMPLE_COLUMNS} | {
+        "offset": "place",
+        "stall_raw": raw,
+        "lanes": _lanes("mask_text"),
+        "count": "1",
+    }
+    join = f"LEFT JOIN {texts} USING (session, code_object, place)"
+    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, known)} FROM {rows} {join}"
+
+
+def _with_texts(staging: Staging) -> str:
+    """SQL for samples with the columns of the CSV files."""
+    has = staging.db.columns(_PLAIN)
+    picks = {
+        "session": "guid", "process": "pid" if "pid" in has else "NULL", "dispatch_id": "dispatch_id",
+        "instruction": "instruction", "comment": "instruction_comment",
+    }  # fmt: skip
+    picks["issued"] = "wave_issued_instruction" if "wave_issued_instruction" in has else "NULL"
+    picks["reason_text"] = "stall_reason" if "stall_reason" in has else "NULL"
+    known = {c: c for c in ("dispatch_id", "instruction", "comment", "issued")}
+    known |= {"stall_raw": _reason("reason_text", "issued != 0"), "count": "1"}
+    return f"SELECT session, process, {_row(SAMPLE_COLUMNS, known)} FROM {staging.rows(_PLAIN, picks)}"

@@ -1,0 +1,265 @@
+"""The tables samples, instructions and source_lines: where waves were found, and what the code there is.
+
+A reader spools rows with the columns SAMPLE, INSTRUCTION and SOURCE_LINE (spool.py, bounded memory), after the tables
+of its launches are written, and hands SELECTs over them to ``write_hotspots``. What it does not know is NULL. A sample
+needs no text where an INSTRUCTION of its kernel, code object and offset has it; an instruction that was sampled needs
+no row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.notes import Note
+from ....analysis.base.text import count_text, visible_sql
+from ....analysis.hotspots.stalls import reason_sql
+from ....analysis.store.store import write_table
+from ...base import progress
+from ...base.profile_files import WORK
+from ...base.untrusted_text import NO_NAME, bounded_name, plain_kernel_name, visible_name
+from ..merging.contract import parquet, row_of
+from ..merging.demangled_names import with_readable
+
+if TYPE_CHECKING:
+    import duckdb
+
+_PLACE = {  # of both kinds of rows -> SQL type
+    "row": "BIGINT",  # of the launch in the main pass, from 0: its place in dispatches
+    "dispatch_id": "BIGINT",  # where the row is not known: as in dispatches, or the profiler's where there are none
+    "kernel": "VARCHAR",  # as the profiler writes it; NULL where the launch tells it
+    "code_object": "VARCHAR",  # what offset counts in; the same name means the same code
+    "offset": "BIGINT",
+    "instruction": "VARCHAR",
+    "source_file": "VARCHAR",
+    "source_line": "BIGINT",
+}
+SAMPLE = _PLACE | {
+    "stall_raw": "VARCHAR",
+    "issued": "BOOLEAN",
+    "count": "BIGINT",
+    "lanes": "BIGINT",  # work-items that were active, added up over the samples
+}
+_STATIC = {
+    "class": "VARCHAR", "inlined": "VARCHAR", "target": "BIGINT", "waits_for": "VARCHAR", "spill": "BOOLEAN",
+}  # fmt: skip
+COUNTS = (
+    "executed", "lanes", "lanes_active", "sectors_global", "sectors_global_ideal", "sectors_local",
+    "sectors_local_ideal", "wavefronts_lds", "wavefronts_lds_ideal", "divergent", "latency_cycles", "stall_cycles",
+    "idle_cycles",
+)  # fmt: skip
+"""What is counted at an instruction; those of the launches of one configuration add up."""
+INSTRUCTION = _PLACE | _STATIC | dict.fromkeys(COUNTS, "BIGINT")
+SOURCE_LINE = {"source_file": "VARCHAR", "source_line": "BIGINT", "text": "VARCHAR"}
+MOST_TEXT = 1000
+"""Characters that are kept of an instruction, a path, a chain of calls."""
+MOST_LINE = 400
+_LAST_LINE = 10**8
+_MOST = 1 << 52
+"""Of a count: above, sums would no longer be exact, and no profile has it."""
+
+
+@dataclass
+class HotspotQueries:
+    """What a reader found, as SELECTs with the columns SAMPLE, INSTRUCTION and SOURCE_LINE."""
+
+    profiler: str
+    """Whose names of stall reasons these are, as in analysis/hotspots/stalls.toml."""
+    samples: str = ""
+    instructions: str = ""
+    source_lines: str = ""
+
+
+@dataclass
+class WrittenHotspots:
+    """What became of it."""
+
+    samples: int
+    """Sum of the counts."""
+    instructions: int
+    warnings: list[Note]
+    notes: list[Note]
+
+
+def write_hotspots(con: duckdb.DuckDBPyConnection, out: Path, queries: HotspotQueries) -> WrittenHotspots:
+    """Write the tables below ``out``; the dispatches, where the profile has any, are written before.
+
+    Kernels are called as in dispatches. Samples with an impossible count are left out, and counted in the warnings.
+    """
+    work = out / WORK
+    samples = queries.samples or f"SELECT {row_of(SAMPLE, {})} WHERE false"
+    instructions = queries.instructions or f"SELECT {row_of(INSTRUCTION, {})} WHERE false"
+    warnings = _faults(con, samples)
+    _name_kernels(con, out, samples, instructions)
+    launches = _launches(con, out)
+    code = work / "hotspots_code.parquet"
+    write_table(con, _merged_instructions(instructions, launches), code)
+    reason = reason_sql(queries.profiler, "stall_raw", "instruction")
+    counted = work / "hotspots_samples.parquet"
+    write_table(
+        con, f"SELECT *, {reason} AS stall_reason FROM ({_summed_samples(samples, launches, parquet([code]))})", counted
+    )
+    rows = write_table(con, _all_instructions(parquet([code]), parquet([counted])), out / "instructions.parquet")
+    progress.report(f"read {rows:,} instructions")
+    (total, lined) = con.execute(
+        "SELECT coalesce(sum(count), 0), coalesce(sum(count) FILTER (source_line IS NOT NULL), 0) "
+        f"FROM {parquet([counted])}"
+    ).fetchone() or (0, 0)
+    order = ", ".join(
+        f'"{c}"' for c in ("kernel", "launch", "code_object", "offset", "dispatch_id", "stall_raw", "issued")
+    )
+    columns = (
+        'dispatch_id, kernel, launch, code_object, "offset", instruction, source_file, source_line, stall_reason, '
+    )
+    write_table(
+        con,
+        f"SELECT {columns} stall_raw, issued, CAST(count AS BIGINT) AS count, CAST(lanes AS BIGINT) AS lanes "
+        f"FROM {parquet([counted])} "
+        f"ORDER BY {order}",
+        out / "samples.parquet",
+    )
+    if queries.source_lines:
+        _write_source(con, out, queries.source_lines)
+    con.execute("DROP TABLE hotspot_names")
+    for file in work.glob("hotspots_*.parquet"):
+        file.unlink()
+    return WrittenHotspots(int(total), rows, warnings, [_summary_note(int(total), int(lined), rows)])
+
+
+def kernels_in(con: duckdb.DuckDBPyConnection, out: Path) -> int:
+    """How many kernels the samples and instructions in the tables below ``out`` name; 0 where it has neither."""
+    stored = [file for name in ("samples", "instructions") if (file := out / f"{name}.parquet").exists()]
+    each = " UNION ".join(f"SELECT kernel FROM {parquet([file])} WHERE kernel != '{NO_NAME}'" for file in stored)
+    return len(con.execute(each).fetchall()) if each else 0
+
+
+def _faults(con: duckdb.DuckDBPyConnection, samples: str) -> list[Note]:
+    (bad,) = con.execute(f"SELECT count(*) FROM ({samples}) WHERE NOT {_is_plausible_count()}").fetchone() or (0,)
+    if not bad:
+        return []
+    return [
+        Note(
+            "samples_left_out",
+            f"Left out: {count_text(bad, 'row')} of samples without a count, or with an impossible one.",
+        )
+    ]
+
+
+def _is_plausible_count() -> str:
+    return f"coalesce(count BETWEEN 1 AND {_MOST}, false)"
+
+
+def _name_kernels(con: duckdb.DuckDBPyConnection, out: Path, *rows: str) -> None:
+    """The table hotspot_names: every kernel once, as it is shown."""
+    shown = bounded_name(visible_name("name"))
+    distinct = " UNION ".join(f"SELECT DISTINCT kernel AS name FROM ({one})" for one in rows)
+    kernels = with_readable(
+        con,
+        f"SELECT name, {shown} AS raw, {plain_kernel_name(shown)} AS kernel FROM ({distinct}) WHERE name IS NOT NULL",
+    )
+    stored = out / "dispatches.parquet"
+    known = f"SELECT DISTINCT ON (kernel_raw) kernel_raw AS raw, kernel AS known FROM {parquet([stored])}"
+    known_names = f"LEFT JOIN ({known}) USING (raw)" if stored.exists() else ""
+    con.execute(
+        "CREATE OR REPLACE TABLE hotspot_names AS "
+        f"SELECT name, {'coalesce(known, kernel)' if known_names else 'kernel'} AS shown FROM {kernels} {known_names}"
+    )
+
+
+def _launches(con: duckdb.DuckDBPyConnection, out: Path) -> str:
+    """A FROM item: the launches by their row and their id; none where the profile has none."""
+    stored = out / "dispatches.parquet"
+    if not stored.exists():
+        return "(SELECT NULL::BIGINT AS at, NULL::BIGINT AS id, NULL::VARCHAR AS of, NULL::INT AS launch WHERE false)"
+    return (
+        "(SELECT file_row_number AS at, dispatch_id AS id, kernel AS of, launch "
+        f"FROM {parquet([stored], numbered=True)})"
+    )
+
+
+_FILE = f"regexp_replace(left(nullif({visible_name('source_file')}, '{NO_NAME}'), {MOST_TEXT}), '/(\\./)+', '/', 'g')"
+"""SQL of a path that can be shown: line tables and profilers write one file as /src/./a.h and as /src/a.h."""
+
+
+def _with_launches(rows: str, launches: str) -> str:
+    """SQL for rows with their kernel, launch and dispatch_id as in the workload, and texts that can be shown."""
+    text = f"left(nullif({visible_name('instruction')}, '{NO_NAME}'), {MOST_TEXT}) AS instruction"
+    line = f"CASE WHEN source_line BETWEEN 1 AND {_LAST_LINE} THEN CAST(source_line AS INT) END AS source_line"
+    place = 'CASE WHEN "offset" >= 0 THEN "offset" END AS "offset"'
+    object_ = f"left({visible_name('code_object')}, {MOST_TEXT})"
+    return (
+        f"SELECT r.* REPLACE ({text}, {_FILE} AS source_file, {line}, {place}, "
+        f"CASE WHEN code_object IS NULL THEN '' ELSE {object_} END AS code_object, "
+        "coalesce(a.id, b.id, r.dispatch_id) AS dispatch_id, "
+        f"coalesce(a.of, b.of, n.shown, '{NO_NAME}') AS kernel), coalesce(a.launch, b.launch) AS launch "
+        f"FROM ({rows}) r LEFT JOIN hotspot_names n ON n.name = r.kernel "
+        f"LEFT JOIN {launches} a ON a.at = r.row LEFT JOIN {launches} b ON r.row IS NULL AND b.id = r.dispatch_id"
+    )
+
+
+_KEY = ("kernel", "launch", "code_object", "offset")
+
+
+def _merged_instructions(instructions: str, launches: str) -> str:
+    """SQL for one row per instruction of a launch configuration: texts of the first launch, sums of the counts."""
+    texts = ", ".join(f'any_value("{c}") AS "{c}"' for c in ("instruction", "source_file", "source_line", *_STATIC))
+    counts = ", ".join(f"CAST(sum(CASE WHEN {c} BETWEEN 0 AND {_MOST} THEN {c} END) AS BIGINT) AS {c}" for c in COUNTS)
+    keys = ", ".join(f'"{c}"' for c in _KEY)
+    apart = 'CASE WHEN "offset" IS NULL THEN concat_ws(chr(31), instruction, source_file, source_line) END'
+    return (
+        f"SELECT {keys}, {texts}, count(DISTINCT dispatch_id) AS launches, {counts} "
+        f"FROM ({_with_launches(instructions, launches)}) GROUP BY {keys}, {apart}"
+    )
+
+
+def _summed_samples(samples: str, launches: str, code: str) -> str:
+    """SQL for the samples, added up, with the texts of their instructions."""
+    same = " AND ".join(f's."{c}" IS NOT DISTINCT FROM c."{c}"' for c in _KEY)
+    texts = ", ".join(f"coalesce(s.{c}, c.{c}) AS {c}" for c in ("instruction", "source_file", "source_line"))
+    keys = ", ".join(f's."{c}"' for c in _KEY)
+    return (
+        f"SELECT {keys}, s.dispatch_id, {texts}, stall_raw, issued, sum(count) AS count, "
+        f"CASE WHEN count(s.lanes) = count(*) THEN sum(s.lanes) END AS lanes "
+        f"FROM ({_with_launches(f'SELECT * FROM ({samples}) WHERE {_is_plausible_count()}', launches)}) s "
+        f'LEFT JOIN {code} c ON s."offset" IS NOT NULL AND {same} GROUP BY ALL'
+    )
+
+
+def _all_instructions(code: str, samples: str) -> str:
+    """SQL for the table instructions: those given, and those that were sampled and not given."""
+    same = " AND ".join(f's."{c}" IS NOT DISTINCT FROM c."{c}"' for c in _KEY)
+    keys = ", ".join(f'"{c}"' for c in _KEY)
+    kinds = {"kernel": "VARCHAR", "launch": "INT", "code_object": "VARCHAR", "offset": "BIGINT"}
+    assert set(kinds) == set(_KEY)
+    empty = (
+        "".join(f', NULL::{kind} AS "{c}"' for c, kind in _STATIC.items()) + ", count(DISTINCT dispatch_id) AS launches"
+    )
+    empty += "".join(f", NULL::BIGINT AS {c}" for c in COUNTS)
+    text = "instruction, source_file, source_line"
+    alike = '(s."offset" IS NOT NULL OR c.instruction IS NOT DISTINCT FROM s.instruction)'
+    known = f"SELECT 1 FROM {code} c WHERE {same} AND {alike}"
+    sampled_only = f"SELECT {keys}, {text}{empty} FROM {samples} s WHERE NOT EXISTS ({known}) GROUP BY {keys}, {text}"
+    order = ", ".join(f'"{c}"' for c in (*_KEY, "instruction"))
+    return f"FROM (SELECT * FROM {code} UNION ALL BY NAME {sampled_only}) ORDER BY {order}"
+
+
+def _write_source(con: duckdb.DuckDBPyConnection, out: Path, lines: str) -> None:
+    without_tabs = "replace(\"text\", chr(9), '    ')"
+    text = f"left(rtrim({visible_sql(without_tabs)}), {MOST_LINE})"
+    write_table(
+        con,
+        f'SELECT {_FILE} AS source_file, CAST(source_line AS INT) AS source_line, any_value({text}) AS "text" '
+        f"FROM ({lines}) WHERE source_line BETWEEN 1 AND {_LAST_LINE} AND source_file IS NOT NULL "
+        "GROUP BY ALL ORDER BY ALL",
+        out / "source_lines.parquet",
+    )
+
+
+def _summary_note(samples: int, lined: int, instructions: int) -> Note:
+    if not samples:
+        return Note(
+            "samples", f"The profile has {count_text(instructions, 'instruction')} with counts, and no samples."
+        )
+    share = f"{100 * lined / samples:.0f} % of them with a source line" if lined else "none with a source line"
+    return Note("samples", f"{count_text(samples, 'sample')} of the program counter (table samples), {share}.")

@@ -1,0 +1,149 @@
+"""Ranges of a program within each other, and which is the innermost from when on in each thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....analysis.base.text import count_text
+from ...base import progress
+from ..merging.contract import parquet
+from ..parsing.spool import Spool
+
+if TYPE_CHECKING:
+    import duckdb
+
+_PLACED = [("range_id", "BIGINT"), ("path_id", "BIGINT"), ("depth", "BIGINT")]
+_STEP = [("pid", "BIGINT"), ("thread", "BIGINT"), ("time_ns", "BIGINT"), ("range_id", "BIGINT")]
+_PATH = [("path_id", "BIGINT"), ("path", "VARCHAR")]
+_BATCH = 20_000
+_PATH_LIMIT = 4000
+"""Characters of a path."""
+_LEVELS = 256
+"""Open ranges that are looked through for one that holds another."""
+_PATHS_KNOWN, _PATHS_WEIGHT = 200_000, 32 << 20
+"""Paths that are remembered, and their characters: a program has some thousands, a hostile file one a range."""
+
+
+@dataclass(frozen=True)
+class NestedRanges:
+    """FROM items."""
+
+    placed: str
+    """range_id, path_id, depth: in the order that the ranges were given in."""
+    paths: str
+    """path_id, path."""
+    steps: str
+    """pid, thread, time_ns, range_id: the innermost range from then on; 0 where there is none."""
+
+
+def nest(con: duckdb.DuckDBPyConnection, work: Path, spans: str) -> NestedRanges:
+    """Nest the rows of the SELECT ``spans``: range_id, pid, thread (not NULL), start_ns, end_ns, name, in the order of
+    pid, thread, start, and the longer one first.
+
+    A range lies within another where it does so in time on its thread. Ranges that overlap otherwise, as those of
+    roctxRangeStart may, lie beside each other.
+    """
+    sweep = _NestingSweep()
+    placed, steps, paths = (
+        Spool(con, work / f"nested_{name}", columns)
+        for name, columns in (("ranges", _PLACED), ("steps", _STEP), ("paths", _PATH))
+    )
+    done = 0
+    with con.cursor() as reader:
+        rows = reader.execute(spans)
+        while batch := rows.fetchmany(_BATCH):
+            placed.add([sweep.place(*row) for row in batch])
+            done += len(batch)
+            _drain(sweep.steps, steps)
+            _drain(sweep.paths, paths)
+            progress.report(f"nested {count_text(done, 'range')}")
+    sweep.finish(last=True)
+    _drain(sweep.steps, steps)
+    return NestedRanges(parquet(placed.close()), parquet(paths.close()), parquet(steps.close()))
+
+
+def _drain(rows: list[tuple[int, ...]] | list[tuple[int, str]], spool: Spool) -> None:
+    remaining: Iterator[tuple[object, ...]] = iter(rows)
+    while part := list(islice(remaining, _BATCH)):
+        spool.add(part)
+    rows.clear()
+
+
+class _OpenRange(NamedTuple):
+    """A range that has begun."""
+
+    number: int
+    path_id: int
+    path: str
+    end: int
+    depth: int
+
+
+@dataclass
+class _NestingSweep:
+    """Ranges one after the other, thread by thread."""
+
+    steps: list[tuple[int, ...]] = field(default_factory=list)
+    paths: list[tuple[int, str]] = field(default_factory=list)
+    """Of those that are new."""
+    _place: tuple[int, int] = (-1, -1)
+    _last: tuple[int, ...] = ()
+    """The last step, which another at the same time replaces."""
+    _stack: list[_OpenRange] = field(default_factory=list)
+    _known: dict[tuple[int, str], tuple[int, str]] = field(default_factory=dict)
+    """Path around it, and name -> number of the path, and the path."""
+    _count: int = 0
+    _weight: int = 0
+
+    def place(self, number: int, pid: int, thread: int, start: int, end: int, name: str) -> tuple[int, int, int]:
+        """The range, the number of its path, and how many are around it."""
+        if (pid, thread) != self._place:
+            self.finish()
+            self._place = (pid, thread)
+        self._close(start)
+        around = next((one for one in reversed(self._stack[-_LEVELS:]) if one.end >= end), None)
+        path_id, path = self._path(around, name)
+        depth = around.depth + 1 if around else 0
+        self._stack.append(_OpenRange(number, path_id, path, end, depth))
+        self._step(start, number)
+        return number, path_id, depth
+
+    def finish(self, *, last: bool = False) -> None:
+        """End what is open in this thread, which may be the last one."""
+        self._close(None)
+        if last and self._last:
+            self.steps.append(self._last)
+
+    def _close(self, before: int | None) -> None:
+        """End the ranges that end by then; None ends all."""
+        stack = self._stack
+        while stack and (before is None or stack[-1].end <= before):
+            time = stack.pop().end
+            while stack and stack[-1].end <= time:
+                stack.pop()
+            self._step(time, stack[-1].number if stack else 0)
+
+    def _step(self, time: int, number: int) -> None:
+        step = (*self._place, time, number)
+        if self._last and self._last[:3] != step[:3]:
+            self.steps.append(self._last)
+        self._last = step
+
+    def _path(self, around: _OpenRange | None, name: str) -> tuple[int, str]:
+        if around and len(around.path) >= _PATH_LIMIT:
+            return around.path_id, around.path
+        key = (around.path_id if around else 0, name)
+        if (known := self._known.get(key)) is None:
+            if len(self._known) >= _PATHS_KNOWN or self._weight >= _PATHS_WEIGHT:
+                self._known.clear()
+                self._weight = 0
+            self._count += 1
+            text = f"{around.path}/{name}"[:_PATH_LIMIT] if around else name[:_PATH_LIMIT]
+            known = self._known[key] = (self._count, text)
+            self._weight += len(text) + len(name)
+            self.paths.append(known)
+        return known

@@ -1,0 +1,296 @@
+"""The tables of a timeline: what host and devices did when, on one clock, and the ranges of the program around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....analysis.base.database import sql_literal
+from ....analysis.base.notes import Note
+from ....analysis.base.text import count_text
+from ....analysis.store.store import write_table
+from ...base import progress
+from ...base.profile_files import WORK
+from ...base.untrusted_text import bounded_name, plain_kernel_name, visible_name
+from ..merging.contract import parquet
+from ..merging.demangled_names import with_readable
+from ..merging.ranks import plain_pid
+from .call_kinds import HOST, category_of, kind_of
+from .nesting import nest
+
+if TYPE_CHECKING:
+    import duckdb
+
+EVENT = {  # column of the events that a reader hands over -> SQL type; what it does not know is NULL
+    "kind": "VARCHAR",  # NULL: a host call, whose function says more
+    "name": "VARCHAR", "device_id": "BIGINT", "stream": "BIGINT", "pid": "BIGINT", "thread": "BIGINT",
+    "rank": "BIGINT", "host": "VARCHAR", "start_ns": "BIGINT", "end_ns": "BIGINT", "bytes": "BIGINT",
+    "direction": "VARCHAR",
+    "pinned": "BOOLEAN", "correlation": "BIGINT", "value": "DOUBLE",
+    "category": "VARCHAR",  # NULL: that of its function
+    "row": "BIGINT",  # of a kernel, in the main pass
+}  # fmt: skip
+RANGE = {
+    "name": "VARCHAR", "pid": "BIGINT", "thread": "BIGINT", "start_ns": "BIGINT", "end_ns": "BIGINT",
+    "source": "VARCHAR", "call_site": "VARCHAR", "rank": "BIGINT", "host": "VARCHAR",
+    "correlation": "BIGINT",  # by which device work may name the range itself
+}  # fmt: skip
+DIRECTIONS = ("h2d", "d2h", "d2d", "p2p", "h2h", "other")
+_NAME = 1000
+_LATEST = 1 << 62
+_DEVICE = "('kernel', 'copy', 'fill')"
+_HOST = f"({', '.join(map(sql_literal, HOST))})"
+_FAULTS = {  # what is wrong with an event or a range -> SQL; the first that fits counts
+    "have no start": "start_ns IS NULL",
+    "have no end": "end_ns IS NULL",
+    "end before they start": "end_ns < start_ns",
+    "have times that no clock shows": f"greatest(abs(start_ns::DOUBLE), abs(end_ns::DOUBLE)) > {_LATEST}",
+    "were not timed": "start_ns = 0 AND end_ns = 0 AND device",
+}
+_WORDS = {
+    "kernel": "kernels", "copy": "copies", "fill": "fills", "api": "calls", "sync": "waits", "alloc": "allocations",
+    "sample": "samples",
+}  # fmt: skip
+
+
+@dataclass
+class TimelineQueries:
+    """What a reader found, as SELECTs with the columns EVENT and RANGE.
+
+    Processes of several hosts may have one id: readers that know them hand over ``ranks.distinct_pid``.
+    """
+
+    events: str
+    ranges: str = ""
+
+
+@dataclass
+class WrittenTimeline:
+    """What became of it."""
+
+    events: int
+    ranges: int
+    within: int
+    """Device events that belong to a range."""
+    warnings: list[Note]
+    notes: list[Note]
+
+
+def write_timeline(con: duckdb.DuckDBPyConnection, out: Path, timeline: TimelineQueries) -> WrittenTimeline:
+    """Write the tables events and ranges below ``out``, and into its dispatches the range of each launch.
+
+    The dispatches, where the profile has any, are written before: kernels are called as they are there. What has no
+    usable times is left out, and counted in the warnings.
+    """
+    work = out / WORK
+    staged = parquet([work / "timeline_events.parquet"], numbered=True)
+    events = f"SELECT *, coalesce(kind IN {_DEVICE}, false) AS device FROM ({timeline.events})"
+    warnings = _faults(con, events, "events")
+    _name_events(con, out, timeline.events)
+    alone = f"(SELECT CASE WHEN count(DISTINCT pid) = 1 THEN any_value(pid) END FROM ({timeline.events}))"
+    (pid,) = con.execute(f"FROM {alone}").fetchone() or (None,)
+    pid_of = "pid" if pid is None else f"coalesce(pid, {pid})"
+    if pid is None:
+        events = _with_callers(events)
+    picks = {
+        "kind": "n.kind", "name": "n.shown", "device_id": "TRY_CAST(device_id AS INTEGER)", "pid": pid_of,
+        "rank": "TRY_CAST(rank AS INTEGER)", "category": f"CASE WHEN n.kind IN {_HOST} THEN coalesce(e.category, "
+        "n.category) WHEN n.kind = 'sample' THEN e.category END",
+        "bytes": "CASE WHEN bytes >= 0 THEN bytes END",
+    }  # fmt: skip
+    columns = ", ".join(f"{picks.get(c, c)} AS {c}" for c in EVENT)
+    count = write_table(
+        con,
+        f"SELECT {columns} FROM ({events}) e JOIN event_names n "
+        "ON n.name = coalesce(e.name, '') AND n.given IS NOT DISTINCT FROM e.kind "
+        f"WHERE NOT ({_faulty()}) ORDER BY start_ns, end_ns DESC, kind, e.name, row, thread, correlation",
+        work / "timeline_events.parquet",
+    )
+    progress.report(f"sorted {count_text(count, 'event')}")
+    ranges, steps, range_warnings = _ranges(con, out, timeline.ranges)
+    within = _event_ranges(con, work, staged, ranges, steps)
+    last = ("rank", "host", "value", "category")
+    columns = ", ".join(f"{plain_pid()} AS pid" if c == "pid" else c for c in EVENT if c not in ("row", *last))
+    write_table(
+        con,
+        f"SELECT e.file_row_number + 1 AS event_id, {columns}, w.range_id, {', '.join(last)} "
+        f"FROM {staged} e POSITIONAL JOIN {within} w",
+        out / "events.parquet",
+    )
+    if ranges:
+        _add_range_ids(
+            con, out, f"SELECT row, w.range_id FROM {staged} e POSITIONAL JOIN {within} w WHERE row IS NOT NULL"
+        )
+    notes = [_events_note(con, out)]
+    inside = 0
+    if ranges:
+        inside = _count_in_ranges(con, out)
+        notes.append(_ranges_note(con, out, inside))
+    (range_count,) = con.execute(f"SELECT count(*) FROM {ranges}").fetchone() or (0,) if ranges else (0,)
+    con.execute("DROP TABLE event_names")
+    for file in work.glob("timeline_*.parquet"):
+        file.unlink()
+    return WrittenTimeline(count, range_count, inside, warnings + range_warnings, notes)
+
+
+def _with_callers(events: str) -> str:
+    """SQL: the events of several processes, of which device work that states none takes that of the one call with its
+    correlation."""
+    callers = (
+        "SELECT correlation, rank, host, any_value(pid) AS caller FROM {} WHERE NOT device AND correlation IS NOT NULL "
+        "GROUP BY ALL HAVING count(DISTINCT pid) = 1"
+    ).format(f"({events})")
+    return (
+        f"SELECT e.* REPLACE (coalesce(e.pid, CASE WHEN e.device THEN c.caller END) AS pid) FROM ({events}) e "
+        f"LEFT JOIN ({callers}) c ON c.correlation = e.correlation AND c.rank IS NOT DISTINCT FROM e.rank "
+        "AND c.host IS NOT DISTINCT FROM e.host"
+    )
+
+
+def _faulty() -> str:
+    return " OR ".join(f"({condition})" for condition in _FAULTS.values())
+
+
+def _faults(con: duckdb.DuckDBPyConnection, rows: str, what: str) -> list[Note]:
+    """Warnings about rows that are left out."""
+    cases = " ".join(f"WHEN {condition} THEN {i}" for i, condition in enumerate(_FAULTS.values()))
+    counts = con.execute(f"SELECT CASE {cases} END AS fault, count(*) FROM ({rows}) GROUP BY ALL ORDER BY 1").fetchall()
+    words = list(_FAULTS)
+    return [
+        Note("events_left_out", f"{count} {what} {words[fault]}: they were left out.")
+        for fault, count in counts
+        if fault is not None
+    ]
+
+
+def _name_events(con: duckdb.DuckDBPyConnection, out: Path, events: str) -> None:
+    """The table event_names: every name once, as it is shown, and what a call of that name is."""
+    shown = bounded_name(visible_name("name"))
+    distinct = f"SELECT DISTINCT coalesce(name, '') AS name, kind AS given FROM ({events})"
+    kernels = f"SELECT name, given, {shown} AS raw, {plain_kernel_name(shown)} AS kernel FROM ({distinct}) "
+    kernels = with_readable(con, f"{kernels} WHERE given = 'kernel'")
+    stored = out / "dispatches.parquet"
+    known = f"SELECT DISTINCT ON (kernel_raw) kernel_raw AS raw, kernel AS known FROM {parquet([stored])}"
+    known_names = f"LEFT JOIN ({known}) USING (raw)" if stored.exists() else ""
+    con.execute(
+        "CREATE OR REPLACE TABLE event_names AS "
+        f"SELECT name, given, 'kernel' AS kind, {'coalesce(known, kernel)' if known_names else 'kernel'} AS shown, "
+        f"NULL AS category FROM {kernels} {known_names} UNION ALL "
+        f"SELECT name, given, coalesce(given, {kind_of('name')}), left({visible_name('name')}, {_NAME}), "
+        f"{category_of('name')} FROM ({distinct}) WHERE given IS DISTINCT FROM 'kernel'"
+    )
+
+
+def _ranges(con: duckdb.DuckDBPyConnection, out: Path, ranges: str) -> tuple[str, str, list[Note]]:
+    """Write the table of ranges; returns FROM items of them and of their steps, empty where there are none."""
+    if not ranges:
+        return "", "", []
+    work = out / WORK
+    warnings = _faults(con, f"SELECT *, false AS device FROM ({ranges})", "ranges")
+    staged = work / "timeline_ranges.parquet"
+    count = write_table(
+        con,
+        f"SELECT * REPLACE (left({visible_name('name')}, {_NAME}) AS name) FROM (SELECT *, false AS device "
+        f"FROM ({ranges})) WHERE NOT ({_faulty()}) "
+        "ORDER BY pid, thread, start_ns, end_ns DESC, source, correlation, name",
+        staged,
+    )
+    if not count:
+        return "", "", warnings
+    staged_rows = parquet([staged], numbered=True)
+    nested = nest(
+        con,
+        work,
+        "SELECT file_row_number + 1, coalesce(pid, -1), coalesce(thread, -1), start_ns, end_ns, name "
+        f"FROM {staged_rows} ORDER BY file_row_number",
+    )
+    table = out / "ranges.parquet"
+    write_table(
+        con,
+        "SELECT range_id, name, path, call_site, thread, start_ns, end_ns, CAST(depth AS INT) AS depth, source, "
+        f"{plain_pid()} AS pid, TRY_CAST(rank AS INTEGER) AS rank, host "
+        f"FROM (FROM {parquet([staged])} POSITIONAL JOIN {nested.placed}) LEFT JOIN {nested.paths} USING (path_id) "
+        "ORDER BY range_id",
+        table,
+    )
+    numbered = f"(SELECT *, file_row_number + 1 AS range_id FROM {staged_rows})"
+    return numbered, nested.steps, warnings
+
+
+def _event_ranges(con: duckdb.DuckDBPyConnection, work: Path, events: str, ranges: str, steps: str) -> str:
+    """A FROM item: range_id of every event, in their order.
+
+    A host call belongs to the innermost range open in its thread; device work to that of the call that started it,
+    else to the range that it names itself.
+    """
+    path = work / "timeline_within.parquet"
+    if not ranges:
+        return f"(SELECT NULL::BIGINT AS range_id FROM {events})"
+    numbered = f"(SELECT *, file_row_number AS id FROM {events})"
+    calls = f"SELECT id, pid, correlation, coalesce(pid, -1) AS p, coalesce(thread, -1) AS t, start_ns FROM {numbered} "
+    calls += f"WHERE kind IN {_HOST}"
+    write_table(
+        con,
+        f"SELECT id, c.pid, c.correlation, nullif(s.range_id, 0) AS range_id FROM ({calls}) c ASOF LEFT JOIN {steps} s "
+        "ON c.p = s.pid AND c.t = s.thread AND c.start_ns >= s.time_ns",
+        work / "timeline_calls.parquet",
+    )
+    ranges_of_calls = parquet([work / "timeline_calls.parquet"])
+    # The range around the call that started it; of nested calls under one number, the outermost's.
+    started = "SELECT pid, correlation, min(range_id) AS started FROM {} WHERE correlation IS NOT NULL "
+    started += "AND range_id IS NOT NULL GROUP BY ALL"
+    work_items = f"SELECT id, pid, correlation FROM {numbered} WHERE kind IN {_DEVICE} AND correlation IS NOT NULL"
+    device = (
+        f"SELECT id, coalesce(r.started, c.started) AS range_id FROM ({work_items}) d "
+        f"LEFT JOIN ({started.format(ranges_of_calls)}) c ON c.correlation = d.correlation "
+        f"AND c.pid IS NOT DISTINCT FROM d.pid "
+        f"LEFT JOIN ({started.format(ranges)}) r ON r.correlation = d.correlation AND r.pid IS NOT DISTINCT FROM d.pid"
+    )
+    both = f"SELECT id, range_id FROM {ranges_of_calls} UNION ALL FROM ({device})"
+    of = f"SELECT * FROM ({both}) WHERE range_id IS NOT NULL"
+    write_table(
+        con,
+        f"SELECT range_id FROM (SELECT id FROM {numbered}) LEFT JOIN ({of}) USING (id) ORDER BY id",
+        path,
+    )
+    return parquet([path])
+
+
+def _add_range_ids(con: duckdb.DuckDBPyConnection, out: Path, launches: str) -> None:
+    """Add range_id to the dispatches; ``launches`` is SQL for row and range_id of those that are known."""
+    dispatches, joined = out / "dispatches.parquet", out / WORK / "timeline_dispatches.parquet"
+    if not dispatches.exists():
+        return
+    numbered = parquet([dispatches], numbered=True)
+    write_table(
+        con,
+        f"SELECT d.* EXCLUDE (file_row_number), range_id FROM {numbered} d "
+        f"LEFT JOIN ({launches}) l ON l.row = d.file_row_number ORDER BY d.file_row_number",
+        joined,
+    )
+    joined.replace(dispatches)
+
+
+def _events_note(con: duckdb.DuckDBPyConnection, out: Path) -> Note:
+    counts = dict(
+        con.execute(f"SELECT kind, count(*) FROM {parquet([out / 'events.parquet'])} GROUP BY kind").fetchall()
+    )
+    words = ", ".join(f"{counts[kind]} {word}" for kind, word in _WORDS.items() if kind in counts)
+    return Note("timeline", f"The profile is a timeline (table events): {words or 'no events'}.")
+
+
+def _count_in_ranges(con: duckdb.DuckDBPyConnection, out: Path) -> int:
+    """Device events that belong to a range."""
+    (count,) = con.execute(
+        f"SELECT count(range_id) FROM {parquet([out / 'events.parquet'])} WHERE kind IN {_DEVICE}"
+    ).fetchone() or (0,)
+    return int(count)
+
+
+def _ranges_note(con: duckdb.DuckDBPyConnection, out: Path, inside: int) -> Note:
+    rows = con.execute(
+        f"SELECT source, count(*) FROM {parquet([out / 'ranges.parquet'])} GROUP BY source ORDER BY 2 DESC, 1"
+    ).fetchall()
+    words = ", ".join(f"{count} {source}" for source, count in rows)
+    return Note("ranges", f"Ranges of the program (table ranges): {words}; {inside} device events belong to one.")

@@ -1,0 +1,159 @@
+"""export-trace: a timeline as Chrome trace (JSON) for Perfetto, with steps, idle causes and findings as tracks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any
+
+from ...analysis.base.problems import BadArgument, StoreProblem
+from ...analysis.base.temporary_files import draft_of
+from ...analysis.base.text import count_text, visible
+from ...analysis.store.store import Store
+from ...analysis.timeline.rules import rules
+from ...analysis.timeline.timeline import Timeline, TimelineRequest, lane_name, timeline
+from ...analysis.timeline.trace import Trace
+from ...analysis.workload import Workload
+from ..base.progress import report
+
+_AT_ONCE = 10_000
+_MOST_GAPS = 200_000
+"""Idle stretches that are drawn, the longest ones."""
+_DEVICES, _FOUND = 2_000_000_000, 2_100_000_000
+"""Numbers of the processes under which devices and findings stand: none of Linux has one so large."""
+_Event = dict[str, Any]
+
+
+def export_trace(store: Store, workload: str, target: Path) -> int:
+    """Write ``target``, which must be new, and return the number of events in it; it appears only when complete.
+
+    Raises BadArgument where it exists, BadInput where the workload has no timeline, StoreProblem where the file
+    cannot be written.
+    """
+    if target.exists():
+        raise BadArgument(f"{target} exists already", fix="Name a new file or delete it first")
+    with Workload.open(store, workload) as opened:
+        analysed = timeline(opened, TimelineRequest(top_n=1))
+        try:
+            with draft_of(target) as draft, closing(_open_output(draft, target.suffix == ".gz")) as out:
+                count = _write(out, analysed)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise StoreProblem(f"{target} cannot be written", why, "Name a file in a writable folder") from error
+    return count
+
+
+def _open_output(path: Path, packed: bool) -> IO[str]:
+    return gzip.open(path, "wt", encoding="utf-8") if packed else path.open("w", encoding="utf-8")
+
+
+def _write(out: IO[str], analysed: Timeline) -> int:
+    base = analysed.trace.whole.start
+    out.write(f'{{"displayTimeUnit": "ms", "baseTimeNanoseconds": {base}, "traceEvents": [\n')
+    count = 0
+    for event in _events(analysed):
+        if "ts" in event:
+            event["ts"] = (event["ts"] - base) / 1000
+        if "dur" in event:
+            event["dur"] = event["dur"] / 1000
+        out.write(f"{',' if count else ''}{json.dumps(event)}\n")
+        count += 1
+        if count % _AT_ONCE == 0:
+            report(f"export: {count_text(count, 'event')}")
+    out.write("]}\n")
+    return count
+
+
+def _events(analysed: Timeline) -> Iterator[_Event]:
+    trace = analysed.trace
+    yield from _analysis_events(analysed)
+    for number, lane in enumerate(trace.lanes):
+        yield _process(_DEVICES + number, lane_name(lane.rank, lane.device))
+    yield from _recorded_events(trace)
+    yield from _ranges(trace)
+
+
+def _process(pid: int, name: str) -> _Event:
+    return {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+
+
+def _thread(pid: int, tid: int, name: str) -> _Event:
+    return {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _slice(name: str, span: tuple[int, int], place: tuple[int, int], category: str, **args: Any) -> _Event:
+    start, end = span
+    known = {k: v for k, v in args.items() if v is not None}
+    return {"ph": "X", "name": visible(name), "cat": category, "pid": place[0], "tid": place[1], "ts": start,
+            "dur": end - start, "args": known}  # fmt: skip
+
+
+def _analysis_events(analysed: Timeline) -> Iterator[_Event]:
+    """What rooflens found: the verdict over the window, findings, steps, and idle stretches by cause."""
+    yield _process(_FOUND, "rooflens")
+    yield _thread(_FOUND, 0, "verdict and findings")
+    window = (analysed.windows[0].start, analysed.windows[-1].end)
+    verdict = analysed.verdict
+    yield _slice(f"verdict: {verdict.height}", window, (_FOUND, 0), "verdict", share_pct=verdict.share_pct,
+                 confidence=verdict.confidence, speedup_bound=verdict.speedup_bound)  # fmt: skip
+    for number, finding in enumerate(analysed.findings, 1):
+        yield _thread(_FOUND, number, f"finding {number}: {finding.height}")
+        yield _slice(finding.claim, window, (_FOUND, number), "finding", share_pct=finding.share_pct,
+                     evidence=list(finding.evidence), advice=list(finding.advice), falsify=finding.falsify)  # fmt: skip
+    if analysed.steps:
+        own = len(analysed.findings) + 1
+        yield _thread(_FOUND, own, "steps")
+        starts = analysed.steps.starts
+        for number, span in enumerate(pairwise(starts)):
+            kind = "warm-up" if number < analysed.steps.warm_up else "step"
+            yield _slice(f"{kind} {number + 1}", (int(span[0]), int(span[1])), (_FOUND, own), "step")
+    places = {lane.number: 1000 + n for n, lane in enumerate(analysed.trace.lanes)}
+    for lane in analysed.trace.lanes:
+        yield _thread(_FOUND, places[lane.number], f"idle: {lane_name(lane.rank, lane.device)}")
+    for gap in analysed.all_gaps.longest(_MOST_GAPS):
+        meaning = rules().causes[gap.cause].title
+        yield _slice(gap.cause, (gap.start, gap.end), (_FOUND, places[gap.lane]), "idle", meaning=meaning)
+
+
+def _recorded_events(trace: Trace) -> Iterator[_Event]:
+    """The events as they were recorded: devices by stream, host calls by thread, samples as counters."""
+    lanes = {(lane.rank, lane.device): _DEVICES + n for n, lane in enumerate(trace.lanes)}
+    first = min(lanes.values())
+    sql = (
+        "SELECT kind, coalesce(name, kind), device_id, rank, coalesce(stream, 0), coalesce(pid, 0), "
+        f"coalesce(thread, 0), start_ns, end_ns, bytes, direction, pinned, correlation, value FROM {trace.events}"
+    )
+    for kind, name, device, rank, stream, pid, thread, start, end, *rest in _rows(trace, sql):
+        size, direction, pinned, correlation, value = rest
+        if kind == "sample":
+            if value is not None and math.isfinite(value):
+                yield {"ph": "C", "name": visible(name), "pid": pid, "ts": start, "args": {"value": value}}
+            continue
+        on_device = kind in ("kernel", "copy", "fill")
+        place = (lanes.get((rank, device), first), stream) if on_device else (pid, thread)
+        more = {"bytes": size, "direction": direction, "pinned": pinned, "correlation": correlation}
+        yield _slice(name, (start, end), place, kind, **more)
+
+
+def _ranges(trace: Trace) -> Iterator[_Event]:
+    if trace.ranges is None:
+        return
+    sql = (
+        "SELECT name, start_ns, end_ns, coalesce(pid, 0), coalesce(thread, 0), coalesce(source, 'range'), path, "
+        f"call_site FROM {trace.ranges}"
+    )
+    for name, start, end, pid, thread, source, path, call_site in _rows(trace, sql):
+        yield _slice(name, (start, end), (pid, thread), source, path=path, call_site=call_site)
+
+
+def _rows(trace: Trace, sql: str) -> Iterator[Sequence[Any]]:
+    """The rows of a query, some at a time."""
+    with closing(trace.workload.cursor.cursor()) as cursor:
+        cursor.execute(sql)
+        while rows := cursor.fetchmany(_AT_ONCE):
+            yield from rows

@@ -1,0 +1,157 @@
+"""What a program gets to run with: a command that can be started, variables, secrets kept out of logs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from ...analysis.base.problems import BadArgument, NotAllowed, NotFound, near
+
+_PASSED = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
+    "XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROOFLENS_CATALOGUE",
+    "CC", "CXX", "CUDACXX", "HIPCXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "MAX_JOBS",
+    "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
+    "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE", "WANDB_MODE", "TQDM_DISABLE", "MODULEPATH", "LOADEDMODULES",
+})  # fmt: skip
+_PASSED_PREFIXES = (
+    "LC_", "PYTHON",
+    "CUDA_", "NVIDIA_", "NV_", "NCCL_", "CUBLAS_", "CUDNN_",
+    "ROC", "HIP", "HSA_", "AMD_", "AMDGPU_", "GPU_", "RCCL_", "MIOPEN_", "TENSILE_",
+    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_",
+    "CONDA_", "_CE_", "MAMBA_", "PIXI_", "UV_",
+    "PYTORCH_", "TORCH", "INDUCTOR_", "HF_", "NUMBA_", "CUPY_", "VLLM_", "FLASH_ATTENTION_", "TF_CPP_", "TF_GPU_",
+    "TF_XLA_", "TF_ENABLE_", "TF_FORCE_", "XLA_", "JAX_", "TRITON_",
+    "KOKKOS_",
+    "SLURM_", "PBS_", "LSB_", "FLUX_", "OMPI_", "PMI_", "PMIX_", "MPI", "I_MPI_", "MV2_", "UCX_", "FI_",
+)  # fmt: skip
+SECRET = re.compile(
+    r"TOKEN|SECRET|PASS(WORD|WD|PHRASE)?($|_)|_PW$|KEY|CREDENTIAL|COOKIE|PRIVATE|JWT|OAUTH|BEARER|SIGNATURE|^AWS_|^AZURE_|"
+    r"^GITHUB_|^GITLAB_|^OPENAI_|^ANTHROPIC_|^GOOGLE_",
+    re.IGNORECASE,
+)
+RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_.~-]{20,}")
+_SHORTEST = 6
+"""Characters of a secret worth looking for; shorter texts occur by chance."""
+HIDDEN = "[withheld]"
+LOGIN = re.compile(r"://[^/@\s]+:[^/@\s]+@")
+"""An address with a user's password in it."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LISTED = 3000
+_SHOWN = 120
+
+
+def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of the server's environment that programs get: what they need to run, nothing that names a secret."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and not (SECRET.search(name) or LOGIN.search(value))
+    }
+
+
+def secrets(environment: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
+    """Values that must not be shown: of withheld variables that look secret, and of such among the caller's own.
+
+    A withheld value counts where its name says so, where it looks drawn at random, or where it holds a login.
+    """
+    passed_on = inherited_environment(environment)
+    withheld = {n: v for n, v in environment.items() if n not in passed_on}
+    values = [
+        v for n, v in withheld.items() if SECRET.search(n) or (RANDOM.fullmatch(v) and "/" not in v) or LOGIN.search(v)
+    ]
+    values += [v for n, v in given.items() if SECRET.search(n)]
+    return sorted({v for v in values if len(v) >= _SHORTEST}, key=len, reverse=True)
+
+
+def without_prefixes(environment: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, str]:
+    """The variables whose names start with none of ``prefixes``."""
+    unwanted = tuple(prefixes)
+    return {name: value for name, value in environment.items() if not (unwanted and name.startswith(unwanted))}
+
+
+def redact(text: str, hidden: Sequence[str]) -> str:
+    """``text`` with every one of ``hidden`` (longest first) taken out."""
+    for secret in hidden:
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def check_command(command: list[str], cwd: str | None, given: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    """The folder in which a command can be started; BadArgument, NotFound or NotAllowed say what is wrong with it.
+
+    ``given`` are variables that the caller sets, ``environment`` is what the program inherits besides; the PATH among
+    them is searched.
+    """
+    if not command or not command[0].strip():
+        raise BadArgument("The command is empty", fix='Give an argument list, such as ["./app", "--size", "1024"]')
+    for text in (*command, cwd or "", *given, *given.values()):
+        if "\0" in text:
+            raise BadArgument("The command, folder or environment holds a NUL character", "no system accepts that")
+    if command[0].startswith("-"):
+        raise BadArgument(
+            f"The program {command[0][:_SHOWN]!r} begins with a dash",
+            "profilers would take it for an option",
+            "Name the program first, for instance with a path: ./" + command[0][:_SHOWN],
+        )
+    for name in given:
+        if not _VARIABLE.fullmatch(name):
+            raise BadArgument(f"The variable name {name[:_SHOWN]!r} cannot be used", fix="Letters, digits and _ only")
+    folder = _folder(cwd)
+    _refuse_missing(command[0], folder, {**environment, **given}.get("PATH", os.defpath))
+    return str(folder)
+
+
+def _folder(cwd: str | None) -> Path:
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise BadArgument("The folder that the server runs in was deleted", fix="Give cwd, an absolute path") from error
+    if cwd is None:
+        return here
+    folder = Path(cwd).expanduser()
+    if not folder.is_absolute():
+        raise BadArgument(
+            f"cwd {cwd[:_SHOWN]!r} is no absolute path",
+            "where the server was started is not for the caller to know",
+            f"It runs in {here}; perhaps {here / cwd} is meant",
+        )
+    if not folder.is_dir():
+        raise NotFound(f"The folder {cwd[:_SHOWN]} does not exist", near(folder.name, _names(folder.parent)))
+    return folder
+
+
+def _refuse_missing(program: str, folder: Path, path: str) -> None:
+    """Refuse a program that could not be started from ``folder``."""
+    if "/" in program:
+        place = Path(os.path.expanduser(program)) if program.startswith("~") else folder / program  # noqa: PTH111
+        if program.startswith("~"):
+            raise BadArgument(f"{program[:_SHOWN]} is a shell's spelling", "no shell runs it", f"Write {place}")
+        if not place.exists():
+            beside = near(place.name, _names(place.parent))
+            raise NotFound(f"The program {program[:_SHOWN]} does not exist", f"looked for {place}. {beside}".strip())
+        if not (place.is_file() and os.access(place, os.X_OK)):
+            raise NotAllowed(f"{place} cannot be run", "it is no executable file", f"chmod +x {place}")
+        return
+    if shutil.which(program, path=os.pathsep.join(e for e in path.split(os.pathsep) if e.startswith("/"))):
+        return
+    if (folder / program).is_file():
+        raise NotFound(
+            f"There is no program {program[:_SHOWN]!r} on PATH", "", f"./{program} is in {folder}: write that"
+        )
+    known = [name for entry in path.split(os.pathsep) if entry.startswith("/") for name in _names(Path(entry))]
+    what = f"There is no program {program[:_SHOWN]!r} on PATH or in {folder}"
+    spaced = "An argument list has one entry per argument: no shell splits it" if " " in program else ""
+    raise NotFound(what, near(program, known), spaced)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [p.name for p in islice(folder.iterdir(), _LISTED)]
+    except OSError:
+        return []

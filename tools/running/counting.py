@@ -1,0 +1,305 @@
+"""What is counted after a run for times: the launches that stand for all, within a budget."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from ...analysis.base.database import sql_path
+from ...analysis.base.name_patterns import matching
+from ...analysis.base.problems import NotFound, Problem, near
+from ...analysis.base.scratch import scratch
+from ...analysis.base.text import count_text, shorten
+from ...analysis.planning.plan import plan
+from ...analysis.planning.sampling import (
+    ENOUGH_PCT,
+    USUAL_LAUNCHES,
+    ConfigurationTime,
+    Cost,
+    CountingChoice,
+    choose_launches,
+    least_choice,
+)
+from ...analysis.store.store import Store
+from ..base.profile_files import WORK, database
+from ..profiles.registry import reader_for
+from .drivers import registry
+from .drivers.registry import SamplingDriver
+from .job import Step
+from .launch_sampling import choose_iterations as numbers_of
+from .pass_costs import corrected_estimate
+from .range_filter import NoRanges, RangeFilter, range_condition, range_filter_of_recording
+from .request import LaunchSample, ProfileRequest
+from .run_state import ProfileRun, read_record, read_state
+from .worker import CallProgress
+
+_TOGETHER = re.compile(r"nccl(Dev)?Kernel|nvshmem|mscclKernel")
+"""Kernels that wait for those of other GPUs: replayed alone, as ncu does, they would wait for ever."""
+_AROUND_S = 2.5
+"""What a call takes beside its steps: finding the device, planning and saving, or the diagnosis that follows."""
+_MOST_EXPECTED = 50_000
+"""Launches of a range that are named one by one; more are matched by their order among all."""
+_SHOWN, _SHOWN_CHARACTERS = 5, 80
+"""Kernels named where none fits, and how much of each name."""
+_LEAST_S, _TIMES, _MOST_S = 18.0, 3.0, 90.0
+"""Without a budget: so many times a call for times alone, at least and at most so many seconds for everything."""
+
+
+class CountingRequest(pydantic.BaseModel):
+    """What to count, as it was asked for; the command is none of it, as it may hold secrets."""
+
+    profiler: str
+    request: ProfileRequest
+    features: dict[str, Any]
+    metrics: list[str]
+    program: str
+    out: str
+    launches: int | None = None
+    budget_s: float | None = None
+    may_take_turns: bool = False
+    """Whether groups of counters may take turns between launches where a run for each is too long."""
+
+
+@dataclass(frozen=True)
+class TimedLaunches:
+    """The launches of a run for times."""
+
+    configurations: list[ConfigurationTime]
+    numbered: list[tuple[str, int, int]]
+    """Kernel, configuration, and number among the launches of the kernel."""
+    readable: dict[str, str]
+    """Kernel as the profiler names it -> as a person reads it."""
+    groups: list[tuple[str, list[int]]]
+    """Kernel and dispatch ids of the launches of one configuration, process and device, in their order."""
+    within: RangeFilter | None = None
+    """The range that they are of, as the program names it."""
+
+    def time_of(self, readable: str) -> float:
+        """Nanoseconds of all launches of the kernels that a person reads as ``readable``."""
+        return sum(c.total_ns for c in self.configurations if self.readable[c.kernel] == readable)
+
+    def only(self, kernels: Iterable[str]) -> TimedLaunches:
+        """Those of some kernels."""
+        wanted = set(kernels)
+        return TimedLaunches(
+            [c for c in self.configurations if c.kernel in wanted],
+            [n for n in self.numbered if n[0] in wanted],
+            {name: text for name, text in self.readable.items() if name in wanted},
+            [row for row in self.groups if row[0] in wanted],
+            self.within,
+        )
+
+
+def plan_counting(
+    store: Store, progress: CallProgress, run_id: str, asked: dict[str, Any], took_s: float
+) -> dict[str, Any]:
+    """The steps that count, planned from what the run for times left, and remarks on them; see runner/job.py."""
+    progress(0.0, "choosing the launches to count")
+    wanted = CountingRequest.model_validate(asked)
+    folder = store.run_folder(run_id)
+    record = read_record(folder)
+    assert isinstance(record, ProfileRun)
+    driver = registry.sampler(wanted.profiler)
+    assert driver is not None
+    try:
+        launches = timed_launches(folder / record.out, wanted.request.range)
+    except Problem as problem:
+        unknown = driver.RANGES and isinstance(problem, NoRanges)
+        # A program that failed by itself before it launched anything would do so again.
+        if (wanted.request.range is not None and not unknown) or read_state(folder).fault:
+            raise
+        return _without_times(driver, wanted, problem)
+    launches, remarks = _countable(launches, wanted)
+    budget_s = _budget(wanted, took_s)
+
+    def cost_of(request: ProfileRequest) -> Cost:
+        return corrected_estimate(store, record, driver.cost(request, took_s))
+
+    wanted, more = _fitting(wanted, cost_of(wanted.request), budget_s)
+    cost = cost_of(wanted.request)
+    chosen = choose_launches(launches.configurations, wanted.launches, cost, budget_s)
+    request = replace(
+        wanted.request,
+        kernel=None,
+        busy_s=sum(c.total_ns for c in launches.configurations) / 1e9,
+        sample=_sample(driver, launches, chosen, whole=wanted.request.range is None),
+    )
+    planned = _steps(driver, request, wanted)
+    share = 1 / max(1, len(planned))
+    each = budget_s * share if driver.REPLAY == "kernel" else budget_s
+    steps = [
+        replace(
+            step,
+            within_s=_limit(chosen, wanted, each),
+            estimate_s=chosen.estimate_s * share,
+            launches=chosen.counted,
+        )
+        for step in planned
+    ]
+    remarks += [*more, *_selection_remarks(chosen, launches, took_s, cost)]
+    if chosen.estimate_s > budget_s:
+        remarks.append(_too_long(chosen, cost.estimate_s(0), budget_s))
+    within_s = budget_s if wanted.budget_s is not None and wanted.request.replay == "application" else None
+    return {"steps": [asdict(step) for step in steps], "remarks": remarks, "within_s": within_s}
+
+
+def timed_launches(path: Path, within: str | None = None) -> TimedLaunches:
+    """The launches that a run for times left at ``path``, of a range if one is named. Raises what its reader does where
+    there are none, and NotFound where the range has none."""
+    with scratch() as folder:
+        work = folder / WORK
+        work.mkdir()
+        with database(path, work) as con:
+            reader_for(path, "auto").read(con, path, folder)
+            table = f"read_parquet({sql_path(folder / 'dispatches.parquet')})"
+            stated = {str(row[0]) for row in con.execute(f"DESCRIBE FROM {table}").fetchall()}
+            number = "iteration" if "iteration" in stated else "ordinal"
+            where = f"WHERE {range_condition(con, folder, within)} " if within is not None else ""
+            range_filter = range_filter_of_recording(con, folder, within) if within is not None else None
+            rows = con.execute(
+                "SELECT kernel_raw, launch, any_value(kernel), count(*), coalesce(sum(duration_ns), 0)::DOUBLE, "
+                f"list({number} ORDER BY dispatch_id), list(dispatch_id ORDER BY dispatch_id) "
+                f"FROM {table} {where}GROUP BY kernel_raw, launch, device_id, pid ORDER BY min(dispatch_id)"
+            ).fetchall()
+    configurations: dict[tuple[str, int], ConfigurationTime] = {}
+    for kernel, launch, _, count, total, *_ in rows:
+        before = configurations.get((kernel, launch), ConfigurationTime(kernel, 0, 0.0))
+        configurations[kernel, launch] = ConfigurationTime(kernel, before.launches + count, before.total_ns + total)
+    numbered = [(row[0], row[1], number) for row in rows for number in row[5] or []]
+    readable = {row[0]: row[2] for row in rows}
+    groups = [(row[0], row[6]) for row in rows]
+    return TimedLaunches(list(configurations.values()), numbered, readable, groups, range_filter)
+
+
+def _without_times(driver: SamplingDriver, wanted: CountingRequest, problem: Problem) -> dict[str, Any]:
+    """Some launches of every configuration, where the run for times tells none."""
+    each = wanted.launches or USUAL_LAUNCHES
+    request = replace(wanted.request, sample=LaunchSample((), 0, each)) if driver.REPLAY == "kernel" else wanted.request
+    remark = (
+        f"The run for times told no launches ({problem.what}): {count_text(each, 'launch')} of every "
+        "configuration are counted."
+    )
+    return {"steps": [asdict(step) for step in _steps(driver, request, wanted)], "remarks": [remark]}
+
+
+def _countable(launches: TimedLaunches, wanted: CountingRequest) -> tuple[TimedLaunches, list[str]]:
+    """The launches of kernels that were asked for and can be counted, and what is to be said about the others."""
+    kernels = list(launches.readable)
+    if pattern := wanted.request.kernel:
+        hits = set(matching(pattern, [*launches.readable.values(), *kernels]))
+        kernels = [name for name, text in launches.readable.items() if name in hits or text in hits]
+        if not kernels:
+            known = list(launches.readable.values())
+            longest = sorted(known, key=lambda text: -launches.time_of(text))[:_SHOWN]
+            shown = ", ".join(shorten(text, _SHOWN_CHARACTERS) for text in longest)
+            raise NotFound(
+                f"No kernel of the program matches {pattern!r}",
+                near(pattern, known) or f"the longest are {shown}",
+                "The run for times, which is kept, shows them all",
+            )
+    if wanted.request.replay != "kernel":
+        return launches.only(kernels), []
+    waiting = [name for name in kernels if _TOGETHER.search(name)]
+    alone = [name for name in kernels if name not in waiting]
+    if not waiting or not alone:
+        return launches.only(kernels), []
+    remark = (
+        f"{count_text(len(waiting), 'kernel')} of communication with times only: replayed alone they would "
+        "wait for other GPUs."
+    )
+    return launches.only(alone), [remark]
+
+
+def _budget(wanted: CountingRequest, took_s: float) -> float:
+    """Seconds that are left for counting: without what saving takes, and where nobody says, with the diagnosis."""
+    if wanted.budget_s:
+        return max(0.0, wanted.budget_s - took_s - _AROUND_S)
+    whole = min(_MOST_S, max(_LEAST_S, _TIMES * (took_s + _AROUND_S)))
+    return max(0.0, whole - took_s - 2 * _AROUND_S)
+
+
+def _fitting(wanted: CountingRequest, cost: Cost, budget_s: float) -> tuple[CountingRequest, list[str]]:
+    """The request with fewer runs of the program where those that were planned do not fit, and what is said of it."""
+    passes, runs_s = len(wanted.request.passes), cost.run_s
+    if passes <= 1 or wanted.request.replay != "application" or runs_s <= budget_s:
+        return wanted, []
+    why = (
+        f"{count_text(passes, 'run')} of the program would take about {runs_s:.0f} s, more than the "
+        f"{budget_s:.0f} s that are left"
+    )
+    if wanted.may_take_turns and wanted.request.range is None:
+        changed = wanted.model_copy(update={"request": replace(wanted.request, replay="iteration")})
+        return changed, [
+            f"{why}: counters take turns between launches in one. budget_s or replay='application' does more."
+        ]
+    if wanted.budget_s is None:
+        return wanted, [f"{why}; budget_s would limit them."]
+    fewer = max(1, int(passes * budget_s / runs_s))
+    planned = plan(wanted.request.target, wanted.metrics, max_passes=fewer)
+    lost = ", ".join(list(planned.left_out)[:8]) + (" ..." if len(planned.left_out) > 8 else "")
+    changed = wanted.model_copy(update={"request": replace(wanted.request, passes=planned.passes)})
+    return changed, [f"{why}: {len(planned.passes)} are taken, which leave out {lost}."]
+
+
+def _sample(
+    driver: SamplingDriver, launches: TimedLaunches, chosen: CountingChoice, *, whole: bool
+) -> LaunchSample | None:
+    """The launches as the profiler is asked for them; None for all of them, where ``launches`` are all there are."""
+    names = {c.kernel for c in launches.configurations}
+    every = chosen.counted == sum(c.launches for c in launches.configurations) and names == set(launches.readable)
+    if driver.REPLAY == "kernel" and whole:
+        return LaunchSample(chosen.kernels, chosen.skip, chosen.launches)
+    if driver.REPLAY == "kernel":
+        # None is passed over: whether a profiler counts the launches outside the range among those is not documented.
+        each = chosen.launches
+        expected = sorted(i for kernel, ids in launches.only(chosen.kernels).groups for i in ids[:each])
+        return LaunchSample(chosen.kernels, 0, each, within=launches.within, expected=tuple(expected[:_MOST_EXPECTED]))
+    if whole and every and len(chosen.kernels) == len(names):
+        return None
+    mine = launches.only(chosen.kernels).numbered
+    return LaunchSample(chosen.kernels, chosen.skip, chosen.launches, numbers_of(mine, chosen.skip, chosen.launches))
+
+
+def _steps(driver: SamplingDriver, request: ProfileRequest, wanted: CountingRequest) -> list[Step]:
+    features = driver.restore_features(wanted.features)
+    steps = driver.steps(replace(request, command=()), features, program=wanted.program, out=wanted.out)
+    return [driver.with_progress(step) for step in steps if step.name != "timing"]
+
+
+def _limit(chosen: CountingChoice, wanted: CountingRequest, budget_s: float) -> float | None:
+    """When a step is ended: at the budget that was given, else when it takes far longer than was estimated. A run of
+    the whole program leaves nothing when it is ended, so that it may take half as long again."""
+    if wanted.request.replay == "application":
+        return None if wanted.budget_s is None else max(1.5 * budget_s, 10.0)
+    return max(budget_s, 10.0) if wanted.budget_s is not None else max(2 * budget_s, 1.5 * chosen.estimate_s)
+
+
+def _selection_remarks(chosen: CountingChoice, launches: TimedLaunches, took_s: float, cost: Cost) -> list[str]:
+    """What is counted, where that is not everything."""
+    if chosen.counted == sum(c.launches for c in launches.configurations):
+        return []
+    share = "" if chosen.time_pct is None else f"{chosen.time_pct:.1f} % of the time and "
+    of_range = " of the range in" if launches.within else " of"
+    of_all = f"{share}{chosen.launches_pct:.1f} % of the launches{of_range} a run for times of {took_s:.1f} s"
+    more = "budget_s, launches and kernel decide how many."
+    if chosen.time_pct is not None and chosen.time_pct < ENOUGH_PCT:
+        least_s = took_s + least_choice(launches.configurations, cost).estimate_s + _AROUND_S
+        more += f" {ENOUGH_PCT:.0f} % of the time takes budget_s={math.ceil(least_s)}."
+    return [
+        f"Counted: {count_text(chosen.counted, 'launch')}, up to {chosen.launches} of each of "
+        f"{chosen.configurations} launch "
+        f"configurations of {count_text(len(chosen.kernels), 'kernel')}, which make up {of_all}. Estimate: "
+        f"{chosen.estimate_s:.0f} s"
+        f" ({cost.known_by}). {more}"
+    ]
+
+
+def _too_long(chosen: CountingChoice, run_s: float, budget_s: float) -> str:
+    left = f"{chosen.estimate_s:.0f} s are more than the {budget_s:.0f} s that were left"
+    return f"{left}: the program alone takes {run_s:.0f} s under the profiler."

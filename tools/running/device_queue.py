@@ -1,0 +1,120 @@
+"""The queue of a device: one run per device of this machine and user at a time, the others wait in order of arrival.
+
+A folder of this user's holds one file per device, locked (flock) by the run whose turn it is, and for each waiting run
+a ticket that it keeps locked. The system unlocks both when their owner dies, so nothing stale can block anybody.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ...analysis.base.problems import NotAllowed
+
+
+def lock_folder() -> str:
+    """The machine's folder for this user's locks, made if need be; NotAllowed where another user could write to it."""
+    runtime, uid = os.environ.get("XDG_RUNTIME_DIR"), os.getuid()
+    folder = Path(runtime, "rooflens") if runtime and Path(runtime).is_dir() else Path(f"/tmp/rooflens-{uid}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & 0o022:
+        raise NotAllowed(
+            f"{folder} cannot hold this user's locks",
+            "it is no folder that belongs to this user alone",
+            "Remove it, or set XDG_RUNTIME_DIR to a folder of your own",
+        )
+    return str(folder)
+
+
+class QueuePlace:
+    """One run's place in the queue of one device."""
+
+    def __init__(self, folder: Path, device: str, run_id: str) -> None:
+        name = re.sub(r"[^\w.-]", "_", device)
+        self._queue = folder / f"{name}.queue"
+        self._queue.mkdir(mode=0o700, exist_ok=True)
+        self._lock = _open_lock_file(folder / f"{name}.lock")
+        self._ticket = self._queue / f"{time.time_ns():020d}-{run_id}"
+        # Locked under another name first: a ticket that nobody has locked counts as left over.
+        draft = self._queue / f".{self._ticket.name}"
+        self._held = _open_lock_file(draft)
+        fcntl.flock(self._held, fcntl.LOCK_EX)
+        draft.rename(self._ticket)
+        self._mine = False
+
+    def ahead(self) -> int:
+        """How many runs come first; 0 means that the device is this run's now."""
+        if self._mine:
+            return 0
+        earlier = sum(1 for p in self._tickets() if p.name < self._ticket.name and _owner_lives(p))
+        if earlier:
+            return earlier
+        with suppress(BlockingIOError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._mine = True
+        return 0 if self._mine else 1
+
+    def leave(self) -> None:
+        """Give the device, or the place in its queue, back."""
+        self._ticket.unlink(missing_ok=True)
+        for handle in (self._held, self._lock):
+            os.close(handle)
+
+    def _tickets(self) -> list[Path]:
+        return sorted(p for p in self._queue.iterdir() if not p.name.startswith("."))
+
+
+class DeviceQueue:
+    """One run's way to all of its devices, as a context that gives them back at its end.
+
+    They are taken one after the other in one order for every run, so that no two runs can block each other.
+    """
+
+    def __init__(self, folder: Path, devices: Mapping[str, str], run_id: str) -> None:
+        self._folder, self._run_id = folder, run_id
+        self._wanted = sorted(devices.items())
+        self._taken: list[QueuePlace] = []
+
+    def __enter__(self) -> DeviceQueue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for place in self._taken:
+            place.leave()
+
+    def waiting(self) -> str | None:
+        """What the run waits for, in words; None once it holds every device."""
+        for index, (name, title) in enumerate(self._wanted):
+            if index == len(self._taken):
+                self._taken.append(QueuePlace(self._folder, name, self._run_id))
+            if ahead := self._taken[index].ahead():
+                return f"waiting for {title}: {ahead} run{'s' * (ahead > 1)} before this one"
+        return None
+
+
+def _owner_lives(ticket: Path) -> bool:
+    """Whether the ticket's owner lives; a left-over one is removed."""
+    try:
+        handle = os.open(ticket, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    ticket.unlink(missing_ok=True)
+    return False
+
+
+def _open_lock_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,254 @@
+"""Compiling the recorder on this machine: with CUPTI as the program has it, once, into a folder of the user's own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .....analysis.base.problems import MissingTool
+from ....base.untrusted_text import plain_text
+from ....device.machine.programs import ask
+
+_SOURCE = Path(__file__).with_name("recorder.c")
+_COMPILERS = ("cc", "gcc", "clang")
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs", "-Wl,-z,now", "-pthread")
+"""A name that the library lacks ends the compilation, not the program."""
+_TOOLKITS = ("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda", "/opt/nvidia/hpc_sdk/Linux_*/*/cuda", "/usr")
+_BELOW = ("extras/CUPTI", "targets/*", "")
+_LIBRARIES = ("lib64", "lib", "lib/*-linux-gnu")
+_WHEELS = ("nvidia/*/lib", "torch/lib", "nvidia/*/*/lib")
+_HEADERS = ("nvidia/*/include", "nvidia/*/*/include", "triton/backends/nvidia/include")
+_LIBRARY = re.compile(r"libcupti(-[0-9a-f]+)?\.so(\.\d+)*")
+_VERSION = re.compile(r"\.so\.(\d+)")
+_TORCH_CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d+)\.", re.MULTILINE)
+_PRINT_PATH = 'import sys; print("\\n".join(p for p in sys.path if p))'
+_COMPILE_S, _ASK_S = 60.0, 20.0
+_MOST_TRIED = 4
+"""Pairs of library and headers that are tried."""
+_FIX = (
+    "Install the CUDA toolkit, or `pip install nvidia-cuda-cupti nvidia-cuda-runtime` (nvidia-cuda-cupti-cu12 and "
+    "nvidia-cuda-runtime-cu12 for CUDA 12) beside the program's packages, and a C compiler (gcc)"
+)
+
+
+@dataclass(frozen=True)
+class Cupti:
+    """One library, and the folders of the headers to use it with."""
+
+    library: Path
+    include: Path
+    """Of cupti_activity.h."""
+    cuda: Path
+    """Of cuda.h."""
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """The compiled recorder, and the library that it was linked with."""
+
+    path: Path
+    library: Path
+
+    def environment(self, folder: str, *, timeline: bool = False) -> dict[str, str]:
+        """What makes the driver load it into every process of a program, which then write their files to ``folder``;
+        with ``timeline`` also what else host and devices did."""
+        return {
+            **({"ROOFLENS_RECORD_TIMELINE": "1"} if timeline else {}),
+            "CUDA_INJECTION64_PATH": str(self.path),
+            "NVTX_INJECTION64_PATH": str(self.library),
+            "ROOFLENS_RECORD_DIR": folder,
+        }
+
+
+def recorder(program_python: str | None = None, cache: Path | None = None) -> Recorder:
+    """The recorder for a program, compiled where that was not done before; MissingTool where it cannot be.
+
+    ``program_python`` is the interpreter of a Python program: the CUPTI that its PyTorch loads comes first, so that no
+    process ever holds two of them.
+    """
+    compiler = next((path for name in _COMPILERS if (path := shutil.which(name))), None)
+    if compiler is None:
+        raise MissingTool("The recorder of kernel times cannot be compiled", "no C compiler is here", _FIX)
+    folder = _private_folder(cache or _cache())
+    failures = []
+    for tried, cupti in enumerate(cupti_candidates(_search_path(program_python))):
+        if tried >= _MOST_TRIED:
+            break
+        built = folder / f"recorder-{_digest(cupti, compiler)}.so"
+        if _is_ours(built):
+            return Recorder(built, cupti.library)
+        if failure := _compile(compiler, cupti, built):
+            failures.append(failure)
+        else:
+            return Recorder(built, cupti.library)
+    why = failures[0] if failures else "no libcupti with cupti_activity.h and cuda.h was found"
+    raise MissingTool("The recorder of kernel times cannot be compiled", why, _FIX)
+
+
+def cupti_candidates(packages: Iterable[Path], environment: Mapping[str, str] = os.environ) -> Iterator[Cupti]:
+    """Every library with its headers, the best first: that of the program's packages, of the toolkits, of our own.
+
+    ``packages`` are the folders of Python packages of the program.
+    """
+    own = list(packages)
+    toolkits = [*_toolkits(environment)]
+    ours = [p for p in map(Path, _own_path()) if p not in own]
+    libraries: list[Path] = []
+    for place in own:
+        libraries += _fitting(_in_packages(place), place)
+    for toolkit in toolkits:
+        libraries += _newest(_in_toolkit(toolkit))
+    for place in ours:
+        libraries += _fitting(_in_packages(place), place)
+    includes = [i for p in (*own, *ours) for pattern in _HEADERS for i in sorted(p.glob(pattern))]
+    includes += [i for t in toolkits for below in _BELOW for i in sorted(t.glob(str(Path(below) / "include")))]
+    for library in dict.fromkeys(path.resolve() for path in libraries):
+        beside = [library.parent.parent / "include", library.parent.parent.parent / "include"]
+        activity = _folders_with("cupti_activity.h", [*beside, *includes])
+        cuda = _folders_with("cuda.h", [*activity[:1], *beside, *includes])
+        if cuda:
+            for include in activity[:2]:
+                yield Cupti(library, include, cuda[0])
+
+
+def _folders_with(header: str, folders: Iterable[Path]) -> list[Path]:
+    return list(dict.fromkeys(f.resolve() for f in folders if (f / header).is_file()))
+
+
+def _in_packages(place: Path) -> list[Path]:
+    return [f for pattern in _WHEELS for folder in sorted(place.glob(pattern)) for f in _libraries(folder)]
+
+
+def _in_toolkit(place: Path) -> list[Path]:
+    folders = [f for below in _BELOW for lib in _LIBRARIES for f in sorted(place.glob(str(Path(below) / lib)))]
+    return [f for folder in folders for f in _libraries(folder)]
+
+
+def _libraries(folder: Path) -> list[Path]:
+    return [f for f in sorted(folder.glob("libcupti*.so*")) if _LIBRARY.fullmatch(f.name) and f.is_file()]
+
+
+def _newest(libraries: Iterable[Path]) -> list[Path]:
+    return sorted(libraries, key=_major, reverse=True)
+
+
+def _major(library: Path) -> int:
+    stated = _VERSION.search(library.resolve().name)
+    return int(stated[1]) if stated else 0
+
+
+def _fitting(libraries: list[Path], packages: Path) -> list[Path]:
+    """Of several releases the one that PyTorch was built for comes first: that is the one it loads."""
+    version = packages / "torch" / "version.py"
+    stated = _TORCH_CUDA.search(version.read_text("utf-8", "replace")) if version.is_file() else None
+    newest = _newest(libraries)
+    return sorted(newest, key=lambda f: _major(f) != int(stated[1])) if stated else newest
+
+
+def _toolkits(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Folders of CUDA toolkits, those that the user names first, then the newest."""
+    named = [environment.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX")]
+    yield from (Path(folder) for folder in named if folder.startswith("/"))
+    if nvcc := shutil.which("nvcc", path=environment.get("PATH")):
+        yield Path(nvcc).resolve().parent.parent
+    for pattern in _TOOLKITS:
+        yield from sorted(Path("/").glob(pattern[1:]), key=_numbers, reverse=True)
+
+
+def _numbers(path: Path) -> list[int]:
+    return [int(n) for n in re.findall(r"\d{1,9}", path.name)]
+
+
+def _search_path(program_python: str | None) -> list[Path]:
+    """Where the program's interpreter finds packages."""
+    if program_python is None:
+        return []
+    answer = ask([program_python, "-c", _PRINT_PATH], _ASK_S)
+    return [Path(line) for line in answer.out.splitlines() if line.startswith("/")] if answer.code == 0 else []
+
+
+def _own_path() -> list[str]:
+    import sys
+
+    return [p for p in sys.path if p.startswith("/")]
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "rooflens" / "cupti"
+
+
+def _private_folder(folder: Path) -> Path:
+    """The folder, made where it is not there; MissingTool where others could put a library into it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = folder.stat()
+    except OSError as error:
+        raise MissingTool(
+            "The recorder of kernel times has no place",
+            f"{folder} cannot be made: {error.strerror}",
+            "Set XDG_CACHE_HOME",
+        ) from error
+    if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise MissingTool(
+            "The recorder of kernel times is not loaded from a folder that others can write",
+            f"{folder} belongs to another user or is writable for others",
+            f"chmod 700 {folder}, or set XDG_CACHE_HOME",
+        )
+    return folder
+
+
+def _is_ours(built: Path) -> bool:
+    """Whether the library is there and nobody else could have written it."""
+    try:
+        state = built.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
+
+
+def _digest(cupti: Cupti, compiler: str) -> str:
+    """Of all that the compiled library depends on."""
+    version = cupti.include / "cupti_version.h"
+    state = cupti.library.stat()
+    parts = [
+        _SOURCE.read_bytes(),
+        version.read_bytes() if version.is_file() else b"",
+        f"{cupti} {state.st_size} {state.st_mtime_ns} {compiler} {_FLAGS}".encode(),
+    ]
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:32]
+
+
+def _compile(compiler: str, cupti: Cupti, built: Path) -> str:
+    """Compile into ``built``, which appears whole or not at all; returns what the compiler complained of."""
+    with tempfile.TemporaryDirectory(prefix="compile-", dir=built.parent) as work:
+        # CUPTI's headers include this one of the runtime, of which the recorder needs nothing; it needs many others
+        # that wheels do not hold.
+        (Path(work) / "builtin_types.h").touch()
+        output = Path(work) / built.name
+        argv = [compiler, *_FLAGS, "-o", str(output), str(_SOURCE), f"-I{work}"]
+        argv += ["-isystem", str(cupti.include), "-isystem", str(cupti.cuda)]
+        argv += [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}"]
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMPILE_S, cwd=work, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{compiler} failed: {plain_text(str(error), 200)}"
+        if done.returncode or not output.is_file():
+            lines = done.stderr.decode("utf-8", "replace").splitlines()
+            complaint = next(
+                (line for line in lines if "error" in line or "undefined" in line), lines[0] if lines else ""
+            )
+            return f"{Path(compiler).name} with {cupti.library} refused it: {plain_text(complaint, 200)}"
+        output.chmod(0o500)
+        output.replace(built)
+    return ""

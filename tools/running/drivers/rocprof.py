@@ -1,0 +1,207 @@
+"""Command lines of rocprof (v1) and rocprofv2: a step for the times, then one with an input file for each pass."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from ....analysis.base.notes import Note
+from ....analysis.base.problems import BadArgument, Problem
+from ....analysis.catalogue.events import level_of
+from ....analysis.catalogue.targets import find_target
+from ...profiles.merging.merge import ACCUMULATE
+from ..job import Step
+from ..known_failures import explain_failure
+from ..request import (
+    SERIALISED,
+    ProfileRequest,
+    Replay,
+    channels,
+    check_limits,
+    left_out_notes,
+    name_parts,
+    per_channel,
+    refuse,
+    refuse_attaching,
+    refuse_hotspots,
+    refuse_replay,
+    refuse_tracing,
+)
+
+_VERSION = re.compile(r"ROCProfiler version:\s*([\d.]+)")
+
+
+@dataclass(frozen=True)
+class RocprofFeatures:
+    """What is known of one rocprof or rocprofv2; all versions are driven alike."""
+
+    version: str | None = None
+
+
+class _RocprofDriver(ABC):
+    """What both have in common: input files, and options for neither launches nor replay of kernels."""
+
+    NAME: str
+    VENDOR = "amd"
+    REPLAY: Replay = "application"
+    RANGES = False
+    LOG: str | None = None
+    _TIMING: str
+    """Option of the step without counters."""
+    _TRACE_FIX: str
+    """How to get a timeline all the same."""
+
+    def features(self, help_text: str, version_text: str) -> RocprofFeatures:
+        """The version that the texts of ``--version`` or ``-h`` tell."""
+        match = _VERSION.search(version_text) or _VERSION.search(help_text)
+        return RocprofFeatures(match[1] if match else None)
+
+    def features_of(self, version: str | None) -> RocprofFeatures:
+        """The features of a version known by number alone."""
+        return RocprofFeatures(version)
+
+    def steps(self, request: ProfileRequest, features: RocprofFeatures, *, program: str, out: str) -> list[Step]:
+        """``timing``, then ``pass_N`` for each pass.
+
+        Raises BadArgument for what the old profilers have no option for, what does not fit into a pass, and what their
+        scripts would change.
+        """
+        refuse(request, self.NAME, "launches")
+        refuse_replay(request, self.NAME, "application")
+        refuse_tracing(request, self.NAME, "its traces are read but not taken by rooflens", self._TRACE_FIX)
+        refuse_hotspots(request, self.NAME, "sampling came with rocprofv3 of ROCm 6.4", "Use profiler='rocprofv3'")
+        refuse_attaching(request, self.NAME, "attaching came with rocprofv3 of ROCm 7.1")
+        parts = name_parts(request, self.NAME)
+        check_limits(request)
+        if request.command[0].startswith("-"):
+            raise BadArgument(
+                f"{self.NAME} would take {request.command[0][:80]!r} for an option", "", "Give a path to it"
+            )
+        self._check_words(request, out)
+        steps = {"timing": (), **{f"pass_{n}": counters for n, counters in enumerate(request.passes, 1) if counters}}
+        return [
+            Step(
+                name,
+                (
+                    program,
+                    *(("-i", f"{out}/{name}.txt") if counters else (self._TIMING,)),
+                    *self._result_options(f"{out}/{name}"),
+                    *request.command,
+                ),
+                counters,
+                {f"{name}.txt": _input_text(request, counters, parts)} if counters else {},
+                self._variables(request),
+                unset=("ROCP_", "ROCPROFILER_"),
+            )
+            for name, counters in steps.items()
+        ]
+
+    def notes(self, request: ProfileRequest, features: RocprofFeatures) -> list[Note]:
+        """What a profile of this tool cannot tell."""
+        return [SERIALISED, *left_out_notes(self.left_out(request, features))]
+
+    def left_out(self, request: ProfileRequest, features: RocprofFeatures) -> dict[str, str]:
+        """Counters of single L2 channels where the number of channels is not known -> why."""
+        if channels(request) is not None:
+            return {}
+        why = "how many L2 channels the device has is not known; name the product (MI300X) as gpu"
+        return {c: why for counters in request.passes for c in counters if per_channel(c)}
+
+    def explain(self, status: int, stderr: str) -> Problem | None:
+        """A known failure in words with its fix, or None."""
+        return explain_failure(self.NAME, status, stderr)
+
+    @abstractmethod
+    def _check_words(self, request: ProfileRequest, out: str) -> None:
+        """BadArgument for arguments or a folder that its script would change."""
+
+    @abstractmethod
+    def _result_options(self, place: str) -> tuple[str, ...]:
+        """The options that put the results into the folder of a step."""
+
+    def _variables(self, request: ProfileRequest) -> dict[str, str]:
+        return {}
+
+
+class _RocprofV1(_RocprofDriver):
+    """A shell script that builds one command line and evaluates it; times stand in every step's results."""
+
+    NAME = "rocprof"
+    # Besides statistics it writes what rocminfo says: the only place where rocprof tells the GPU.
+    _TIMING = "--stats"
+    _TRACE_FIX = (
+        "Use rocprofv3 (ROCm 6.2 or later), or run `rocprof --sys-trace --roctx-trace -o trace/results.csv ./app` and "
+        "give trace/results.json to import_profile"
+    )
+    _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+( [\w@%+=:,./-]+)*")
+
+    def notes(self, request: ProfileRequest, features: RocprofFeatures) -> list[Note]:
+        """What a profile of this tool cannot tell."""
+        serialised, *left_out = super().notes(request, features)
+        return [
+            serialised,
+            Note(
+                "one_file_a_run",
+                "rocprof (v1) writes static LDS only, and one file a run: use rocprofv3 for programs of several "
+                "processes.",
+            ),
+            *left_out,
+        ]
+
+    def _check_words(self, request: ProfileRequest, out: str) -> None:
+        for text in (*request.command, out):
+            if not self._SHELL_SAFE.fullmatch(text):
+                raise BadArgument(
+                    f"rocprof would change the argument {text[:80]!r}",
+                    "it passes the command through a shell again, unquoted",
+                    "Put the command into a script and profile that, or use rocprofv3",
+                )
+
+    def _result_options(self, place: str) -> tuple[str, ...]:
+        return "--timestamp", "on", "-o", f"{place}/results.csv"
+
+
+class _RocprofV2(_RocprofDriver):
+    """A shell script whose steps leave results_PID.csv, those with counters in a folder pmc_1."""
+
+    NAME = "rocprofv2"
+    _TIMING = "--kernel-trace"
+    _TRACE_FIX = "Use rocprofv3 (ROCm 6.2 or later)"
+    _PATH = re.compile(r"[^\s*?\[\]]+")
+
+    def _check_words(self, request: ProfileRequest, out: str) -> None:
+        if not self._PATH.fullmatch(out):
+            raise BadArgument(
+                f"rocprofv2 cannot write to {out[:80]!r}", "its script splits paths at spaces", "Choose another folder"
+            )
+
+    def _result_options(self, place: str) -> tuple[str, ...]:
+        return "-d", place
+
+    def _variables(self, request: ProfileRequest) -> dict[str, str]:
+        # Without it the XCDs of an MI300 share one row, and counters of one channel cannot be told apart.
+        target = find_target(request.target)
+        return {"ROCPROFILER_INDIVIDUAL_XCC_MODE": "1"} if target and target.chiplets else {}
+
+
+V1, V2 = _RocprofV1(), _RocprofV2()
+
+
+def _input_text(request: ProfileRequest, counters: tuple[str, ...], kernels: list[str]) -> str:
+    """The input file for one pass: a line of counters, and the parts of the names of the kernels to count.
+
+    The accumulator integrates the counter selected directly before it, so it follows its level; single L2 channels
+    are written out, as they are numbered within one XCD.
+    """
+    names: list[str] = []
+    for counter in counters:
+        if level_of(counter):
+            names.append(ACCUMULATE)
+        elif event := per_channel(counter):
+            known = channels(request)
+            names += [f"{event}[{i}]" for i in range(known[1])] if known else []
+        else:
+            names.append(counter)
+    filters = f"kernel: {' '.join(kernels)}\n" if kernels else ""
+    return f"pmc: {' '.join(names)}\n{filters}"

@@ -1,0 +1,353 @@
+"""Drive rocprofv3: its command lines, what it prints while it runs, and its failures in words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pydantic
+
+from .....analysis.base.notes import Note
+from .....analysis.base.problems import BadArgument, MissingTool, Problem
+from .....analysis.base.text import count_text
+from .....analysis.planning.sampling import Cost
+from ....base.profile_files import HOTSPOTS_STEP
+from ....profiles.merging.counting_sample import SAMPLE, CountingSample
+from ...job import Step
+from ...known_failures import explain_failure
+from ...launch_sampling import counted_besides, exact_names_pattern, number_ranges
+from ...profiler_progress import ProfilerProgress
+from ...request import (
+    SERIALISED,
+    ProfileRequest,
+    Replay,
+    check_limits,
+    checked_pattern,
+    left_out_notes,
+    refuse_hotspots,
+)
+from . import pc_sampling
+from .counters import TranslatedPass, definitions_text, translate_pass
+from .features import Rocprofv3Features
+from .features import features as features
+from .features import features_of as features_of
+
+TURNS = "pass_0"
+"""The step in which all passes take turns."""
+NAME = "rocprofv3"
+VENDOR = "amd"
+REPLAY: Replay = "application"
+RECORDS = False
+RANGES = False
+LOG: str | None = None
+_FILE_NAME = "%hostname%_%nid%_%pid%_rank%env{RANK}%"
+"""Known to every version; without %pid% the processes of a program would overwrite each other's files. %nid% is the
+rank under MPI and SLURM; torchrun tells it in the variable RANK, where nothing stands without it."""
+_TRACED = ("--kernel-trace", "--marker-trace")
+"""Of a run for times: kernels, and the ranges (ROCTX) that launched them."""
+_SAMPLED_FORMAT = ("json",)
+"""Of the formats the only one that every version writes samples to with their code objects."""
+_LONGEST_ATTACHED_S = 86_400.0
+_UNSET = ("ROCPROF_", "ROCPROFILER_PC_SAMPLING_")
+"""rocprofv3 takes these as options and refuses what contradicts the command line."""
+
+
+def steps(request: ProfileRequest, features: Rocprofv3Features, *, program: str, out: str) -> list[Step]:
+    """The steps that collect ``request``: ``timing``, then ``pass_N`` as numbered in the plan, then ``hotspots``.
+
+    With replay="kernel" one step counts all passes; a counter planned twice is counted once there, as every kernel is
+    replayed in place. With replay="iteration" one step lets the passes take turns between launches. Counters that this
+    version cannot count are left out (see notes). A running process (``pid``) is attached to once: for times, or for
+    all counters in turns. Raises BadArgument for a request that no rocprofv3, or not this one, can fulfil.
+    """
+    check_limits(request)
+    if request.pid is not None:
+        return _attach_steps(request, features, program, out)
+    if request.replay == "kernel" and not features.kernel_replay:
+        raise BadArgument(
+            f"rocprofv3 {features.version} cannot replay single kernels",
+            "its help does not list --kernel-replay-beta-enabled",
+            "Leave replay out: the program is run once for each pass then",
+        )
+    if request.replay == "iteration" and not features.turns:
+        raise BadArgument(
+            f"rocprofv3 {features.version} cannot let counters take turns",
+            "its input file knows no groups of counters before version 1.0 (ROCm 7.0)",
+            "Leave replay out: the program is run once for each pass then",
+        )
+    command_line = _CommandLine(request, features, program, out, _filters(request))
+    translations = {n: translate_pass(request, counters, features) for n, counters in enumerate(request.passes, 1)}
+    passes = {n: one for n, one in translations.items() if one.names}
+    if request.replay == "kernel":
+        counting = [command_line.replaying(list(passes.values()))] if passes else []
+    elif request.replay == "iteration":
+        counting = [command_line.taking_turns(list(passes.values()))] if passes else []
+    else:
+        counting = [command_line.counting(f"pass_{n}", one) for n, one in passes.items()]
+    lines = [command_line.sampling()] if request.hotspots else []
+    return [command_line.step("timing", _tracing_options(request, features)), *counting, *lines]
+
+
+def add_sampling_methods(features: Rocprofv3Features, text: str) -> Rocprofv3Features:
+    """The features with what ``rocprofv3 --list-avail`` says of this machine's ways to sample."""
+    return replace(features, sampled=pc_sampling.parse_sampling_methods(text))
+
+
+def with_progress(step: Step) -> Step:
+    """The step as it is: rocprofv3 tells what it can anyway."""
+    return step
+
+
+def restore_features(stated: Mapping[str, Any]) -> Rocprofv3Features:
+    """Features that were written down as data."""
+    return pydantic.TypeAdapter(Rocprofv3Features).validate_python(stated)
+
+
+def times(request: ProfileRequest, features: Rocprofv3Features, *, program: str, out: str) -> Step:
+    """The step ``timing``: kernels traced, and all else of a timeline where one is wanted; nothing counted."""
+    return steps(replace(request, passes=(), sample=None, hotspots=False), features, program=program, out=out)[0]
+
+
+def cost(request: ProfileRequest, took_s: float) -> Cost:
+    """What counting takes beside a run for times of ``took_s`` seconds: a run for each pass, unless they take turns.
+
+    A counted launch runs alone and its counters are read after it: half a millisecond is a guess.
+    """
+    runs = len(request.passes) if request.replay == "application" else min(1, len(request.passes))
+    runs += request.hotspots
+    return Cost(runs * 1.1 * took_s, runs * 0.0005, "assumed, not measured")
+
+
+def _attach_steps(request: ProfileRequest, features: Rocprofv3Features, program: str, out: str) -> list[Step]:
+    """The one step that a running process allows: a second attachment cannot ask for anything else than the first."""
+    refuse_hotspots(request, NAME, "a process that runs is attached to for times and counters only", "Give its command")
+    if not features.attaching:
+        raise MissingTool(
+            f"rocprofv3 {features.version} cannot attach to a running process",
+            "--attach came with version 1.1 (ROCm 7.1)",
+            "Install a newer ROCm, or give the command to start instead",
+        )
+    if request.pid is None or request.pid < 1 or not 0 < request.attached_s <= _LONGEST_ATTACHED_S:
+        raise BadArgument(f"pid={request.pid} for {request.attached_s:g} s cannot be attached to", "it is no process")
+    command_line = _CommandLine(request, features, program, out, _filters(replace(request, replay="iteration")))
+    passes = [one for counters in request.passes if (one := translate_pass(request, counters, features)).names]
+    tracing_options = _tracing_options(request, features)
+    return [
+        command_line.taking_turns(passes, tracing_options) if passes else command_line.step("timing", tracing_options)
+    ]
+
+
+def _tracing_options(request: ProfileRequest, features: Rocprofv3Features) -> tuple[str, ...]:
+    """What the run for times traces."""
+    return (*_TRACED, *features.tracing) if request.timeline else _TRACED
+
+
+def notes(request: ProfileRequest, features: Rocprofv3Features) -> list[Note]:
+    """What this version leaves out of the request, and what its files cannot tell."""
+    in_turns = request.replay == "iteration" or (request.pid is not None and len(request.passes) > 1)
+    turns = [_turns_note(request)] if in_turns else []
+    alone = [_ATTACHED_COUNTERS] if request.passes else []
+    serialised_notes = [SERIALISED] if request.passes or not (request.timeline or request.hotspots) else []
+    times = [_attached_note(request.pid), *alone] if request.pid is not None else serialised_notes
+    trace_notes = [_TRACED_NOTE] if request.timeline else []
+    lines = pc_sampling.notes(request, features.sampled) if request.hotspots else []
+    return [*times, *trace_notes, *lines, *turns, *_sample_notes(request), *left_out_notes(left_out(request, features))]
+
+
+_TRACED_NOTE = Note(
+    "traced",
+    "The run for times is traced for the timeline: every call of the runtime takes longer then, so that programs of "
+    "short kernels are stretched.",
+)
+_ATTACHED_COUNTERS = Note(
+    "serialised",
+    "Counters are collected one kernel at a time, and a process is attached to but once: durations are those of "
+    "launches while they were counted.",
+)
+
+
+def _attached_note(pid: int) -> Note:
+    """What it takes to attach to a process, and what that gives."""
+    return Note(
+        "attached",
+        f"Process {pid} must have been started with ROCP_TOOL_ATTACH=1 in its environment (grep rocp-bg-attach "
+        f"/proc/{pid}/task/*/comm shows whether it listens), rocprofv3 must be allowed to trace it (same user and "
+        "kernel.yama.ptrace_scope=0, or root; in a container --cap-add SYS_PTRACE), and both must be of one ROCm "
+        "release. The process itself writes the files, below its own working directory where the path is relative. "
+        "Attaching again to it takes the same options. PyTorch processes, whose libtorch_cpu.so brings a profiler of "
+        "its own, cannot be attached to up to rocprofv3 1.3.5.",
+    )
+
+
+def _sample_notes(request: ProfileRequest) -> list[Note]:
+    """How a sample is counted: rocprofv3 has one list of launches for all kernels, and counts by kernel and device."""
+    if request.sample is None:
+        return []
+    kernels = f"Counted are {count_text(len(request.sample.kernels), 'kernel')}"
+    if not (_by_iteration(request) and request.sample.iterations):
+        why = "as counters take turns" if request.replay == "iteration" else "as replays count as launches there"
+        return [Note("sample", f"{kernels}, every launch of them, {why}.")]
+    wanted = sum(len(set(numbers)) for numbers in request.sample.iterations.values())
+    more = counted_besides(request.sample.iterations)
+    text = f"{kernels}, {wanted} of their launches in each pass and at most {more} more: rocprofv3 takes one list of "
+    return [Note("sample", f"{text}launch numbers for all kernels, and numbers launches by kernel and device.")]
+
+
+def _turns_note(request: ProfileRequest) -> Note:
+    """What to expect of a run in which counters take turns."""
+    number = len(request.passes)
+    return Note(
+        "turns",
+        f"Counters take turns in {_group_count(number)} groups between launches: a kernel launched less often with one "
+        f"grid and work-group stays incomplete, and each figure combines launches of one configuration. Where launches "
+        "differ in their work, or are few, leave replay out.",
+    )
+
+
+def _group_count(number: int) -> int:
+    """How many groups take turns for ``number`` passes: a prime of at least 3, the first passes twice where needed.
+
+    Programs launch kernels in loops. A group count that shares a factor with a loop's length would give each kernel of
+    the loop the same groups for ever; a prime does so only to loops of its own multiples.
+    """
+    count = max(number, 3)
+    while any(count % factor == 0 for factor in range(2, count)):
+        count += 1
+    return count if number > 1 else 1
+
+
+def left_out(request: ProfileRequest, features: Rocprofv3Features) -> dict[str, str]:
+    """Counters of the request that this version cannot count -> why."""
+    reasons: dict[str, str] = {}
+    for counters in request.passes:
+        reasons |= translate_pass(request, counters, features).left_out
+    return reasons
+
+
+_PROGRESS = re.compile(r"(?P<loaded>\[rocprofv3\] tool initialization ::)|(?P<writes>Opened result file: )")
+
+
+def progress(text: str) -> ProfilerProgress | None:
+    """What a step does, from what it prints; None before it tells.
+
+    rocprofv3 says nothing of single kernels: only when it was loaded into a process of the program and, after that
+    process's end, which files it writes.
+    """
+    matches = list(_PROGRESS.finditer(text))
+    if not matches:
+        return None
+    return ProfilerProgress(
+        "", doing="the program runs" if matches[-1]["loaded"] else "the program ended, results are written"
+    )
+
+
+def explain(status: int, stderr: str) -> Problem | None:
+    """A known failure in words with its fix, or None."""
+    return explain_failure(NAME, status, stderr)
+
+
+@dataclass(frozen=True)
+class _CommandLine:
+    """What every step has in common.
+
+    The job in the input file says what to measure and nothing else: rocprofv3 refuses an option stated in two places.
+    """
+
+    request: ProfileRequest
+    features: Rocprofv3Features
+    program: str
+    out: str
+    filters: Mapping[str, str]
+
+    def counting(self, name: str, one: TranslatedPass) -> Step:
+        """A step for one pass."""
+        return self.step(name, [], {"pmc": list(one.names)}, one.expressions, one.counters)
+
+    def replaying(self, passes: Sequence[TranslatedPass]) -> Step:
+        """One step for all passes, in which every kernel is replayed."""
+        groups: list[list[str]] = []
+        names_seen: set[str] = set()
+        for one in passes:
+            if group := [n for n in one.names if n not in names_seen]:
+                groups.append(group)
+                names_seen |= set(group)
+        expressions = {n: e for one in passes for n, e in one.expressions.items()}
+        counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
+        return self.step("pass_1", self.features.kernel_replay, {"pmc_groups": groups}, expressions, counters)
+
+    def taking_turns(self, passes: Sequence[TranslatedPass], options: Sequence[str] = ()) -> Step:
+        """One step in which the passes take turns, one launch each."""
+        groups = [list(passes[n % len(passes)].names) for n in range(_group_count(len(passes)))]
+        expressions = {n: e for one in passes for n, e in one.expressions.items()}
+        counters = tuple(dict.fromkeys(c for one in passes for c in one.counters))
+        measured = {"pmc_groups": groups, "pmc_group_interval": 1}
+        return self.step(TURNS, options, measured, expressions, counters)
+
+    def sampling(self) -> Step:
+        """The step that samples program counters; kernels are traced with it, which samples belong to."""
+        known = self.features.pc_sampling
+        sampling_options = pc_sampling.options(
+            self.request, known=known, local=self.features.sampled, version=self.features.version
+        )
+        return self.step(HOTSPOTS_STEP, ("--kernel-trace", *sampling_options))
+
+    def step(
+        self,
+        name: str,
+        options: Sequence[str],
+        measured: Mapping[str, object] | None = None,
+        expressions: Mapping[str, str] | None = None,
+        counters: tuple[str, ...] = (),
+    ) -> Step:
+        """One start of the program; ``measured`` is what its job asks for, besides the filters."""
+        files = {f"{name}/{SAMPLE}": CountingSample().text()} if measured and self.request.sample else {}
+        argv = [self.program]
+        if measured:
+            files[f"{name}.json"] = json.dumps({"jobs": [{**measured, **self.filters}]}) + "\n"
+            argv += ["--input", f"{self.out}/{name}.json"]
+        if expressions:
+            files[f"{name}.yaml"] = definitions_text(self.request, expressions, self.features)
+            argv += ["--extra-counters", f"{self.out}/{name}.yaml"]
+        argv += ["--output-directory", f"{self.out}/{name}", "--output-file", _FILE_NAME]
+        argv += ["--output-format", *(_SAMPLED_FORMAT if name == HOTSPOTS_STEP else _formats(self.features)), *options]
+        if self.features.signal_option:
+            argv += ["--disable-signal-handlers", "true"]
+        if self.request.pid is None:
+            argv += ["--", *self.request.command]
+        else:
+            argv += ["--attach", str(self.request.pid)]
+            argv += ["--attach-duration-msec", str(round(1000 * self.request.attached_s))]
+            argv += ["--attach-sync-output", "true"] if self.features.attached_output else []
+        return Step(name, tuple(argv), counters, files, unset=_UNSET, lasting=True)
+
+
+def _filters(request: ProfileRequest) -> dict[str, str]:
+    """What restricts counting, as keys of a job."""
+    filters = {}
+    sample = request.sample
+    if sample is not None and sample.kernels:
+        filters["kernel_include_regex"] = exact_names_pattern(sample.kernels)
+    elif pattern := checked_pattern(request, NAME):
+        filters["kernel_include_regex"] = pattern
+    if sample is not None:
+        numbers = [number for numbers in sample.iterations.values() for number in numbers]
+        if numbers and _by_iteration(request):
+            filters["kernel_iteration_range"] = number_ranges(numbers)
+    elif (launches := request.launches) and request.replay != "kernel":
+        filters["kernel_iteration_range"] = f"[{launches[0]}-{launches[1]}]"
+    return filters
+
+
+def _by_iteration(request: ProfileRequest) -> bool:
+    """Whether single launches are asked for. Counters that take turns need all launches of a kernel; and kernel replay
+    numbers every replay as a launch (pull request 11335 of ROCm/rocm-systems), which would tear its passes apart."""
+    return request.replay == "application"
+
+
+def _formats(features: Rocprofv3Features) -> list[str]:
+    """rocpd holds dynamic LDS, CSV the agents and everything for versions without it; both in every step, so that the
+    reader takes all of them from one format."""
+    return [f for f in ("csv", "rocpd") if f in features.formats] or list(features.formats[:1])

@@ -1,0 +1,145 @@
+"""What an installed rocprofv3 can do, as its own texts state it, or as is known of its version."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from .....analysis.base.problems import BadArgument, MissingTool
+from .pc_sampling import ListedSamplingMethod, parse_sampling_methods
+
+_OPTION = re.compile(r"--[a-z][a-z-]+")
+_FORMATS = re.compile(r"--output-format \{([a-z0-9,]+)\}")
+_VERSION = re.compile(r"^\s*version:\s*(\d+(?:\.\d+)*)", re.MULTILINE)
+_COUNTER = re.compile(r"^Counter_Name\s*:\s*(\S+)", re.MULTILINE)
+_NEEDED = {"--input", "--output-file", "--output-directory", "--output-format", "--kernel-trace"}
+_NEWEST = "1.3.2"
+"""The version assumed where none is given: of the help text that these facts were checked against."""
+_RUNTIME, _RUNTIME_SINCE = ("--runtime-trace",), (0, 5)
+_SAMPLING, _SAMPLING_SINCE = ("--pc-sampling-beta-enabled", "--pc-sampling-interval"), (0, 6)
+_SEPARATE_TRACES = ("--hip-runtime-trace", "--memory-copy-trace")
+"""What --runtime-trace holds of a version that lacks it (ROCm 6.2), which does not trace allocations."""
+_SDK_OF_ROCM = {(6, 2): "0.4", (6, 3): "0.5", (6, 4): "0.6", (7, 0): "1.0", (7, 1): "1.1", (7, 2): "1.1"}
+
+
+@dataclass(frozen=True)
+class Rocprofv3Features:
+    """The facts that decide how a command line is written."""
+
+    version: str
+    formats: tuple[str, ...]
+    """Of --output-format."""
+    definitions: Literal["list", "map"] | None
+    """Schema of the files for --extra-counters; None where there is no such option or its schema is not known."""
+    signal_option: bool
+    """Knows --disable-signal-handlers."""
+    kernel_replay: tuple[str, ...]
+    """Options by which it replays single kernels, all passes in one run of the program; empty where it cannot."""
+    turns: bool
+    """Whether groups of counters can take turns between the launches of one run (``pmc_groups``)."""
+    counters: frozenset[str] = frozenset()
+    """The counters that it lists for this machine's GPU; empty where it was not asked."""
+    attaching: bool = False
+    """Whether it attaches to a running process (``--attach``), which came with 1.1 (ROCm 7.1)."""
+    attached_output: bool = False
+    """Knows --attach-sync-output: it ends when the files of a process that it was attached to are written."""
+    tracing: tuple[str, ...] = ("--runtime-trace",)
+    """What a timeline takes beside kernels and ranges: calls of HIP and RCCL, copies, allocations."""
+    pc_sampling: bool = False
+    """Knows --pc-sampling-method and its like, which came with 0.6 (ROCm 6.4)."""
+    sampled: tuple[ListedSamplingMethod, ...] = ()
+    """Ways of PC sampling that it lists for this machine; empty where it was not asked."""
+
+
+def features(help_text: str, version_text: str, list_text: str = "") -> Rocprofv3Features:
+    """The features that the texts of ``--help``, ``--version`` and ``--list-avail`` state; the last two may be empty.
+
+    Raises MissingTool for a rocprofv3 from before ROCm 6.2, which takes no JSON input.
+    """
+    options = set(_OPTION.findall(help_text))
+    if not options >= _NEEDED:
+        raise MissingTool(
+            "This rocprofv3 is too old to be driven",
+            f"its help does not name {', '.join(sorted(_NEEDED - options))}",
+            "Install rocprofiler-sdk of ROCm 6.2 or later, or use rocprof with profiler='rocprof'",
+        )
+    version_match = _VERSION.search(version_text)
+    version = version_match[1] if version_match else _guess_version(options)
+    format_match = _FORMATS.search(help_text)
+    return Rocprofv3Features(
+        version,
+        tuple(format_match[1].split(",")) if format_match else features_of(version).formats,
+        _schema(version) if "--extra-counters" in options else None,
+        "--disable-signal-handlers" in options,
+        _replay_options(options),
+        _takes_turns(version),
+        frozenset(_COUNTER.findall(list_text)),
+        "--attach" in options,
+        "--attach-sync-output" in options,
+        _RUNTIME if set(_RUNTIME) <= options else tuple(o for o in _SEPARATE_TRACES if o in options),
+        set(_SAMPLING) <= options,
+        parse_sampling_methods(list_text),
+    )
+
+
+def features_of(version: str | None) -> Rocprofv3Features:
+    """The features of a version known by number alone: of rocprofiler-sdk (0.4 ... 1.3) or of ROCm (6.2 ... 7.2)."""
+    parts = re.fullmatch(r"v?(\d+)\.(\d+)(\.\d+)*", (version or _NEWEST).strip())
+    if not parts:
+        raise BadArgument(
+            f"{version!r} is no version of rocprofv3", "", "Give rocprofiler-sdk's (1.0) or ROCm's (7.0), or none"
+        )
+    number = (int(parts[1]), int(parts[2]))
+    if number[0] >= 5:
+        if number < (6, 2):
+            raise MissingTool(
+                f"rocprofv3 of ROCm {version} cannot be driven", "it takes no JSON input", "Use profiler='rocprof'"
+            )
+        sdk = _SDK_OF_ROCM.get(number, _NEWEST)
+        number = (int(sdk.split(".")[0]), int(sdk.split(".")[1]))
+        text = sdk
+    else:
+        text = parts[0].removeprefix("v")
+    if number < (0, 4):
+        raise MissingTool(f"rocprofv3 {text} cannot be driven", "it takes no JSON input", "Use profiler='rocprof'")
+    formats = ("csv", "json", "pftrace", "otf2") + (("rocpd",) if number >= (1, 0) else ())
+    # Kernel replay is a beta of mid-2026 that no version number tells, and the option for signals is in 1.1 for sure.
+    recent = number >= (1, 1)
+    return Rocprofv3Features(
+        text, formats, _schema(text), recent, (), _takes_turns(text), attaching=recent,
+        attached_output=number >= (1, 3), tracing=_RUNTIME if number >= _RUNTIME_SINCE else _SEPARATE_TRACES,
+        pc_sampling=number >= _SAMPLING_SINCE,
+    )  # fmt: skip
+
+
+def _replay_options(options: set[str]) -> tuple[str, ...]:
+    """The beta switch turns kernel replay on; where there is a choice of modes, that must be made too."""
+    if "--kernel-replay-beta-enabled" not in options:
+        return ()
+    mode = ("--replay-mode", "kernel") if "--replay-mode" in options else ()
+    return (*mode, "--kernel-replay-beta-enabled", "true")
+
+
+def _takes_turns(version: str) -> bool:
+    """From 1.0 (ROCm 7.0) the input file knows pmc_groups."""
+    return tuple(int(part) for part in version.split(".")[:2]) >= (1, 0)
+
+
+def _schema(version: str) -> Literal["list", "map"] | None:
+    """A map of names up to 0.6, a list under a schema version from 1.0; 0.7 was never released and had both."""
+    number = tuple(int(part) for part in version.split(".")[:2])
+    if number >= (1, 0):
+        return "list"
+    return "map" if number == (0, 6) else None
+
+
+def _guess_version(options: set[str]) -> str:
+    """The version of a rocprofv3 that does not tell it, from the options that came with each."""
+    if "--version" in options:
+        return "1.0"
+    if "--agent-index" in options:
+        return "0.7"
+    if "--collection-period" in options:
+        return "0.6"
+    return "0.5" if "--pmc" in options else "0.4"

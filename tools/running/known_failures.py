@@ -1,0 +1,76 @@
+"""Known ways in which profilers and programs fail: patterns in what they print, told with the fix (failures.toml)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...analysis.base.problems import BadArgument, LimitExceeded, MissingTool, NotAllowed, NotFound, Problem
+from ..base.untrusted_text import plain_text
+
+PROGRAM = "program"
+"""Stands for the profiled program among the names of profilers."""
+_HERE = Path(__file__).parent
+_KINDS = {kind.__name__: kind for kind in (BadArgument, LimitExceeded, MissingTool, NotAllowed, NotFound)}
+_MOST_CHARACTERS = 200_000
+"""Characters of output looked at, from the end: what made a profiler stop stands there."""
+
+
+@dataclass(frozen=True)
+class _Failure:
+    profilers: tuple[str, ...]
+    pattern: re.Pattern[str]
+    kind: type[Problem]
+    what: str
+    why: str
+    fix: str
+    silent: bool
+    """Whether the profiler ends with status 0 all the same."""
+
+
+def explain_failure(profiler: str, status: int, text: str, facts: Mapping[str, str] = {}) -> Problem | None:
+    """The first known failure in what a profiler (or PROGRAM) printed; None where it is unknown, or nothing failed.
+
+    ``facts`` may be named in the texts, as what matches is.
+    """
+    end = text[-_MOST_CHARACTERS:]
+    for failure in _failures():
+        if profiler not in failure.profilers or (status == 0 and not failure.silent):
+            continue
+        if hit := failure.pattern.search(end):
+            texts = {k: plain_text(v or "", 160) for k, v in {**facts, **hit.groupdict()}.items()}
+            return failure.kind(
+                failure.what.format(profiler=profiler, **texts),
+                failure.why.format(profiler=profiler, **texts),
+                failure.fix.format(profiler=profiler, **texts),
+            )
+    return None
+
+
+@cache
+def messages(profiler: str) -> re.Pattern[str] | None:
+    """What the lines begin with that a profiler prints among those of the program; None where none are known."""
+    known = _file()["messages"].get(profiler)
+    return re.compile(known) if known else None
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads((_HERE / "known_failures.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _failures() -> tuple[_Failure, ...]:
+    entries = _file()["failure"]
+    return tuple(
+        _Failure(
+            tuple(e["profilers"]), re.compile(e["pattern"], re.MULTILINE), _KINDS[e["kind"]], e["what"], e["why"],
+            e["fix"], e.get("silent", False),
+        )
+        for e in entries
+    )  # fmt: skip

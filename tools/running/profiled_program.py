@@ -1,0 +1,93 @@
+"""What is profiled: a command to start, or a process that runs already."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...analysis.base.problems import BadArgument, NotAllowed, NotFound
+from ..base.untrusted_text import plain_text
+from .command import check_command
+
+_PROC = Path("/proc")
+_NAME = 60
+
+
+@dataclass(frozen=True)
+class ProfileSubject:
+    """A command, or a process; with what it gets to run with."""
+
+    command: tuple[str, ...]
+    """Empty for a process."""
+    folder: str
+    given: Mapping[str, str]
+    """Variables that the caller sets."""
+    pid: int | None = None
+    called: str = ""
+    """Name of the process."""
+
+    @property
+    def title(self) -> str:
+        """The program's own name."""
+        # A name, not a path of ours.
+        return os.path.basename(self.command[0]) if self.command else self.called  # noqa: PTH119
+
+    @property
+    def line(self) -> str:
+        """What is profiled, in one line; secrets are still in it."""
+        return shlex.join(self.command) if self.command else f"process {self.pid} {shlex.quote(self.called)}"
+
+
+def subject(
+    command: list[str] | None, pid: int | None, cwd: str | None, given: Mapping[str, str], inherited: Mapping[str, str]
+) -> ProfileSubject:
+    """What a call names; BadArgument, NotFound or NotAllowed where it cannot be profiled."""
+    if pid is None:
+        if command is None:
+            raise BadArgument("Nothing to profile is named", fix='Give command, an argument list: ["./app", "-n", "8"]')
+        return ProfileSubject(tuple(command), check_command(command, cwd, given, inherited), given)
+    if stated := [n for n, value in (("command", command), ("cwd", cwd), ("env", given)) if value]:
+        raise BadArgument(
+            f"pid excludes {' and '.join(stated)}",
+            "a process that runs has its command, folder and variables",
+            "Leave one out",
+        )
+    return ProfileSubject((), "/", {}, pid, _process(pid))
+
+
+def _process(pid: int) -> str:
+    """The name of a process that may be attached to; NotFound or NotAllowed for others."""
+    try:
+        owner = (_PROC / str(pid)).stat().st_uid
+        name = (_PROC / str(pid) / "comm").read_bytes().decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise NotFound(
+            f"There is no process {pid}", "it ended, or runs in another container", "Look it up anew"
+        ) from error
+    if os.geteuid() not in (0, owner):
+        raise NotAllowed(
+            f"Process {pid} is another user's", "only its user or root may attach to it", "Run there as that user"
+        )
+    return plain_text(name, _NAME) or "process"
+
+
+def listens(pid: int) -> bool:
+    """Whether a process has the thread by which newer versions of rocprofv3 attach."""
+    return any(_comm(task) == b"rocp-bg-attach" for task in _tasks(pid))
+
+
+def _tasks(pid: int) -> Sequence[Path]:
+    try:
+        return list((_PROC / str(pid) / "task").iterdir())
+    except OSError:
+        return []
+
+
+def _comm(task: Path) -> bytes:
+    try:
+        return (task / "comm").read_bytes().strip()
+    except OSError:
+        return b""

@@ -1,0 +1,152 @@
+"""The device that a run gets on this machine, and the profiler for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...analysis.base.problems import BadArgument, MissingTool, NotFound
+from ...analysis.catalogue import products
+from ..device.machine.model import Device, InstalledProfiler
+from .drivers import registry
+
+if TYPE_CHECKING:
+    from ..device.machine.survey import Machine
+
+_MASKS = {"amd": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "nvidia": ("CUDA_VISIBLE_DEVICES",)}
+"""Variables by which a program sees fewer GPUs, by vendor."""
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """A device, the profiler for it, and what that means for other runs."""
+
+    device: Device
+    target: str
+    profiler: InstalledProfiler
+    path: str
+    locks: dict[str, str]
+    """Lock name -> device in words, of every device that the program may use."""
+    mask: dict[str, str]
+    """Variables that show the program the chosen GPU alone; empty where nobody chose one."""
+    warnings: list[str]
+
+
+def choose(
+    machine: Machine, gpu: str | int | None, profiler: str, environment: Mapping[str, str], *, counts: bool = True
+) -> DeviceChoice:
+    """The device and the profiler; a Problem says what is missing on this machine and how to get it. A run for times
+    alone (``counts`` false) needs no profiler, nor the right to count, where we record times ourselves.
+
+    Without ``gpu`` the program may use every GPU that ``environment`` shows it, so the run has all of them to itself.
+    """
+    vendor = registry.profiler(profiler).VENDOR if profiler != "auto" else None
+    if str(gpu).lower() == "cpu" or (gpu is None and vendor == "cpu"):
+        devices = [d for d in machine.devices if d.vendor == "cpu"]
+    elif gpu is None:
+        devices = _visible_gpus([d for d in machine.gpus if vendor in (None, d.vendor)], environment)
+        if not devices:
+            raise _no_gpu(machine, vendor)
+    else:
+        devices = [_find_gpu(machine, str(gpu), vendor)]
+    registry.driver_for(profiler, devices[0].vendor)
+    device = min(devices, key=lambda d: not _profilers(machine, d, profiler)) if gpu is None else devices[0]
+    tool = _profiler(machine, device, profiler, counts=counts)
+    same = [d for d in devices if d.vendor == device.vendor]
+    return DeviceChoice(
+        device=device,
+        target="cpu" if device.vendor == "cpu" else device.arch or "",
+        profiler=tool,
+        path=tool.path or tool.name,
+        locks={f"{d.vendor}-{d.uuid or d.index}": _title(d) for d in same},
+        mask=_mask(device) if gpu is not None else {},
+        warnings=[f"{tool.why}. {tool.fix or ''}".strip()] if tool.why else [],
+    )
+
+
+def facts(device: Device) -> dict[str, float]:
+    """What is known of a device beyond its target: its product's data, for the dies of this device or partition."""
+    product = products.identify(device.name, device.arch, {})
+    known = {name: fact.value for name, fact in product.all_facts.items()} if product else {}
+    if device.xccs and (whole := known.get("num_xcd")) and "total_l2_chan" in known:
+        known |= {"num_xcd": device.xccs, "total_l2_chan": known["total_l2_chan"] * device.xccs / whole}
+    return known
+
+
+def _find_gpu(machine: Machine, gpu: str, vendor: str | None) -> Device:
+    fitting = [d for d in machine.gpus if gpu in (d.uuid, str(d.index)) and vendor in (None, d.vendor)]
+    if not fitting and not machine.gpus:
+        raise _no_gpu(machine, vendor)
+    if not fitting:
+        here = ", ".join(f"{d.index} ({d.vendor} {d.arch}, {d.uuid})" for d in machine.gpus[:8])
+        raise NotFound(f"There is no GPU {gpu!r}", f"here are {here}", 'Give an index, a uuid or "cpu"')
+    if len({d.vendor for d in fitting}) > 1:
+        raise BadArgument(f"GPU {gpu} is one of each vendor", fix="Give its uuid, or name the profiler")
+    return fitting[0]
+
+
+def _no_gpu(machine: Machine, vendor: str | None) -> MissingTool:
+    kind = {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(vendor or "", "GPU")
+    why = machine.notes[0] if machine.notes else "nothing in sysfs and no driver shows one"
+    return MissingTool(
+        f"No {kind} is visible here",
+        why,
+        'gpu="cpu" profiles the processor; plan_profile gives the commands for a machine with a GPU, import_profile '
+        "reads what they wrote",
+    )
+
+
+def _visible_gpus(devices: list[Device], environment: Mapping[str, str]) -> list[Device]:
+    """The GPUs that visibility variables leave, in their order where they name one."""
+    for names in _MASKS.values():
+        for name in names:
+            stated = [part.strip() for part in environment.get(name, "").split(",") if part.strip()]
+            vendor = next(v for v, n in _MASKS.items() if name in n)
+            if stated and (shown := [d for part in stated for d in devices if _fits(d, part) and d.vendor == vendor]):
+                devices = [*shown, *(d for d in devices if d.vendor != vendor)]
+    return devices
+
+
+def _fits(device: Device, part: str) -> bool:
+    return part == str(device.index) or bool(device.uuid and part.startswith("GPU-") and device.uuid.startswith(part))
+
+
+def _mask(device: Device) -> dict[str, str]:
+    name = device.uuid or str(device.index)
+    return {_MASKS[device.vendor][0]: name} if device.vendor in _MASKS else {}
+
+
+def _profilers(machine: Machine, device: Device, wanted: str) -> list[InstalledProfiler]:
+    """Profilers of a device that are installed and may work, best first; perf works without a PMU too."""
+    order = _order(device, wanted)
+    installed = {p.name: p for p in machine.profilers if p.path}
+    ready = [installed[name] for name in order if name in installed]
+    return [p for p in ready if p.usable is not False or device.vendor == "cpu"]
+
+
+def _order(device: Device, wanted: str) -> list[str]:
+    """Names of the profilers for a device, the preferred one first."""
+    return [p.NAME for p in registry.for_vendor(device.vendor) if wanted in ("auto", p.NAME)]
+
+
+def _profiler(machine: Machine, device: Device, wanted: str, *, counts: bool) -> InstalledProfiler:
+    if ready := _profilers(machine, device, wanted):
+        return ready[0]
+    order = _order(device, wanted)
+    own = next((name for name in order if (sampler := registry.sampler(name)) and sampler.RECORDS), None)
+    if own and not counts:
+        return InstalledProfiler(name=own, vendor=device.vendor)
+    known = [p for p in machine.profilers if p.name in order]
+    first = next((p for p in known if p.path), known[0] if known else None)
+    name = first.name if first else order[0]
+    why = first.why if first else "it is not installed: not on PATH nor in the usual places"
+    fix = (first.fix if first else "") or "See list_devices"
+    without = '. Times (metrics=[]) and a timeline (["timeline"]) need nothing of it' if own else ""
+    raise MissingTool(f"{name} cannot profile {_title(device)} here", why or "", f"{fix.rstrip('.')}{without}")
+
+
+def _title(device: Device) -> str:
+    if device.vendor == "cpu":
+        return "the processor"
+    return f"GPU {device.index} ({device.vendor} {device.arch or device.name or ''})"

@@ -1,0 +1,134 @@
+"""What a run of a program left becomes a workload: of all its steps, or of those that are there and can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...analysis.base.notes import Note
+from ...analysis.base.problems import Problem
+from ...analysis.base.scratch import scratch
+from ...analysis.comparison.experiment_log import ExperimentEntry, record
+from ...analysis.launches import device_clocks
+from ...analysis.store.store import Manifest, Store
+from ..base.profile_files import WORK, database, unreadable_as_bad_input
+from ..profiles.import_to_store import import_to_store
+from ..profiles.merging.merge import MergedProfile
+from ..profiles.registry import reader_for
+from . import pass_costs
+from .program_digest import native
+from .run_state import CLOCKS, UNFINISHED, ProblemText, ProfileRun, RunState, read_record, read_state
+from .worker import CallProgress
+
+_LOST_NAMED = 12
+PARTIAL = "partial"
+"""Tag of a workload for which not every run of the program finished."""
+
+
+def save(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
+    """Import what the finished steps of a run left; where its state has a problem, they are not all of the steps.
+
+    Steps that nobody can read are laid aside, and the answer tells that as ``problem``. Counters that a finished step
+    was asked for and did not bring are named in a warning.
+    """
+    progress(0.0, "importing")
+    folder = store.run_folder(run_id)
+    run, state = read_record(folder), read_state(folder)
+    assert isinstance(run, ProfileRun)
+    try:
+        return _save_steps(store, folder, run, state)
+    except Problem as problem:
+        done = [*state.finished, *state.cut]
+        lost = [name for name in done if not _readable(folder / run.out / name)]
+        if not lost or len(lost) == len(done):
+            raise
+        _lay_aside(folder, run, lost)
+        problem_text = ProblemText.of(problem)
+    remaining = {name: [step for step in getattr(state, name) if step not in lost] for name in ("finished", "cut")}
+    state = state.model_copy(update={**remaining, "problem": state.problem or problem_text})
+    return {**_save_steps(store, folder, run, state), "problem": problem_text.model_dump()}
+
+
+def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) -> dict[str, Any]:
+    """The workload of all steps that ``state`` names, in words."""
+    sampled = folder / CLOCKS
+    samples = device_clocks.parse_samples(sampled.read_text(encoding="utf-8")) if sampled.exists() else []
+    warnings = list(run.warnings)
+    if state.problem:
+        warnings.insert(0, _partial_text(run, state))
+
+    def amend(manifest: Manifest, merged: MergedProfile) -> None:
+        manifest.name, manifest.tags = run.name, [*run.tags, PARTIAL] if state.problem else run.tags
+        manifest.arch = manifest.arch or run.target
+        manifest.device_uuid, manifest.link = run.device_uuid, run.link
+        manifest.command, manifest.host = run.command, manifest.host or run.host
+        manifest.binary = run.binary
+        manifest.commit, manifest.branch = run.commit, run.branch
+        planned = state.remarks if merged.sampled or state.cut or state.skipped else []
+        merged.warnings[:0] = [
+            Note("run", text) for text in [*warnings, *planned, *_missing_counters(run, state, merged)]
+        ]
+        merged.warnings += device_clocks.held_back_notes(samples)
+
+    manifest, merged = import_to_store(store, folder / run.out, "auto", amend, samples, native(run.binary))
+    pass_costs.learn(store, run, state, merged)
+    if run.hypothesis or run.change:
+        about = ExperimentEntry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
+        record(store, about.model_copy(update={"binary": run.binary}))
+    return _summary(manifest, merged)
+
+
+def _readable(step: Path) -> bool:
+    """Whether the files of one step can be read by themselves."""
+    try:
+        with unreadable_as_bad_input(step), scratch() as folder:
+            work = folder / WORK
+            work.mkdir()
+            with database(step, work) as con:
+                reader_for(step, "auto").read(con, step, folder)
+    except Problem:
+        return False
+    return True
+
+
+def _lay_aside(folder: Path, run: ProfileRun, steps: list[str]) -> None:
+    """Take the folders of some steps away from the results."""
+    (folder / UNFINISHED).mkdir(exist_ok=True)
+    for name in steps:
+        (folder / run.out / name).rename(folder / UNFINISHED / name)
+
+
+def _partial_text(run: ProfileRun, state: RunState) -> str:
+    """Which of the steps a workload rests on, and why not on all."""
+    assert state.problem is not None
+    kept = [*state.finished, *(f"{step} in part" for step in state.cut)]
+    planned = state.steps or run.steps
+    # Before the steps are planned that count, nobody knows how many they would be.
+    share = "" if len(kept) == len(planned) else f"{len(kept)} of {len(planned)} "
+    return f"Partial: {share}runs of the program ({', '.join(kept)}). {state.problem.problem().text}"
+
+
+def _missing_counters(run: ProfileRun, state: RunState, merged: MergedProfile) -> list[str]:
+    """Profilers leave out a counter that they do not know with no more than a line among their messages."""
+    wanted = {**run.counters, **state.counters}
+    asked = [counter for step in [*state.finished, *state.cut] for counter in wanted.get(step, [])]
+    brought = {*merged.counters, *(f"{event}[*]" for p in merged.passes for event, _ in p.table.instances.values())}
+    lost = [counter for counter in dict.fromkeys(asked) if counter not in brought]
+    if not lost:
+        return []
+    named = ", ".join(lost[:_LOST_NAMED]) + (f" and {len(lost) - _LOST_NAMED} more" if lost[_LOST_NAMED:] else "")
+    damaged = any(warning.code == "damaged" for warning in merged.warnings)
+    why = "files that it wrote are damaged" if damaged else "its version may not know them on this device"
+    return [f"counters: The profiler was asked for {named} and gave none: {why}."]
+
+
+def _summary(manifest: Manifest, merged: MergedProfile) -> dict[str, Any]:
+    return {
+        "workload": manifest.id,
+        "name": manifest.name,
+        "arch": manifest.arch,
+        "kernels": manifest.kernels,
+        "dispatches": manifest.dispatches,
+        "counters": len(manifest.counters),
+        "warnings": [warning.text for warning in merged.warnings],
+    }

@@ -1,0 +1,465 @@
+"""One supervisor process per run: its steps, limits and end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from ...analysis.base.text import count_text
+from ...analysis.store.store import Store
+from ..device.machine.clock_sampling import SensorSampler
+from .child import ProgramOutcome, ProgramSpec, StopReason, Watch, run_program, signal_name
+from .command import without_prefixes
+from .device_queue import DeviceQueue
+from .job import CallStep, Job, Step
+from .processes import become_subreaper, end_all, this_process
+from .profiler_progress import Follower, ProfilerProgress
+from .run_state import (
+    CLOCKS,
+    LOGS,
+    OUT,
+    SUPERVISOR_LOG,
+    UNFINISHED,
+    ProblemText,
+    ProfileRun,
+    RunState,
+    State,
+    left_behind,
+    write,
+)
+from .worker import ANSWER, PROGRESS
+
+
+def step_failure(step: Step | CallStep, outcome: ProgramOutcome, job: Job) -> ProblemText:
+    """Why a step is at fault that did not end well."""
+    if outcome.stopped:
+        return stop_problem(outcome.stopped, job)
+    if outcome.unstarted and isinstance(step, Step):
+        what = f"{step.argv[0]} could not be started"
+        return ProblemText(kind="MissingTool", what=what, why=outcome.unstarted, fix="list_devices shows the profilers")
+    ending = signal_name(outcome.status or 0)
+    if isinstance(step, CallStep):
+        what = f"rooflens failed in {step.name} ({ending})"
+        return ProblemText(
+            what=what, why=f"a bug, or the machine ran out of memory; see logs/{step.name}.err of the run"
+        )
+    return ProblemText(
+        kind="BadInput",
+        what=f"The profiled program ended with {ending} in {step.name}",
+        why="a profiler passes on the status of the program, or fails itself; the end of the error output tells",
+        fix="Run the command by hand without a profiler; it must end with status 0",
+    )
+
+
+def no_results_problem(step: Step, *, unreadable: bool) -> ProblemText:
+    """A step that ended well and left no results, or none that its own profiler could make readable."""
+    if unreadable:
+        return ProblemText(
+            kind="MissingTool",
+            what=f"What {Path(step.argv[0]).name} measured in {step.name} could not be made readable",
+            why=f"its own {shlex.join(step.then[:2])} failed; see logs/{step.name}{_MADE}.err of the run",
+            fix="Is there room on the disk and memory left? Count fewer launches (launches=, kernel=)",
+        )
+    # A step that counts nothing lets every kernel pass.
+    filtered = " that fits kernel= and range=" if step.counters else ""
+    return ProblemText(
+        kind="MissingTool",
+        what=f"No kernel was seen in {step.name}: it ended well without writing anything",
+        why="a program that launches nothing on a GPU leaves nothing to write; the end of its output may tell more",
+        fix=f"Does the program launch a kernel{filtered}? Does it use this GPU, in a process that it waits for?",
+    )
+
+
+def stop_problem(reason: StopReason, job: Job) -> ProblemText:
+    """A run that was stopped before its end."""
+    limits = job.limits
+    if reason == "timeout":
+        return ProblemText(
+            kind="LimitExceeded",
+            what=f"The run took longer than {job.run.timeout_s:g} s",
+            why="it was stopped at its time limit, which holds for all runs of the program together",
+            fix="Count less of it (kernel=, launches=, budget_s=, fewer metrics), give a larger timeout_s, or let the "
+            "program do less",
+        )
+    if reason == "budget":
+        return ProblemText(
+            kind="LimitExceeded",
+            what="The run was ended at its budget",
+            why="it had left nothing by then that could be kept",
+            fix="Give a larger budget_s, or let the program do less",
+        )
+    if reason == "disk":
+        return ProblemText(
+            kind="LimitExceeded",
+            what="The run used too much disk",
+            why=f"it wrote more than {limits.disk_bytes / 1e9:g} GB, or less than {limits.free_bytes / 1e9:g} GB "
+            "stayed free",
+            fix="Count fewer launches (kernel=, launches=), or name a store on a larger disk",
+        )
+    if reason == "processes":
+        what = f"The run had more than {count_text(limits.processes, 'process')}"
+        return ProblemText(
+            kind="LimitExceeded", what=what, why="it was stopped", fix="See whether the program forks forever"
+        )
+    if reason == "cancelled":
+        return ProblemText(
+            what="The run was cancelled", why="cancel_run, or an interrupt of `rooflens call`, asked for it"
+        )
+    ending = "the server (or command) that started it ended" if reason == "lost" else "its supervisor was told to stop"
+    return ProblemText(what="The run was stopped", why=f"{ending}, and nothing outlives that", fix="Start it again")
+
+
+_POLL_S = 0.1
+_MADE = "_page"
+"""Ends the name of the logs of what makes a step's results readable."""
+_OF_COUNTERS = ("BadArgument", "LimitExceeded")
+"""Kinds of known failures of profilers that lie in what they were to count."""
+_READABLE_S = 300.0
+"""For making readable what a profiler wrote."""
+_STEPS = pydantic.TypeAdapter(list[Step])
+
+
+def main() -> None:
+    """Carry out the job on standard input."""
+    job = Job.model_validate_json(sys.stdin.buffer.readline())
+    become_subreaper()
+    Supervisor(job).carry_out()
+
+
+class Supervisor:
+    """One run from its queue to its end; the only writer of its state."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.store = Store.locate(job.store)
+        self.folder = self.store.run_folder(job.run.run_id)
+        self.out = self.folder / job.run.out
+        self.state = RunState(supervisor=this_process())
+        self.watch = Watch(self.folder, job.limits)
+        self.blemish: ProblemText | None = None
+        """Why the first step failed after which the run went on."""
+        self.until: float | None = None
+        """When the planned steps should have ended, where they may not take as long as they like."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._ask_to_stop)
+
+    def carry_out(self) -> None:
+        """Everything, whatever happens; the state is final when this returns or raises."""
+        try:
+            self._save(activity="waiting for its turn")
+            with DeviceQueue(Path(self.job.locks), self.job.devices, self.job.run.run_id) as queue:
+                if reason := self._wait_for_devices(queue):
+                    self._end_stopped(reason)
+                    return
+                self.watch.start_clock(self.job.run.timeout_s)
+                self._save(state="running", started_ns=time.time_ns())
+                self._steps()
+        finally:
+            end_all(self.job.run.run_id, 0, below=os.getpid())
+            if self.state.state in ("queued", "running"):
+                self._end(
+                    "failed", ProblemText(what="The run failed inside rooflens", why=f"a bug; see {SUPERVISOR_LOG}")
+                )
+
+    def _wait_for_devices(self, queue: DeviceQueue) -> StopReason | None:
+        """Return once the run holds every device, or with the reason to give up."""
+        while waiting := queue.waiting():
+            if waiting != self.state.activity:
+                self._save(activity=waiting)
+            if reason := self.watch.reason():
+                return reason
+            time.sleep(_POLL_S)
+        return self.watch.reason()
+
+    def _steps(self) -> None:
+        steps = list(self.job.steps)
+        for number, step in enumerate(steps, 1):
+            if self._out_of_time(steps[number - 1 :]):
+                break
+            count, began = len(steps), time.monotonic()
+            self._save(step=step.name, activity=self._activity_of(number, count, step))
+            outcome, problem = self._call(step) if isinstance(step, CallStep) else self._command(step)
+            took_s = time.monotonic() - began
+            self.state.took_s[step.name] = round(took_s, 3)
+            if not self._conclude_step(step, outcome, problem):
+                return
+            if self.job.plan and number == 1 and not self._plan(self.job.plan, steps, took_s):
+                return
+        self._finish(self.blemish)
+
+    def _out_of_time(self, later_steps: Sequence[Step | CallStep]) -> bool:
+        """Whether the next planned step would end too late, if it takes as long as the last; what is lost is said."""
+        before = (self.state.steps or [""])[1:]
+        took_s = next((self.state.took_s[name] for name in reversed(before) if name in self.state.took_s), None)
+        if self.until is None or took_s is None or time.monotonic() + took_s <= self.until:
+            return False
+        names = ", ".join(step.name for step in later_steps)
+        left_s = max(0.0, self.until - time.monotonic())
+        remark = (
+            f"Left out for budget_s: {names}. A run of the program took {took_s:.0f} s under the profiler, and "
+            f"{left_s:.0f} s were left; what they were to count is not collected."
+        )
+        self._save(skipped=[step.name for step in later_steps], remarks=[*self.state.remarks, remark])
+        return True
+
+    def _activity_of(self, number: int, count: int, step: Step | CallStep) -> str:
+        """What is being done, in words."""
+        name = f"run {number} of {count}: {step.name}" if count > 1 else step.name
+        estimate = step.estimate_s if isinstance(step, Step) else None
+        return name if estimate is None else f"{name}, about {estimate:.0f} s"
+
+    def _conclude_step(self, step: Step | CallStep, outcome: ProgramOutcome, problem: ProblemText | None) -> bool:
+        """Whether the run goes on after this step."""
+        if outcome.ended_well and not problem:
+            self._save(finished=[*self.state.finished, step.name], step=None, progress=0.0)
+            return True
+        has_results = isinstance(step, Step) and self._left_results(step, outcome)
+        if has_results:
+            self.state.cut.append(step.name)
+        if isinstance(step, Step) and has_results and outcome.stopped == "budget":
+            remark = f"{step.name} was ended after {step.within_s:.0f} s; what it had measured by then is kept."
+            self._save(remarks=[*self.state.remarks, remark], step=None, progress=0.0)
+            return True
+        why = self._at_fault(step, outcome, problem or step_failure(step, outcome, self.job))
+        if not outcome.stopped and (has_results or self._concerns_counters(why)):
+            # It failed by itself: other steps count other things, as far as the program comes.
+            self.blemish = self.blemish or why
+            self._save(step=None, progress=0.0)
+            return True
+        self._fail(outcome, why)
+        return False
+
+    def _concerns_counters(self, problem: ProblemText) -> bool:
+        """Whether a step after the first failed for what it was to count, which others may do without."""
+        return bool(self.state.finished or self.state.cut) and problem.kind in _OF_COUNTERS
+
+    def _at_fault(self, step: Step | CallStep, outcome: ProgramOutcome, problem: ProblemText) -> ProblemText:
+        """Why a step failed; it is written down where it was the first, and laid aside where it left nothing good."""
+        from .failure_report import explain_run_failure
+
+        faulty = self.state.model_copy(update={"status": outcome.status, "fault": step.name})
+        if self.blemish is None:
+            self.state.status, self.state.fault = faulty.status, faulty.fault
+        place = self.out / step.name
+        if place.exists() and step.name not in self.state.cut:
+            (self.folder / UNFINISHED).mkdir(exist_ok=True)
+            place.rename(self.folder / UNFINISHED / step.name)
+        run = self.job.run
+        return explain_run_failure(run, faulty, self.folder, problem) if isinstance(run, ProfileRun) else problem
+
+    def _left_results(self, step: Step, outcome: ProgramOutcome) -> bool:
+        """Whether a step that did not end well left files that are good."""
+        inputs = {self.out / name for name in step.files} | self._log_of(step)
+        whole = outcome.ended_by_itself and (step.gentle or (step.lasting and not outcome.stopped))
+        return (step.durable or whole) and _wrote_results(self.out / step.name, inputs)
+
+    def _plan(self, call: CallStep, steps: list[Step | CallStep], took_s: float) -> bool:
+        """Add the steps that are planned from what the first one left to ``steps``; whether that went well."""
+        call_with_time = call.model_copy(update={"arguments": {**call.arguments, "took_s": took_s}})
+        self._save(step=call.name, activity=call.name)
+        outcome, problem = self._call(call_with_time)
+        answer, self.state.result = self.state.result, {}
+        if not outcome.ended_well or problem:
+            why = self._at_fault(call, outcome, problem or step_failure(call, outcome, self.job))
+            self._fail(outcome, self.blemish or why)
+            return False
+        planned_steps = _STEPS.validate_python(answer["steps"])
+        self.state.counters = {step.name: list(step.counters) for step in planned_steps}
+        steps += [replace(step, argv=(*step.argv, *self.job.program)) for step in planned_steps]
+        if (within_s := answer.get("within_s")) is not None:
+            self.until = time.monotonic() + within_s
+        remarks = [*self.state.remarks, *answer["remarks"]]
+        self._save(steps=[step.name for step in steps], remarks=remarks, step=None, progress=0.0)
+        return True
+
+    def _command(self, step: Step) -> tuple[ProgramOutcome, ProblemText | None]:
+        """Run a program; a profiler that ended well without any results is a problem."""
+        inputs = self._write_inputs(step)
+        env = {**without_prefixes({**self.job.inherited, **self.job.variables}, step.unset), **step.env}
+        profiler = Path(step.argv[0]).name if step.gentle else ""
+        follower = self._follower(step)
+        program = ProgramSpec(step.argv, self.job.cwd, env, self._logs(step), profiler=profiler, follower=follower)
+        self.watch.start_budget(step.within_s)
+        with SensorSampler(self.job.sensors, step.name) as sampler:
+            outcome = run_program(program, self.watch, self.job.secrets)
+        self.watch.start_budget(None)
+        self._keep_samples(sampler)
+        unreadable = bool(step.then) and outcome.ended_by_itself and not self._make_readable(step, env)
+        self._remark(step.name, outcome)
+        wrote = _wrote_results(self.out / step.name, inputs | self._log_of(step))
+        return outcome, None if not outcome.ended_well or wrote else no_results_problem(step, unreadable=unreadable)
+
+    def _keep_samples(self, sampler: SensorSampler) -> None:
+        """Append what was sampled in a step to a file of the run, from which saving takes it."""
+        if sampler.rows:
+            with (self.folder / CLOCKS).open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in sampler.rows)
+
+    def _make_readable(self, step: Step, env: dict[str, str]) -> bool:
+        """Run what follows a step, whatever ended that; whether it went well. The time of the run does not count."""
+        until, deaf = self.watch.deadline, self.watch.deaf
+        self.watch.deaf = True
+        self.watch.start_clock(_READABLE_S)
+        logs = self._logs(replace(step, name=f"{step.name}{_MADE}"))
+        outcome = run_program(ProgramSpec(step.then, self.job.cwd, env, logs), self.watch, self.job.secrets)
+        self.watch.deadline, self.watch.deaf = until, deaf
+        return outcome.ended_well
+
+    def _follower(self, step: Step) -> Follower | None:
+        """Who tells how far the profiler is with a step, behind what the step was said to do when it began."""
+        run, began = self.job.run, self.state.activity
+        if not (isinstance(run, ProfileRun) and run.profiler):
+            return None
+        from .drivers import registry
+
+        if not (read := registry.progress(run.profiler)):
+            return None
+
+        def report_progress(news: ProfilerProgress) -> None:
+            progress = news if news.launches else replace(news, launches=step.launches)
+            self._save(activity=f"{began}: {progress.words}", progress=progress.finished_share)
+
+        return Follower(read, report_progress, next(iter(self._log_of(step)), None))
+
+    def _log_of(self, step: Step) -> set[Path]:
+        """The file of a step's profiler that holds its messages, and no results."""
+        if not (isinstance(self.job.run, ProfileRun) and self.job.run.profiler):
+            return set()
+        from .drivers import registry
+
+        log = registry.profiler(self.job.run.profiler).LOG
+        return {self.out / step.name / log} if log else set()
+
+    def _write_inputs(self, step: Step) -> set[Path]:
+        (self.out / step.name).mkdir(parents=True, exist_ok=True)
+        for name, text in step.files.items():
+            path = self.out / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return {self.out / name for name in step.files}
+
+    def _call(self, step: CallStep) -> tuple[ProgramOutcome, ProblemText | None]:
+        """Call a function of ours; its result goes into the state, and its Problem is returned."""
+        for name in (ANSWER, PROGRESS):
+            (self.folder / name).unlink(missing_ok=True)
+        task = {
+            "store": self.job.store,
+            "folder": str(self.folder),
+            "function": step.function,
+            "arguments": step.arguments,
+        }
+        argv = [sys.executable, "-P", "-m", f"{__package__}.worker"]
+        worker = ProgramSpec(argv, "/", self.job.inherited, self._logs(step), json.dumps(task))
+        outcome = run_program(worker, self.watch, self.job.secrets, meanwhile=self._listen)
+        self._remark(step.name, outcome)
+        self.store.discard_drafts(outcome.pid)
+        self._listen()
+        answer = _load_json(self.folder / ANSWER)
+        for name in (ANSWER, PROGRESS):
+            (self.folder / name).unlink(missing_ok=True)
+        if "result" in answer:
+            self.state.result = answer["result"]
+        return outcome, ProblemText.model_validate(answer["problem"]) if "problem" in answer else None
+
+    def _logs(self, step: Step | CallStep) -> tuple[Path, Path]:
+        return self.folder / LOGS / f"{step.name}.out", self.folder / LOGS / f"{step.name}.err"
+
+    def _listen(self) -> None:
+        """Pass on what a call tells about its progress."""
+        news = _load_json(self.folder / PROGRESS)
+        if news and (news["progress"], news["activity"]) != (self.state.progress, self.state.activity):
+            self._save(progress=news["progress"], activity=news["activity"], result=news["result"] or self.state.result)
+
+    def _fail(self, outcome: ProgramOutcome, problem: ProblemText) -> None:
+        """A step failed or was stopped: save what the steps before it left."""
+        has_results = self.state.finished or self.state.cut
+        if outcome.stopped in ("lost", "stopped") and has_results:
+            problem.fix = left_behind(self.out)
+        if outcome.stopped in ("lost", "stopped") or not (has_results and self.job.finish):
+            self._end("cancelled" if outcome.stopped == "cancelled" else "failed", problem)
+        else:
+            self._finish(problem, cancelled=outcome.stopped == "cancelled")
+
+    def _finish(self, failure: ProblemText | None, *, cancelled: bool = False) -> None:
+        """Save what the finished steps left; ``failure`` says why there are not more of them."""
+        final_state: State = "cancelled" if cancelled else "failed" if failure else "done"
+        step = self.job.finish
+        if step is None:
+            self._end(final_state, failure)
+            return
+        self.watch.deaf = failure is not None
+        self.watch.start_clock(self.job.limits.finish_s)
+        self._save(step=step.name, activity=step.name, partial=failure is not None, problem=failure)
+        outcome, problem = self._call(step)
+        if outcome.ended_well and self.state.result and not problem:
+            if unread_problem := self.state.result.pop("problem", None):
+                # Not all that finished could be read.
+                failure, final_state = (
+                    failure or ProblemText.model_validate(unread_problem),
+                    "cancelled" if cancelled else "failed",
+                )
+                self._save(partial=True)
+            shutil.rmtree(self.folder / OUT, ignore_errors=True)
+            self._end(final_state, failure)
+            return
+        self.state.partial = False
+        problem = problem or step_failure(step, outcome, self.job)
+        if failure:
+            self.state.warnings.append(f"The finished steps could not be saved: {problem.what}.")
+            self._end(final_state, failure)
+        else:
+            problem = self._at_fault(step, outcome, problem)
+            self._end("cancelled" if outcome.stopped == "cancelled" else "failed", problem)
+
+    def _remark(self, name: str, outcome: ProgramOutcome) -> None:
+        if outcome.left_behind:
+            self.state.warnings.append(
+                f"{name}: ended {count_text(outcome.left_behind, 'process')} that still ran after the program."
+            )
+        if outcome.stuck:
+            self.state.warnings.append(
+                f"{name}: {count_text(outcome.stuck, 'process')} cannot be ended; a driver may hang (see dmesg)."
+            )
+
+    def _end_stopped(self, reason: StopReason) -> None:
+        self._end("cancelled" if reason == "cancelled" else "failed", stop_problem(reason, self.job))
+
+    def _end(self, state: State, problem: ProblemText | None) -> None:
+        self._save(state=state, problem=problem, ended_ns=time.time_ns(), activity=state, step=None)
+
+    def _save(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            setattr(self.state, name, value)
+        write(self.folder, self.state)
+
+    def _ask_to_stop(self, number: int, frame: object) -> None:
+        self.watch.stop_asked = True
+
+
+def _wrote_results(place: Path, inputs: set[Path]) -> bool:
+    """Whether a step left a file with content beside its inputs."""
+    return any(p.is_file() and p not in inputs and p.stat().st_size for p in place.rglob("*"))
+
+
+def _load_json(path: Path) -> dict[str, Any]:
+    """A small JSON file of the worker; empty where there is none yet."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return content
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The rows of the SQL tables that are computed: metrics and findings of a workload, and the log of experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ...analysis.catalogue import metrics as catalog
+from ...analysis.catalogue import rules
+from ...analysis.comparison import experiment_log
+from ...analysis.diagnosis import findings
+from ...analysis.diagnosis.findings import number
+from ...analysis.engine import FigureRequest, figures
+from ...analysis.store.manifest import Binary
+from ...analysis.store.schema import iso
+from ...analysis.store.store import Manifest, Store
+from ...analysis.workload import Workload
+
+Row = dict[str, Any]
+"""Values by column; a column that is left out is NULL."""
+
+
+@dataclass(frozen=True)
+class DerivedTable:
+    """A table that follows from a workload and the catalogue: ``rows`` of those for which it ``exists``."""
+
+    exists: Callable[[Manifest], bool]
+    rows: Callable[[Workload], list[Row]]
+    measured: bool = False
+    """Whether the ceilings that were measured count too."""
+
+
+def metric_rows(workload: Workload) -> list[Row]:
+    """The whole catalogue per kernel, without the per-channel metrics."""
+    names = [m.name for m in catalog.metrics(workload.arch) if m.per == "dispatch"]
+    return [
+        {
+            "workload": workload.id,
+            "kernel": f.kernel,
+            "metric": f.name,
+            "id": f.id,
+            "value": f.value,
+            "min": f.min,
+            "max": f.max,
+            "unit": f.unit,
+            "peak": f.peak,
+            "pct_of_peak": f.pct_of_peak,
+            "status": f.status,
+            "reason": f.reason and f.reason.text,
+            "n": f.n,
+        }
+        for f in figures(workload, names, FigureRequest(by_kernel=True, quartiles=False))
+    ]
+
+
+def finding_rows(workload: Workload) -> list[Row]:
+    """Every finding about every kernel, the verdict's first."""
+    rows: list[Row] = []
+    for one in findings.diagnose(workload)[0]:
+        kernel = {
+            "workload": workload.id,
+            "kernel": one.kernel,
+            "verdict": one.verdict.subsystem,
+            "confidence": one.verdict.confidence,
+            "share_pct": one.share_pct,
+        }
+        rows += [kernel | _finding(f) for f in one.findings]
+        if not one.findings:
+            rows.append(kernel | {"subsystem": "unknown", "claim": "Nothing that was collected tells what limits it."})
+    return rows
+
+
+def _finding(finding: findings.Finding) -> Row:
+    return {
+        "subsystem": finding.subsystem,
+        "severity": finding.severity,
+        "claim": finding.claim,
+        "evidence": "; ".join(
+            f"{e.metric} = {number(e.value)} {e.unit}{f' ({e.threshold})' if e.threshold else ''}"
+            for e in finding.evidence
+        ),
+        "advice": "; ".join(a.do for a in finding.advice),
+        "speedup_bound": finding.speedup_bound,
+    }
+
+
+def log_rows(store: Store, manifests: Iterable[Manifest]) -> list[Row]:
+    """The experiments that one of these workloads was measured for, oldest first."""
+    ids = {m.id for m in manifests}
+    rows: list[Row] = []
+    for entry in experiment_log.entries(store):
+        if not ids & {entry.workload, entry.baseline}:
+            continue
+        experiment = {
+            "workload": entry.workload,
+            "baseline": entry.baseline,
+            "created": iso(entry.created_ns),
+            "hypothesis": entry.hypothesis or None,
+            "change": entry.change or None,
+            **_binary(entry.binary),
+        }
+        rows += [
+            experiment
+            | o.model_dump(include={"kernel", "verdict", "speedup", "low", "high", "same_work"})
+            | {"note": o.why}
+            for o in entry.outcomes
+        ] or [experiment]
+    return rows
+
+
+def _binary(file: Binary | None) -> Row:
+    if file is None:
+        return {}
+    return {
+        "program": file.path,
+        "program_bytes": file.size,
+        "program_sha256": file.sha256,
+        "program_modified": iso(file.modified_ns),
+    }
+
+
+def _has_metrics(manifest: Manifest) -> bool:
+    return manifest.arch in catalog.targets_with_metrics() and bool(manifest.counters)
+
+
+DERIVED = {
+    "metrics": DerivedTable(_has_metrics, metric_rows),
+    "findings": DerivedTable(
+        lambda m: _has_metrics(m) and bool(rules.rules(m.arch or "")), finding_rows, measured=True
+    ),
+}

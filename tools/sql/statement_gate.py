@@ -1,0 +1,78 @@
+"""One SQL text looked at before it runs: whether it is a single query, its parse tree, and what is put around it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+_TREE_BYTES = 4_000_000
+
+
+class StatementRefused(Exception):
+    """The statement is not one that may run; the argument is the reason, a word that the parent knows."""
+
+
+def gate(duckdb: Any, con: Any, sql: str) -> tuple[str, str, Any]:
+    """What may run: (the SELECT, ``EXPLAIN``, ``EXPLAIN ANALYZE`` or nothing, the parse tree of the SELECT).
+
+    Refused for anything else, RecursionError where Python's limit is lower than the depth of the tree.
+    """
+    kind = _single(con, sql)
+    explain = ""
+    if kind == "EXPLAIN":
+        # What runs is put together again from the inner statement, so that nothing but it was judged.
+        explain, sql = _split_explain(duckdb, sql)
+        try:
+            kind = _single(con, sql)
+        except duckdb.ParserException:  # what follows are options
+            raise StatementRefused("explain") from None
+    if kind != "SELECT":
+        raise StatementRefused("explain" if explain else "multi" if kind == "MULTI" else "statement")
+    text = con.execute(
+        "SELECT json_serialize_sql($1, skip_null := true, skip_empty := true, skip_default := true)", [sql]
+    ).fetchone()[0]
+    if len(text) > _TREE_BYTES:
+        raise StatementRefused("complex")
+    tree = json.loads(text)
+    if tree["error"]:
+        raise StatementRefused("statement")
+    return sql, explain, tree["statements"][0]["node"]
+
+
+def _single(con: Any, sql: str) -> str:
+    """The type of the one statement in ``sql``."""
+    statements = con.extract_statements(sql)
+    if not statements:
+        raise StatementRefused("empty")
+    try:
+        kinds = [statement.type.name for statement in statements]
+    except ValueError:  # a type newer than the enumeration of the Python module
+        raise StatementRefused("statement") from None
+    if kinds == ["CREATE", "SELECT"] and not statements[0].query:
+        raise StatementRefused("multi")  # how 1.5 extracts a PIVOT without an IN list
+    if len(kinds) > 1:
+        raise StatementRefused("several")
+    return str(kinds[0])
+
+
+def _split_explain(duckdb: Any, sql: str) -> tuple[str, str]:
+    """Cut ``EXPLAIN [ANALYZE]`` off; comments are no words."""
+    data = sql.encode()
+    tokens = [*duckdb.tokenize(sql), (len(data), None)]
+    spans = [(a, b) for (a, kind), (b, _) in pairwise(tokens) if kind != duckdb.token_type.comment]
+    second, end = spans[1]
+    if data[second:end].strip().lower() == b"analyze":
+        return "EXPLAIN ANALYZE", data[end:].decode()
+    return "EXPLAIN", data[second:].decode()
+
+
+def wrap(duckdb: Any, con: Any, picks: str, sql: str) -> str:
+    """A SELECT of ``picks`` from the query; a line of its own ends any comment."""
+    data = sql.encode()
+    ends = [
+        at for at, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator and data[at:].startswith(b";")
+    ]
+    text = f"SELECT {picks} FROM (\n{data[: min(ends, default=len(data))].decode()}\n)"
+    _single(con, text)
+    return text

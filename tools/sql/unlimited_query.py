@@ -1,0 +1,176 @@
+"""SQL of the user's own, in this process: views over the files of the store, nothing copied and nothing cut.
+
+The tables, names and refusals are those of query_counters. What differs: no child with limits, no most rows, and frames
+of the user beside the tables. It reads what its user may read, and writes nothing: one query at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...analysis.base.database import connect, sql_name
+from ...analysis.base.problems import BadArgument, StoreProblem
+from ...analysis.base.scratch import scratch
+from ...analysis.store.integrity import readable_workloads
+from ...analysis.store.schema import SchemaColumn, columns, schema
+from ...analysis.store.store import Manifest, Store
+from . import errors
+from .errors import FailedQuery
+from .references import References, references, result_units
+from .sources import source, widen_counters
+from .statement_gate import StatementRefused, gate
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+
+Arrays = dict[str, "np.ndarray[Any, Any] | np.ma.MaskedArray[Any, Any]"]
+_WIDE = ("HUGEINT", "UHUGEINT")
+"""Types of sums of whole numbers, which NumPy would have as floating point."""
+_OF_FILES = ("IOException", "HTTPException")
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """All rows by column, and the units of the columns that have one. Columns in ``wide`` are integers as texts."""
+
+    columns: Arrays
+    units: Mapping[str, str]
+    wide: frozenset[str]
+    notes: Sequence[str] = ()
+
+
+def query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping[str, Any] | None = None) -> QueryRows:
+    """All rows of one SELECT over some workloads, with ``frames`` (pandas) as further tables by their names.
+
+    Raises NotAllowed for what is no query, NotFound and BadArgument for mistakes in it, StoreProblem where what it
+    needs cannot be read; damaged workloads are left out and named in ``notes``.
+    """
+    if "\0" in sql:
+        raise BadArgument("The SQL contains a NUL character")
+    try:
+        return _run_query(store, manifests, sql, frames or {})
+    except StoreProblem:
+        whole, damages = readable_workloads(store, manifests)
+        if not whole:
+            raise
+    rows = _run_query(store, whole, sql, frames or {})
+    return QueryRows(rows.columns, rows.units, rows.wide, [f"Left out: {sentence}" for sentence in damages])
+
+
+def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping[str, Any]) -> QueryRows:
+    import duckdb
+
+    tables = {name: columns(name, manifests) for name in schema()}
+    _refuse_names(frames, tables)
+    used: frozenset[str] = frozenset()
+    with _session() as con, scratch() as folder:
+        try:
+            for name, frame in frames.items():
+                con.register(name, frame)
+            text, explain, tree = gate(duckdb, con, sql)
+            named = references(tree, {**tables, **{name.lower(): {} for name in frames}})
+            used = frozenset(named.tables)
+            widen_counters(store, manifests, tables, named)
+            for table, known in tables.items():
+                _view(con, table, known, _rows(store, manifests, table, known, named, folder))
+            return _fetch_rows(con, text, explain, tree, _units(tables, named))
+        except StatementRefused as refusal:
+            raise errors.refusal_problem(str(refusal)) from None
+        except RecursionError:
+            raise errors.too_deep() from None
+        except duckdb.Error as error:
+            kind = type(error).__name__
+            if kind in _OF_FILES:
+                if readable_workloads(store, manifests)[1]:
+                    raise StoreProblem("A table of the store could not be read") from error
+                raise BadArgument("The query failed", str(error).splitlines()[0]) from error
+            error_data = {"phase": "run", "type": kind, "message": str(error)}
+            raise errors.problem(error_data, FailedQuery(sql, {**tables, **dict.fromkeys(frames, ())}, used)) from error
+
+
+@contextmanager
+def _session() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A cursor whose names and settings are its own, closed at the end."""
+    with connect() as con:
+        con.execute("SET errors_as_json = true")
+        # Tables are those of the store and those handed over, never variables of whoever calls.
+        con.execute("SET python_enable_replacements = false")
+        yield con
+
+
+def _refuse_names(frames: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    for name in frames:
+        if name.lower() in tables:
+            raise BadArgument(f"{name!r} is a table of the store", fix="Give the frame another name")
+        if not (hasattr(frames[name], "columns") and hasattr(frames[name], "dtypes")):
+            kind = type(frames[name]).__name__
+            raise BadArgument(
+                f"{name!r} is no DataFrame", f"it is a {kind}", "Tables beside those of the store are frames"
+            )
+
+
+def _rows(
+    store: Store,
+    manifests: Sequence[Manifest],
+    table: str,
+    known: Mapping[str, SchemaColumn],
+    named: References,
+    folder: Path,
+) -> str | None:
+    """SQL for the rows of a table; None for one that is not read, or has none."""
+    if table not in named.tables:
+        return None
+    only = named.workloads.get(table)
+    return source(store, [m for m in manifests if only is None or m.id in only], table, list(known), folder)
+
+
+def _view(con: duckdb.DuckDBPyConnection, table: str, known: Mapping[str, SchemaColumn], rows: str | None) -> None:
+    empty = ", ".join(f"NULL::{column.type} AS {sql_name(name)}" for name, column in known.items())
+    con.execute(f"CREATE TEMP VIEW {table} AS {rows or f'SELECT {empty} WHERE false'}")
+
+
+def _units(tables: Mapping[str, Mapping[str, SchemaColumn]], named: References) -> dict[str, dict[str, str | None]]:
+    return {t: {name.lower(): column.unit for name, column in tables[t].items()} for t in named.tables & tables.keys()}
+
+
+def _fetch_rows(
+    con: Any, sql: str, explain: str, tree: Any, units: Mapping[str, Mapping[str, str | None]]
+) -> QueryRows:
+    if explain:
+        return QueryRows(con.execute(f"{explain} {sql}").fetchnumpy(), {}, frozenset())
+    import duckdb
+
+    try:
+        relation = con.sql(sql)
+    except duckdb.Error:
+        con.execute(sql)  # fails as well, and tells more
+        raise
+    names = list(relation.columns)
+    wide = [str(kind) in _WIDE for kind in relation.types]
+    of = result_units(tree, names, units)
+    if any(wide):
+        picks = (f"CAST(#{i} AS VARCHAR)" if w else f"#{i}" for i, w in enumerate(wide, 1))
+        relation = relation.project(", ".join(picks))
+    arrays = list(relation.fetchnumpy().values())
+    distinct_names = _distinct(names)
+    return QueryRows(
+        dict(zip(distinct_names, arrays, strict=True)),
+        {name: unit for name, unit in zip(distinct_names, of, strict=True) if unit},
+        frozenset(name for name, w in zip(distinct_names, wide, strict=True) if w),
+    )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names of columns with a number after those that repeat."""
+    distinct_names: list[str] = []
+    for name in names:
+        candidate, n = name, 1
+        while candidate in distinct_names:
+            candidate, n = f"{name}_{n}", n + 1
+        distinct_names.append(candidate)
+    return distinct_names
