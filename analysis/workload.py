@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .base.database import connect, speed_up, sql_literal, sql_path
-from .base.kernel_names import names_shortened_to
-from .base.name_patterns import matching
+from .base.kernel_names import matching, names_shortened_to
 from .base.problems import BadInput, NotFound, near
 from .base.text import count_text, names_displayed_as
 from .catalogue.metrics import no_formulas
 from .catalogue.targets import Gpu, gpu
 from .store import dispatch_ids
 from .store.doubts import Doubts
-from .store.doubts_of_older_imports import manifest_doubts
 from .store.integrity import damage
-from .store.launch_configurations import COLUMNS, label, number_configurations
+from .store.manifest import manifest_doubts
+from .store.schema import COLUMNS, label, number_configurations
 from .store.store import Manifest, Store
 
 if TYPE_CHECKING:

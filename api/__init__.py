@@ -6,10 +6,8 @@
 """
 
 from ..analysis.base.problems import Problem
-from .failures import RunFailed
-from .opening import open
-from .shipped import samples
-from .store import OpenStore
+from .asking import RunFailed
+from .store import OpenStore, open, samples
 from .workload import OpenWorkload
 
 __all__ = ["OpenStore", "OpenWorkload", "Problem", "RunFailed", "open", "samples"]

@@ -15,9 +15,7 @@ from ..tools.compute_timeline import TimelineResult
 from ..tools.diagnose_bottleneck import DiagnosisResult
 from ..tools.find_hotspots import HotspotsResult
 from ..tools.plan_profile import PlanResult
-from .display import DisplayedObject, View, some, value_text
-from .frames import of_any, of_records
-from .pictures import Drawing, Pictured
+from .display import DisplayedObject, Drawing, Pictured, View, of_any, of_records, some, value_text
 
 if TYPE_CHECKING:
     import pandas as pd

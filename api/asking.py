@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..analysis.base.problems import Problem
 from ..analysis.store.integrity import store_problem_behind
 from ..analysis.store.store import Store
 from ..tools.base.arguments import model, validate_arguments
 from ..tools.base.results import Result
+
+if TYPE_CHECKING:
+    from ..tools.get_run import RunResult
+
 
 R = TypeVar("R", bound=Result)
 ALL = 1 << 60
@@ -43,3 +48,14 @@ def changing(store: Store) -> Iterator[None]:
         if problem := store_problem_behind(store, error):
             raise problem from error
         raise
+
+
+class RunFailed(Problem):
+    """A run that ended without what it was started for; ``result`` has its output, and its id for the files it left."""
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+        what = result.problem or f"The run {result.run_id} was {result.state}"
+        printed = f"It printed: {result.output}" if result.output else ""
+        kept = f"What had finished is workload {result.workload}" if result.workload else ""
+        super().__init__(what, printed, kept)

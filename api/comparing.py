@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.base.problems import BadArgument
 from ..analysis.base.text import shorten
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ..tools.plot import Drawn
     from .answers import ComparisonAnswer
 
+
 _SUMMARY = 300
 """Characters of the summary in the picture."""
 
@@ -29,7 +32,7 @@ def compare(
     from ..tools.compare_workloads import ComparisonRequest, compare_workloads, comparison_result
     from ..tools.plot import draw_comparison as drawn
     from .answers import ComparisonAnswer
-    from .pictures import WIDTH_PX
+    from .display import WIDTH_PX
 
     words = [_word(one) for one in (baseline, *candidates)]
     given = check_arguments(compare_workloads, {**options, "baseline": words[0], "candidate": words[1:]})
@@ -70,3 +73,19 @@ def _outcome(result: CompareResult) -> str:
 
 def _word(workload: str | OpenWorkload) -> str:
     return workload if isinstance(workload, str) else workload.id
+
+
+def report(store: Store, workloads: Sequence[str], output: str | Path | None) -> Path:
+    """Write the page about some workloads, the first of which is the baseline of the others, and return its path.
+
+    Raises what `rooflens report` refuses: unknown workloads, more than eight, another file in the way.
+    """
+    # The page is the server's, which offers it to clients as an app; building it twice would make two of it.
+    from ..server.commands.report import write
+
+    if str(output) == "-":
+        raise BadArgument("The page cannot be written to '-'", fix="Name a file")
+    with changing(store):
+        written = write(store, workloads, None if output is None else str(output))
+    assert written is not None
+    return written.absolute()

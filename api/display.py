@@ -5,14 +5,23 @@ from __future__ import annotations
 import base64
 import html
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.base.problems import Problem
 from ..analysis.base.text import shorten, visible_lines
+from ..tools.base.results import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
+
+    from ..tools.plot import Drawn
+    from ..tools.sql.unlimited_query import QueryRows
+
 
 _ROWS = 10
 _CELL, _TEXT = 160, 600
@@ -114,3 +123,169 @@ class DisplayedObject:
 
     def _repr_html_(self) -> str:
         return self._view().html()
+
+
+_NUMBERS = frozenset(
+    ("avg", "min", "max", "peak", "value", "q1", "median", "q3", "std", "low", "high", "baseline", "candidate",
+     "intensity", "performance", "attainable", "operations", "speedup", "per_work", "ratio", "speedup_bound",
+     "vgpr", "agpr", "sgpr", "vgprs", "agprs", "sgprs")
+)  # fmt: skip
+"""Figures whose unit stands in another column: a column of them that is empty is one of numbers all the same."""
+_UTC = "UTC"
+"""Unit of columns that hold points in time."""
+_INT64 = range(-(2**63), 2**63)
+
+
+def of_table(table: Table, notes: Sequence[str] = ()) -> pd.DataFrame:
+    """A table of a tool."""
+    rows = table.rows
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(table.columns)}
+    units = {name: unit for name, unit in zip(table.columns, table.units, strict=True) if unit}
+    return of_columns(columns, units, notes)
+
+
+def of_any(table: Table | None) -> pd.DataFrame:
+    """A table of a tool, or an empty one where the answer has none."""
+    return of_table(table or Table(columns=[], units=[], rows=[], total_rows=0))
+
+
+def of_columns(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:
+    """Columns of values, None for what is missing."""
+    import pandas as pd
+
+    made = {name: _series(list(values), name in units or name in _NUMBERS) for name, values in columns.items()}
+    return _label_columns(pd.DataFrame(made, columns=list(columns)), units, notes)
+
+
+def of_records(records: Sequence[Mapping[str, Any]], units: Mapping[str, str] = {}) -> pd.DataFrame:
+    """Rows that are mappings by column, all of the same columns."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return of_columns({name: [record.get(name) for record in records] for name in names}, units, ())
+
+
+def of_rows(rows: QueryRows, notes: Sequence[str] = ()) -> pd.DataFrame:
+    """All rows of a query."""
+    import numpy as np
+    import pandas as pd
+
+    made: dict[str, Any] = {}
+    for name, values in rows.columns.items():
+        if name in rows.wide:
+            made[name] = _series([None if v is None else int(v) for v in values.tolist()], True)
+        elif isinstance(values, np.ma.MaskedArray):
+            made[name] = _masked_array(values)
+        else:
+            made[name] = values.astype("int64") if values.dtype.kind == "i" else values
+        if rows.units.get(name) == _UTC:  # texts in SQL, where they sort and are cut as such
+            made[name] = pd.to_datetime(pd.Series(made[name], dtype="object"), utc=True, format="ISO8601")
+    return _label_columns(pd.DataFrame(made, columns=list(rows.columns)), rows.units, [*rows.notes, *notes])
+
+
+def _masked_array(values: Any) -> Any:
+    """An array of NumPy some of whose values are missing."""
+    import numpy as np
+    import pandas as pd
+
+    mask = np.ma.getmaskarray(values)
+    kind = values.dtype.kind
+    if kind in "iu":
+        wide = "int64" if kind == "i" else values.dtype
+        return pd.arrays.IntegerArray(values.data.astype(wide), mask.copy())
+    if kind == "b":
+        return pd.arrays.BooleanArray(values.data.copy(), mask.copy())
+    if kind == "f":
+        return values.filled(np.nan)
+    if kind in "Mm":
+        return values.filled(np.datetime64("NaT") if kind == "M" else np.timedelta64("NaT"))
+    return np.where(mask, None, values.data)
+
+
+def _series(values: list[Any], numeric: bool) -> Any:
+    """A column with the type that its values have."""
+    import pandas as pd
+
+    known = [v for v in values if v is not None]
+    missing = len(known) < len(values)
+    if not known:
+        return pd.Series(values, dtype="float64" if numeric else "object")
+    if all(isinstance(v, bool) for v in known):
+        return pd.Series(values, dtype="boolean" if missing else "bool")
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in known):
+        if any(v not in _INT64 for v in known):
+            return pd.Series(values, dtype="object")
+        return pd.Series(values, dtype="Int64" if missing else "int64")
+    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
+        return pd.Series([float("nan") if v is None else float(v) for v in values], dtype="float64")
+    if all(isinstance(v, str) for v in known):
+        return pd.Series(values)
+    return pd.Series(values, dtype="object")
+
+
+def _label_columns(frame: pd.DataFrame, units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:
+    frame.attrs["units"] = dict(units)
+    frame.attrs["notes"] = list(notes)
+    return frame
+
+
+Drawing = Callable[[], "Drawn"]
+WIDTH_PX = 800
+
+
+class Pictured(DisplayedObject):
+    """An object with a picture, which is drawn when it is first asked for."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        self._drawing = drawing
+
+    @cached_property
+    def _cached_drawing(self) -> Drawn:
+        return self._drawing()
+
+    def plot(self) -> Figure:
+        """A new matplotlib figure, for showing, changing and saving. Raises Problem where nothing can be drawn."""
+        _shown_by_notebooks()
+        return self._drawing().picture.figure
+
+    @property
+    def png(self) -> bytes:
+        """The picture as PNG."""
+        return self._cached_drawing.picture.png
+
+    @property
+    def svg(self) -> bytes:
+        """The picture as SVG."""
+        return self._cached_drawing.picture.svg
+
+    def _repr_png_(self) -> bytes | None:
+        try:
+            return self.png
+        except Problem:
+            return None
+
+
+class Chart(Pictured):
+    """A picture on its own, with its facts in words."""
+
+    def __init__(self, title: str, drawing: Drawing) -> None:
+        super().__init__(drawing)
+        self._title = title
+
+    @property
+    def facts(self) -> list[str]:
+        """What the picture shows, in words."""
+        return list(self._cached_drawing.facts)
+
+    def _view(self) -> View:
+        try:
+            return View(self._title, picture=self.png)
+        except Problem as problem:
+            return View(self._title, {"no picture": problem.text})
+
+    def __repr__(self) -> str:
+        return View(self._title).text()
+
+
+def _shown_by_notebooks() -> None:
+    """A notebook shows figures once pyplot has been imported; ours are made without it."""
+    if "IPython" in sys.modules:
+        import matplotlib.pyplot  # noqa: F401

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..tools.compute_roofline import RooflineResult
 from .answers import Answer
-from .display import View, some, value_text
-from .frames import of_any
-from .pictures import Drawing, Pictured
+from .display import Drawing, Pictured, View, of_any, some, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..analysis.base.problems import BadArgument, NotFound
+from ..analysis.base.problems import BadArgument, NotAllowed, NotFound
 from ..analysis.base.text import count_text
 from ..analysis.store.schema import iso, schema
 from ..analysis.store.store import Store
-from ..tools.base.progress import Listener, listening
-from . import frames
-from .asking import ALL, ask, changing
+from ..tools.base.progress import Activity, Listener, listening
+from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
+from . import display
+from .asking import ALL, RunFailed, ask, changing
 from .display import DisplayedObject, View
 from .workload import By, OpenWorkload
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .answers import ComparisonAnswer, OccupancyAnswer, PlanAnswer
+
 
 _SHOWN = 10
 
@@ -82,7 +85,7 @@ class OpenStore(DisplayedObject):
         from ..tools.list_workloads import list_workloads
 
         result = ask(self._store, list_workloads, {}, limit=ALL)
-        frame = frames.of_table(result.table, result.notes)
+        frame = display.of_table(result.table, result.notes)
         frame["created"] = pd.to_datetime(frame["created"], utc=True)
         return frame
 
@@ -93,7 +96,7 @@ class OpenStore(DisplayedObject):
             for table, described in schema().items()
             for name, c in described.columns.items()
         ]
-        return frames.of_records(rows)
+        return display.of_records(rows)
 
     def sql(self, sql: str, **tables: pd.DataFrame) -> pd.DataFrame:
         """All rows of one SELECT (DuckDB) over all workloads, and over frames given by name.
@@ -105,7 +108,7 @@ class OpenStore(DisplayedObject):
         manifests, broken = self._store.scan()
         with changing(self._store):
             rows = unlimited_query.query(self._store, manifests, sql, tables)
-        return frames.of_rows(rows, [f"Left out: {sentence}" for sentence in broken])
+        return display.of_rows(rows, [f"Left out: {sentence}" for sentence in broken])
 
     def ceilings(self) -> pd.DataFrame:
         """What devices can reach, measured or stated by profiles, with the origin of each figure."""
@@ -147,7 +150,7 @@ class OpenStore(DisplayedObject):
 
     def report(self, *workloads: str | OpenWorkload, output: str | Path | None = None) -> Path:
         """Write one HTML page about workloads, the first of which is the baseline of the others; returns its path."""
-        from .reporting import report
+        from .comparing import report
 
         words = [one if isinstance(one, str) else one.id for one in workloads or ("latest",)]
         return report(self._store, words, output)
@@ -195,7 +198,6 @@ class OpenStore(DisplayedObject):
         profiler.
         """
         from ..tools.profile_command import profile_command
-        from .runs import wait_for_result
 
         named = [metrics] if isinstance(metrics, str) else metrics
         arguments = {**options, "command": list(command), "metrics": None if named is None else list(named)}
@@ -222,7 +224,7 @@ class OpenStore(DisplayedObject):
         from ..tools.search_metrics import search_metrics
 
         result = ask(self._store, search_metrics, {"query": query, "gpu": gpu}, limit=ALL)
-        return frames.of_table(result.table, result.notes)
+        return display.of_table(result.table, result.notes)
 
     def occupancy(
         self,
@@ -253,7 +255,7 @@ class OpenStore(DisplayedObject):
         from ..tools.list_devices import list_devices
 
         result = ask(self._store, list_devices, {})
-        frame = frames.of_records([device.model_dump(mode="json") for device in result.devices])
+        frame = display.of_records([device.model_dump(mode="json") for device in result.devices])
         frame.attrs["units"] = {"clock_max_mhz": "MHz", "memory_bytes": "B"}
         frame.attrs["notes"] = list(result.notes)
         return frame
@@ -264,12 +266,11 @@ class OpenStore(DisplayedObject):
     ) -> pd.DataFrame:  # fmt: skip
         """Measure what a device can reach, and wait for it; what was measured within 90 days answers, unless again."""
         from ..tools.run_peak_benchmarks import run_peak_benchmarks
-        from .runs import wait_for_result
 
         named = None if ceilings is None else list(ceilings)
         arguments = {"device": device, "ceilings": named, "mode": mode, "again": again}
         done = wait_for_result(self._store, run_peak_benchmarks, arguments, progress)
-        frame = frames.of_any(done.ceilings)
+        frame = display.of_any(done.ceilings)
         frame.attrs["notes"] = list(done.notes)
         return frame
 
@@ -299,3 +300,64 @@ class OpenStore(DisplayedObject):
 
 def _nobody(activity: str) -> None:
     """Takes progress that nobody asked for."""
+
+
+_STEP_S = 2.0
+
+
+def wait_for_result(
+    store: Store, tool: Callable[..., RunResult], arguments: dict[str, Any], progress: Listener | None
+) -> RunResult:
+    """The result of a run that ``tool`` starts, once it is done; ``progress`` gets what it is doing.
+
+    Raises RunFailed where it is not done, NotAllowed where the store may only be read. The run is cancelled
+    by an interrupt, and by whatever ``progress`` raises.
+    """
+    from ..tools.cancel_run import cancel_run
+    from ..tools.running.run_state import FINAL
+
+    if store.read_only:
+        raise NotAllowed("Nothing can be run", "the store is open for reading only", "Open it without read_only")
+    with listening(progress) if progress else nullcontext():
+        result = ask(store, tool, arguments, wait_s=0)
+        told = ""
+        try:
+            while result.state not in FINAL:
+                if progress and result.progress != told:
+                    told = result.progress
+                    progress(Activity(told))
+                result = get_run(store, result.run_id, wait_s=_STEP_S if progress else LONGEST_WAIT_S)
+        except BaseException:
+            cancel_run(store, result.run_id)
+            raise
+    if result.state != "done":
+        raise RunFailed(result)
+    return result
+
+
+def open(store: str | Path | None = None, *, read_only: bool = False) -> OpenStore:
+    """Open a store of workloads: a folder, else ``$ROOFLENS_STORE``, else the user's data folder.
+
+    A folder that does not exist yet is an empty store; the first import makes it. With ``read_only`` it must exist, and
+    everything that would write to it raises NotAllowed. Nothing stays open: there is nothing to close.
+
+    Raises Problem for a folder that cannot be a store, or that a newer rooflens wrote.
+    """
+    located = Store.locate(store)
+    located.read_only = located.read_only or read_only
+    if read_only and located.address == str(located.root) and not located.root.exists():
+        raise NotFound(
+            f"There is no store at {located.root}",
+            "a store that is only read must exist",
+            "Check the path, or open it without read_only",
+        )
+    located.scan()
+    return OpenStore(located)
+
+
+_FOLDER = Path(__file__).parents[1] / "server" / "samples"
+
+
+def samples() -> dict[str, Path]:
+    """Every shipped profile: name -> a path that ``import_profile`` reads. A README beside them says what they are."""
+    return {entry.name: entry for entry in sorted(_FOLDER.iterdir()) if entry.is_dir()}

@@ -13,7 +13,7 @@ from ..analysis.catalogue.work_formulas import LEVELS
 from ..analysis.store.schema import columns, iso, pass_times, schema
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
-from . import frames
+from . import display
 from .asking import ALL, ask, changing
 from .display import DisplayedObject, View
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..tools.plot import Drawn
     from .answers import ComparisonAnswer, DiagnosisAnswer, Hotspots, OccupancyAnswer, TimelineAnswer
-    from .pictures import Chart
+    from .display import Chart
     from .roofline import Roofline
 
 By = Literal["kernel", "launch"]
@@ -117,7 +117,7 @@ class OpenWorkload(DisplayedObject):
         from ..tools.list_workloads import list_workloads
 
         result = ask(self._store, list_workloads, {"workload": self._current_manifest.id}, limit=ALL)
-        return frames.of_any(result.workload.passes if result.workload else None)
+        return display.of_any(result.workload.passes if result.workload else None)
 
     def dispatches(self, kernel: str | None = None, dispatches: Dispatches = None) -> pd.DataFrame:
         """Every launch: grid, registers, LDS; start and end in ns as whole numbers, durations as float64."""
@@ -156,7 +156,7 @@ class OpenWorkload(DisplayedObject):
         with changing(self._store), Workload.open(self._store, self._current_manifest, kernel) as opened:
             condition = opened.select(kernel, _ids(dispatches)).condition("d")
             ids = opened.rows(f"SELECT dispatch_id FROM {opened.relation('dispatches')} d WHERE {condition}")
-        chosen = frames.of_records([{"dispatch_id": i} for (i,) in ids])
+        chosen = display.of_records([{"dispatch_id": i} for (i,) in ids])
         return self.sql(
             f"SELECT {picks} FROM {name} WHERE dispatch_id IN (SELECT dispatch_id FROM chosen)", chosen=chosen
         )
@@ -170,7 +170,7 @@ class OpenWorkload(DisplayedObject):
         from ..tools.sql import unlimited_query
 
         with changing(self._store):
-            return frames.of_rows(unlimited_query.query(self._store, [self._current_manifest], sql, tables))
+            return display.of_rows(unlimited_query.query(self._store, [self._current_manifest], sql, tables))
 
     # -- questions -------------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class OpenWorkload(DisplayedObject):
             "detail": "full",
         }
         result = ask(self._store, compute_metrics, arguments, dispatches=_ids(dispatches), limit=ALL)
-        return frames.of_table(result.table, result.notes)
+        return display.of_table(result.table, result.notes)
 
     def roofline(
         self,
@@ -218,7 +218,7 @@ class OpenWorkload(DisplayedObject):
         """Where its kernels stand below the ceilings of the device, at every memory level; with a picture."""
         from ..tools.compute_roofline import compute_roofline
         from ..tools.plot import RooflineOptions, on_roofline, roofline_picture
-        from .pictures import WIDTH_PX
+        from .display import WIDTH_PX
         from .roofline import Roofline
 
         ids = _ids(dispatches)
@@ -260,7 +260,7 @@ class OpenWorkload(DisplayedObject):
     def speed_of_light(self, kernel: str | None = None) -> Chart:
         """Percent of peak of each subsystem as a picture; ``metrics("2")`` has the figures."""
         from ..tools.plot import draw_speed_of_light
-        from .pictures import WIDTH_PX, Chart
+        from .display import WIDTH_PX, Chart
 
         def drawing() -> Drawn:
             with changing(self._store), Workload.open(self._store, self._current_manifest, kernel) as opened:
@@ -279,7 +279,7 @@ class OpenWorkload(DisplayedObject):
         from ..tools.compute_occupancy import compute_occupancy
         from ..tools.plot import draw_occupancy
         from .answers import OccupancyAnswer
-        from .pictures import WIDTH_PX
+        from .display import WIDTH_PX
 
         arguments = {
             "workload": self._current_manifest.id,
@@ -304,7 +304,7 @@ class OpenWorkload(DisplayedObject):
         from ..tools.compute_timeline import compute_timeline
         from ..tools.plot import over_time
         from .answers import TimelineAnswer
-        from .pictures import WIDTH_PX
+        from .display import WIDTH_PX
 
         arguments = {"workload": self._current_manifest.id, "range": range, "steady": steady, "top_n": top_n}
         result = ask(self._store, compute_timeline, arguments)
@@ -358,7 +358,7 @@ class OpenWorkload(DisplayedObject):
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the page about this workload; as ``OpenStore.report``."""
-        from .reporting import report
+        from .comparing import report
 
         return report(self._store, [self._current_manifest.id], output)
 
@@ -380,7 +380,7 @@ class OpenWorkload(DisplayedObject):
         from ..tools.list_workloads import list_workloads
 
         result = ask(self._store, list_workloads, {"workload": self._current_manifest.id, "by": by}, limit=ALL)
-        return frames.of_table(result.table, result.notes)
+        return display.of_table(result.table, result.notes)
 
     def _columns(self, table: str) -> dict[str, Any]:
         manifests = [self._current_manifest]

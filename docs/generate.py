@@ -18,7 +18,7 @@ from typing import Any
 import rooflens
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store import schema
-from rooflens.api import answers, pictures, roofline
+from rooflens.api import answers, display, roofline
 from rooflens.server.commands import NAMES, command
 from rooflens.server.mcp.toolbox import TOOLS
 
@@ -156,7 +156,7 @@ def _option(action: argparse.Action) -> str:
 _OBJECTS = (
     rooflens.OpenStore, rooflens.OpenWorkload, roofline.Roofline, answers.ComparisonAnswer, answers.DiagnosisAnswer,
     answers.OccupancyAnswer, answers.TimelineAnswer, answers.Hotspots, answers.PlanAnswer,
-    pictures.Chart, rooflens.Problem,
+    display.Chart, rooflens.Problem,
     rooflens.RunFailed,
 )  # fmt: skip
 _DUNDERS = ("__getitem__", "__iter__", "__len__", "__contains__")

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rooflens.server.connect.clients import NAME, Client, Launch, clients
-from rooflens.server.mcp import prompts
+from rooflens.server.mcp import resources
 from rooflens.server.mcp.toolbox import tools
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -145,7 +145,7 @@ def marketplace(about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def command(written: prompts.PromptTemplate) -> str:
+def command(written: resources.PromptTemplate) -> str:
     """A slash command of the plugin: the prompt's text for the server that the plugin starts."""
     if written.name == SKILL_PROMPT:
         text = f"Follow the skill `{NAME}` of this plugin from its first step.\n"
@@ -192,7 +192,7 @@ def files() -> dict[Path, str]:
     }
     found = {path: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for path, value in written.items()}
     folder = ROOT / "packaging" / "claude" / "commands"
-    found |= {folder / f"{one.name.replace('_', '-')}.md": command(one) for one in prompts.prompts()}
+    found |= {folder / f"{one.name.replace('_', '-')}.md": command(one) for one in resources.prompts()}
     marker = f"<!-- mcp-name: {written[ROOT / 'packaging' / 'server.json']['name']} -->"
     found[DESCRIPTION] = _MARKER.sub(marker, DESCRIPTION.read_text(encoding="utf-8"))
     told = "\n".join(for_people(one) for one in clients().values())

@@ -14,8 +14,7 @@ from ..analysis.base.problems import Problem
 from ..analysis.store.store import Store
 from .commands import NAMES, command
 from .terminal import log
-from .terminal.exits import INTERRUPTED, MEANINGS, OK
-from .terminal.outcome import Misuse, Outcome, misunderstood, refuse, tell, unread
+from .terminal.outcome import INTERRUPTED, MEANINGS, OK, Misuse, Outcome, misunderstood, refuse, tell, unread
 from .terminal.progress_bar import show_progress
 
 _JSON = "--json"
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         whole = parser()
         if _COMPLETES in os.environ:
-            from .terminal.completion import complete
+            from .commands.completion import complete
 
             complete(whole)
         options = whole.parse_args(words)

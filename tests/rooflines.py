@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 from rooflens.analysis.base.database import sql_name
-from rooflens.analysis.catalogue import aliases
+from rooflens.analysis.catalogue import counter_names
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.formula import references
 from rooflens.analysis.catalogue.work_formulas import formulas
@@ -36,7 +36,7 @@ def counters(arch: str) -> list[str]:
             if name in terms:
                 pending.append(terms[name])
             elif catalog.is_counter(arch, name):
-                found.add(aliases.spelling(arch, name))
+                found.add(counter_names.spelling(arch, name))
     return sorted(found)
 
 

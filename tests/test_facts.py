@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.catalogue.products import products
-from rooflens.analysis.catalogue.targets import gpu, targets
+from rooflens.analysis.catalogue.targets import gpu, products, targets
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(path for layer in ("server", "tools", "analysis") for path in (ROOT / layer).rglob("*.py"))

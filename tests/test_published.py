@@ -20,7 +20,7 @@ import pytest
 from rooflens.analysis import engine
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import targets
-from rooflens.analysis.catalogue.products import product
+from rooflens.analysis.catalogue.targets import product
 from rooflens.analysis.catalogue.work_formulas import work_formulas
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.rooflines import flop as roofline

@@ -54,9 +54,9 @@ def test_the_words_really_were_others(tmp_path: Path, monkeypatch: pytest.Monkey
     toolbox.call(store, "import_profile", {"path": str(SAMPLES / "yax_before"), "name": "yax_before"})
 
     def reasons() -> list[str | None]:
-        table = render.structured_content(toolbox.call(store, "compute_metrics", {"workload": "yax_before", "metrics": ["*"]}))[
-            "table"
-        ]
+        table = render.structured_content(
+            toolbox.call(store, "compute_metrics", {"workload": "yax_before", "metrics": ["*"]})
+        )["table"]
         return [row[table["columns"].index("reason")] for row in table["rows"]]
 
     usual = reasons()

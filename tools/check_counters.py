@@ -13,7 +13,7 @@ from ..analysis.base.problems import BadArgument, MissingTool, NotFound
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.counter_check import known_kernels
-from ..analysis.counter_check.expected_metrics import meanings
+from ..analysis.counter_check.metric_verdicts import meanings
 from ..analysis.planning.plan import plan
 from ..analysis.store.store import Store
 from .base.parameters import DeviceName, MetricNames, WaitSeconds
@@ -26,8 +26,7 @@ from .running import start as launch
 from .running.command import inherited_environment
 from .running.drivers import registry
 from .running.job import CallStep
-from .running.profile_contents import parse_metrics
-from .running.profiled_program import subject
+from .running.profiled_program import parse_metrics, subject
 from .running.profiler_choice import choose, facts
 from .running.request import ProfileRequest
 

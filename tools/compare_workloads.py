@@ -16,9 +16,9 @@ from ..analysis.base.text import count_text
 from ..analysis.comparison import experiment_log
 from ..analysis.comparison.compare import ComparedPair, Comparison, compare
 from ..analysis.comparison.experiment_log import ExperimentEntry, ExperimentOutcome
-from ..analysis.comparison.same_work import Answer
 from ..analysis.comparison.sentences import causes, notes, series_notes, series_summary, summary
 from ..analysis.comparison.time_ratio import TimeVerdict
+from ..analysis.comparison.work import Answer
 from ..analysis.hotspots.kernels import has_code, sampled_kernels, select_kernels
 from ..analysis.hotspots.profile_changes import changes
 from ..analysis.store.store import Store

@@ -12,7 +12,7 @@ from ..analysis.base.problems import BadArgument
 from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
-from ..analysis.catalogue.events import why_not_countable
+from ..analysis.catalogue.counter_names import why_not_countable
 from ..analysis.catalogue.formula import references
 from ..analysis.counter_check import check_records
 from ..analysis.counter_check.check_records import MetricCheck
@@ -24,9 +24,8 @@ from ..analysis.engine.time_shares import share_pct, shares_by_time
 from ..analysis.rooflines.ceilings import contradicted_facts, empirical_ceilings
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Selection, Workload
-from .answers.channel_imbalance import fold_channels
 from .answers.launch_notes import About, about
-from .answers.metric_summary import Brief, asked_for_presets, brief
+from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, WorkloadName
 from .base.results import NextCall, Result, Table, round_number, table
 

@@ -12,13 +12,12 @@ from pydantic import Field
 from ..analysis.base.notes import Note
 from ..analysis.base.problems import BadArgument, BadInput, Problem
 from ..analysis.base.text import count_text
-from ..analysis.catalogue import products, targets
+from ..analysis.catalogue import targets
 from ..analysis.catalogue.metrics import targets_with_metrics
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
-from ..analysis.occupancy.binding_limits import Binding, binding
+from ..analysis.occupancy.binding_limits import Binding, binding, words_of
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
 from ..analysis.occupancy.rule import LaunchResources, Mode, registers
-from ..analysis.occupancy.sentences import words_of
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .base.parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
@@ -174,7 +173,7 @@ def compute_occupancy(
     workgroup_size, ... or workload, or code_object."""
     # A code object may be for a target that the catalogue lacks.
     if gpu is not None and not (code_object and gpu.startswith("gfx")):
-        gpu = products.resolve_gpu(gpu)[0]
+        gpu = targets.resolve_gpu(gpu)[0]
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
     if workload is not None and code_object is not None:
         raise BadArgument("workload and code_object exclude each other", fix=_WAYS)
@@ -183,7 +182,7 @@ def compute_occupancy(
             kernels = of_workload(opened, kernel, gpu, dynamic_lds_bytes)
         _none_of(stated | {"workgroup_size": workgroup_size}, "workload", kernels.kernels[0])
     elif code_object is not None:
-        from .code_objects.select import select
+        from .code_objects.kernels import select
 
         _none_of(stated, "code_object")
         name, compiled = select(code_object, gpu, kernel)
@@ -262,7 +261,7 @@ def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
 
 def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dynamic: int, size: int | None) -> Kernels:
     """The kernels of a code object in its order; ``size`` is the work-group size of the launch, where it is known."""
-    from .code_objects.select import GENERIC
+    from .code_objects.kernels import GENERIC
 
     kernels = [
         OccupancyKernel(

@@ -14,8 +14,8 @@ from ..analysis.store.store import Store
 from ..analysis.timeline.activity_tables import TimelineFigure
 from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.host_clocks import clocks
-from ..analysis.timeline.rank_balance import Balance
 from ..analysis.timeline.rules import rules
+from ..analysis.timeline.slow_rank import Balance
 from ..analysis.timeline.timeline import Timeline, TimelineRequest, lane_name, timeline
 from ..analysis.timeline.trace import has_timeline
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict

@@ -12,11 +12,10 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
 from ..analysis.comparison import experiment_log
-from ..analysis.diagnosis import score
-from ..analysis.diagnosis.evidence import Evidence
+from ..analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ..analysis.diagnosis.findings import Diagnosis, Finding, diagnose
-from ..analysis.hotspots.hot_lines import quotes
 from ..analysis.hotspots.kernels import HotKernel, has_code, sampled_kernels
+from ..analysis.hotspots.ranking import quotes
 from ..analysis.launches import outliers
 from ..analysis.store.store import Manifest, Store
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
@@ -277,8 +276,8 @@ def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: b
         "one that moves less can go beyond it. 1: only less work helps. program_bound: of all kernels' time."
         f"{_SQL if sql else ''}"
     ]
-    if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < score.CONFIDENT]:
-        can = any(d.next_counters for d in diagnoses if d.verdict.confidence < score.CONFIDENT)
+    if unsure := [f"#{d.number}" for d in diagnoses if d.verdict.confidence < CONFIDENT]:
+        can = any(d.next_counters for d in diagnoses if d.verdict.confidence < CONFIDENT)
         why = "counters that would decide are missing" if can else "no counter tells what would decide"
         if not can and any(map(_contradicts_itself, diagnoses)):
             why = "figures that would decide cannot be"

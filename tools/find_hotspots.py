@@ -13,11 +13,9 @@ from pydantic import Field
 from ..analysis.base.database import sql_literal
 from ..analysis.base.problems import NotFound
 from ..analysis.base.text import count_text
-from ..analysis.hotspots.code import InstructionKey, SourceLine, classes, read
+from ..analysis.hotspots.code import InstructionKey, SourceLine, advice, classes, read
 from ..analysis.hotspots.kernels import HotKernel, launches_of, sampled_kernels, select_kernels
-from ..analysis.hotspots.line_info import advice
-from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank
-from ..analysis.hotspots.stalls import reasons
+from ..analysis.hotspots.ranking import FEW, SECTOR_BYTES, HotLoop, Ranking, Spot, rank, reasons
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .answers.source_text import source_lines

@@ -16,7 +16,7 @@ from ..analysis.store.store import Store
 from .base.parameters import Reference, WaitSeconds
 from .base.results import NextCall, Result, Table, table
 from .code_objects.triton import PLACES, caches, sources
-from .device.benchmarks import report as peak_tables
+from .device.benchmarks import outcomes as peak_tables
 from .device.counter_check import report as check_report
 from .list_workloads import list_workloads
 from .running import run_state as runs

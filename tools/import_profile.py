@@ -10,13 +10,12 @@ from pydantic import Field
 
 from ..analysis.base.problems import BadArgument, BadInput, NotFound, near
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.catalogue import products, targets
+from ..analysis.catalogue import targets
 from ..analysis.store.store import Manifest, Store
+from .base.arguments import checked_labels
 from .base.parameters import FilePath, Reference, Tags
 from .base.results import NextCall, Result
-from .base.workload_labels import checked_labels
-from .profiles.glob_folder import as_one_folder, matches
-from .profiles.import_to_store import import_to_store
+from .profiles.import_to_store import as_one_folder, import_to_store, matches
 from .profiles.merging.merge import MergedProfile
 from .running.program_revision import revision
 
@@ -55,7 +54,7 @@ def import_profile(
     code: Annotated[FilePath | None, Field(description="AMD program or code object of PC samples")] = None,
 ) -> ImportResult:
     """Read a profile or trace taken elsewhere (rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf) into the store."""
-    gpu = products.resolve_gpu(gpu)[0] if gpu is not None else None
+    gpu = targets.resolve_gpu(gpu)[0] if gpu is not None else None
     name, tags = checked_labels(name, tags)
 
     def label(manifest: Manifest, merged: MergedProfile) -> None:

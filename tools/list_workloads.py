@@ -12,11 +12,10 @@ from ..analysis.base.text import count_text
 from ..analysis.engine import launching_ranges
 from ..analysis.hotspots.kernels import has_code, sampled_kernels
 from ..analysis.launches import outliers
-from ..analysis.launches.configuration_spread import short_time
 from ..analysis.launches.coverage import counted_launches
+from ..analysis.launches.outliers import short_time
 from ..analysis.store.doubts import DURATION
-from ..analysis.store.launch_configurations import kernel_of
-from ..analysis.store.schema import iso
+from ..analysis.store.schema import iso, kernel_of
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
 from .base.parameters import Offset, Reference

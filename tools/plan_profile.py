@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ..analysis.base.problems import BadArgument
 from ..analysis.base.text import count_text
-from ..analysis.catalogue import products, targets
+from ..analysis.catalogue import targets
 from ..analysis.planning.plan import PassPlan, resolve
 from ..analysis.planning.sampling import Cost
 from ..analysis.store.store import Store
@@ -30,7 +30,7 @@ from .running.drivers import registry
 from .running.drivers.registry import ProfilerDriver as Driver
 from .running.drivers.rocprofv3.pc_sampling import THREAD_TRACE
 from .running.job import Step
-from .running.profile_contents import ProfileContents, parse_metrics
+from .running.profiled_program import ProfileContents, parse_metrics
 from .running.request import ProfileRequest, block_use, launch_range, launcher_lines
 
 OUT = "rooflens_run"
@@ -140,7 +140,7 @@ def plan_profile(
 ) -> PlanResult:
     """Passes of counters that metrics need, how often the program runs, and profiler commands to run on another
     machine (detail="full": input files too). Runs nothing."""
-    target, facts = products.resolve_gpu(gpu)
+    target, facts = targets.resolve_gpu(gpu)
     driver = registry.driver_for(profiler, targets.gpu(target).vendor)
     features = driver.features_of(profiler_version)
     asked = parse_metrics(metrics)

@@ -14,8 +14,7 @@ from pydantic import Field, PrivateAttr
 from ..analysis.base.database import connect
 from ..analysis.base.notes import Note
 from ..analysis.base.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
-from ..analysis.base.scratch import private_folder
-from ..analysis.base.temporary_files import draft_of
+from ..analysis.base.temporary_files import draft_of, private_folder
 from ..analysis.catalogue.work_formulas import LEVELS
 from ..analysis.engine import FigureRequest, figures
 from ..analysis.rooflines.flop import flop_roofline
@@ -28,10 +27,10 @@ from ..analysis.workload import Workload
 from .base.parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, Reference
 from .base.results import NextCall, Result
 from .compute_occupancy import kernel_notes, of_workload
-from .device.benchmarks import report as peak_tables
+from .device.benchmarks import outcomes as peak_tables
 
 if TYPE_CHECKING:
-    from ..analysis.plot.roofline_sheet import RooflinePicture
+    from ..analysis.plot.roofline_content import RooflinePicture
     from ..analysis.plot.style import Picture
 
 Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline"]
@@ -230,11 +229,11 @@ def over_time(workload: Workload, width_px: int) -> Drawn:
 
 def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
     """Percent of peak of each subsystem."""
-    from ..analysis.plot import bar_content, bars
+    from ..analysis.plot import bars
     from ..analysis.plot.style import render
 
-    of_panel = figures(workload, [bar_content.PANEL], FigureRequest(kernel, quartiles=False))
-    picture, facts = bar_content.speed_of_light(workload.manifest, of_panel, kernel)
+    of_panel = figures(workload, [bars.PANEL], FigureRequest(kernel, quartiles=False))
+    picture, facts = bars.speed_of_light(workload.manifest, of_panel, kernel)
     return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
 
 
@@ -242,12 +241,12 @@ def draw_comparison(
     before: Workload, after: Workload, kernel: str | None, width_px: int, outcome: str | None = None
 ) -> Drawn:
     """Two workloads side by side, with the outcome of their comparison where there is one."""
-    from ..analysis.plot import bar_content, bars
+    from ..analysis.plot import bars
     from ..analysis.plot.style import render
 
-    metrics, view = [bar_content.PANEL, bar_content.DURATION], FigureRequest(kernel, quartiles=False)
+    metrics, view = [bars.PANEL, bars.DURATION], FigureRequest(kernel, quartiles=False)
     both = (figures(before, metrics, view), figures(after, metrics, view))
-    picture, facts = bar_content.comparison((before.manifest, after.manifest), both, kernel, outcome)
+    picture, facts = bars.comparison((before.manifest, after.manifest), both, kernel, outcome)
     return Drawn(render(lambda: bars.draw(picture), width_px), facts, width_px)
 
 

@@ -14,6 +14,7 @@ from ..analysis.base.problems import BadArgument, Problem
 from ..analysis.planning.plan import PassPlan
 from ..analysis.store.manifest import Binary
 from ..analysis.store.store import Store
+from .base.arguments import checked_labels
 from .base.parameters import (
     LONGEST_RUN_S,
     MOST_ITEMS,
@@ -35,10 +36,9 @@ from .base.parameters import (
     Word,
 )
 from .base.untrusted_text import plain_log_text, plain_text
-from .base.workload_labels import checked_labels
-from .device.machine.clock_sampling import Sensor
 from .device.machine.model import Device, Roots
 from .device.machine.programs import ask
+from .device.machine.sensors import Sensor
 from .device.machine.survey import survey
 from .get_run import RunResult, run_result
 from .running import saving
@@ -48,11 +48,9 @@ from .running.counting import CountingRequest, plan_counting
 from .running.drivers import registry
 from .running.drivers.registry import ProfilerDriver as Driver
 from .running.job import CallStep, Job, Step
-from .running.profile_contents import ProfileContents, parse_metrics
-from .running.profiled_program import ProfileSubject, listens, subject
+from .running.profiled_program import ProfileContents, ProfileSubject, listens, parse_metrics, subject
 from .running.profiler_choice import DeviceChoice, choose, facts
-from .running.program_digest import identify_binary
-from .running.program_revision import revision
+from .running.program_revision import identify_binary, revision
 from .running.request import ProfileRequest, launch_range
 from .running.run_state import OUT, ProfileRun
 

@@ -13,19 +13,18 @@ from ..analysis.base.problems import BadArgument, LimitExceeded, StoreProblem
 from ..analysis.base.text import count_text
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.doubts import DURATION
-from ..analysis.store.doubts_of_older_imports import manifest_doubts
 from ..analysis.store.integrity import readable_workloads
+from ..analysis.store.manifest import manifest_doubts
 from ..analysis.store.schema import columns, schema
 from ..analysis.store.store import Manifest, Store
 from .base.parameters import SQL_CHARACTERS, Reference
 from .base.results import Result, Table
 from .isolation.child import Child, ChildLost
 from .sql import errors as sql_errors
-from .sql.column_descriptions import shorten_description
 from .sql.errors import FailedQuery
 from .sql.references import References, references, result_units, rows_needed
 from .sql.sandbox import sandbox
-from .sql.sources import ReadableTables, plan, widen_counters
+from .sql.sources import ReadableTables, plan, shorten_description, widen_counters
 
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000

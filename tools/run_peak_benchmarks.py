@@ -19,7 +19,7 @@ from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.schema import iso
 from ..analysis.store.store import Store
 from .base.parameters import DeviceName, MetricNames, WaitSeconds
-from .device.benchmarks import report as peak_tables
+from .device.benchmarks import outcomes as peak_tables
 from .device.machine.model import Device, Roots
 from .device.machine.survey import Machine, survey
 from .get_run import RunResult, run_result

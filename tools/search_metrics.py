@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ..analysis.base.problems import near
 from ..analysis.catalogue import metrics as catalog
-from ..analysis.catalogue import products
+from ..analysis.catalogue import targets
 from ..analysis.catalogue.metrics import Metric
 from ..analysis.catalogue.search import counters_read, fitting_best
 from ..analysis.counter_check import check_records
@@ -37,7 +37,7 @@ def search_metrics(
     offset: Offset = 0,
 ) -> SearchResult:
     """Find metrics in the catalogue: meaning, formula, counters, GPUs. Needs no workload."""
-    target = products.resolve_gpu(gpu)[0] if gpu else None
+    target = targets.resolve_gpu(gpu)[0] if gpu else None
     every = catalog.variants(target)
     if "_" in query:  # a counter, perhaps: then the formulas of all are read
         for one in catalog.targets_with_metrics():

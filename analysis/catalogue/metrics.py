@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from ..base.problems import BadArgument, BadInput, near
 from . import files, targets
-from .aliases import spelling
+from .counter_names import spelling
 from .files import CatalogueModel
 from .formula import references
 from .targets import Gpu, as_on_target, changes, family_documents, gpu, holds

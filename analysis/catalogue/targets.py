@@ -246,3 +246,91 @@ def why_event_absent(target: str, event: str) -> str | None:
 
 def _numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split(".") if part)
+
+
+class Product(CatalogueModel):
+    """One product, as one device of it shows itself to software."""
+
+    key: str
+    title: str
+    target: str
+    vendor: Literal["amd", "nvidia"]
+    family: str
+    names: list[list[str]]
+    """Alternatives; each lists the words that a device's name must have."""
+    validated_on_hardware: bool
+    facts: dict[str, Fact]
+
+    @property
+    def all_facts(self) -> dict[str, Fact]:
+        """The facts of its target, where the catalogue has that, and its own."""
+        known = gpu(self.target).facts if self.target in targets() else {}
+        return known | self.facts
+
+
+@cache
+def products() -> dict[str, Product]:
+    """Every product by its key, the stem of its file."""
+    return {
+        key: files.validate_entry(Product, {"key": key, **document}, f"The product of {key}.toml")
+        for key, document in files.documents("products").items()
+    }
+
+
+def product(key: str) -> Product:
+    """One product; NotFound with near names for an unknown one."""
+    known = products()
+    if key.lower() not in known:
+        raise NotFound(f"Unknown product {key!r}", near(key, known), f"Known: {', '.join(known)}")
+    return known[key.lower()]
+
+
+def resolve_gpu(asked: str) -> tuple[str, dict[str, float]]:
+    """Return the target that ``asked`` names and, where it names one product, the figures of its data sheet.
+
+    ``asked`` is a target or a product: gfx942, gfx940, MI300X, "AMD Instinct MI300X". Raises NotFound with near names.
+    """
+    if (known := find_target(asked)) is not None:
+        return known.target, {}
+    sheets = {_plain(key): sheet for key, sheet in products().items() if sheet.target in targets()}
+    words = _words(asked)
+    by_words = [s for s in sheets.values() if any(words >= set(alternative) for alternative in s.names)]
+    fits = [sheets[_plain(asked)]] if _plain(asked) in sheets else by_words
+    if len({sheet.target for sheet in fits}) == 1:
+        facts = fits[0].facts if len(fits) == 1 else {}
+        return fits[0].target, {name: fact.value for name, fact in facts.items()}
+    listed = {name: target for target in targets() for name in gpu(target).products}
+    if target := {_plain(name): target for name, target in listed.items()}.get(_plain(asked)):
+        return target, {}
+    every = [*targets(), *listed]
+    raise NotFound(
+        f"Unknown GPU {asked!r}",
+        near(asked, every),
+        f"Targets: {', '.join(targets())}; products: {', '.join(listed)}",
+    )
+
+
+def _plain(name: str) -> str:
+    """A product's name without brand, blanks and capitals."""
+    return re.sub(r"amd|nvidia|instinct|radeon|[\s_-]", "", name.casefold())
+
+
+def _words(name: str) -> set[str]:
+    return set(re.split(r"[^A-Z0-9]+", name.upper()))
+
+
+def identify(device: str | None, target: str | None, facts: dict[str, float]) -> Product | None:
+    """The product of a device by its name, target and compute units; None where that is not beyond doubt.
+
+    A name that several products share (MI200) fits none. Another number of compute units than the data sheet's means
+    a partition or another part, so nothing of the data sheet may be used.
+    """
+    words = _words(device or "")
+    fits = [
+        p
+        for p in products().values()
+        if p.target == target
+        and any(words >= set(alternative) for alternative in p.names)
+        and facts.get("cu_per_gpu", p.facts["cu_per_gpu"].value) == p.facts["cu_per_gpu"].value
+    ]
+    return fits[0] if len(fits) == 1 else None

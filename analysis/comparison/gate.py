@@ -24,9 +24,9 @@ from ..workload import Workload
 from .compare import ComparedPair, ComparedVersion, Comparison, compare_pairs, in_groups
 from .gate_limits import GateLimits, MetricLimit
 from .matching import Pair, match
-from .same_work import DIFFERENT, Answer
 from .sentences import notes
 from .time_ratio import LAUNCHES_DIFFER, Effect
+from .work import DIFFERENT, Answer
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 Status = Literal["pass", "fail", "inconclusive", "new", "vanished", "ignored"]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated, Any
 
+import pydantic
+
+from ..base.kernel_names import PATTERN_LENGTH
 from ..base.problems import BadArgument
 from ..base.text import shorten
-
-if TYPE_CHECKING:
-    from .gate_limits_file import KernelEntry
+from ..store.manifest import read_small
 
 _PERCENT = re.compile(r"\s*([+-]?\d{1,6}(?:\.\d{1,6})?)\s*%\s*", re.ASCII)
 _POINTS = re.compile(r"\s*([+-]\d{1,15}(?:\.\d{1,9})?)\s*", re.ASCII)
@@ -72,7 +74,7 @@ class GateLimits:
 
     def of_kernels(self, names: list[str]) -> dict[str, float | None]:
         """The limit of each kernel: that of the first pattern that is found in its name, else ``allowed``."""
-        from ..base.name_patterns import matching
+        from ..base.kernel_names import matching
 
         allowed_by_name: dict[str, float | None] = {}
         for one in self.kernels:
@@ -120,8 +122,6 @@ DEFAULTS = StatedLimits("3%", None, "1%")
 
 def limits(stated: StatedLimits, file: Path | None = None) -> GateLimits:
     """The limits of the command line over those of a file over the defaults. Raises BadArgument for what is wrong."""
-    from .gate_limits_file import LimitsFile, read
-
     file_limits = read(file) if file else LimitsFile()
     if twice := [name for name, n in Counter(one.name for one in file_limits.group).items() if n > 1]:
         raise BadArgument(
@@ -164,3 +164,57 @@ def _of_kernel(one: KernelEntry) -> KernelLimit:
 
 def _optional(text: str | None) -> float | None:
     return None if text is None else percent(text)
+
+
+_MOST_BYTES = 1 << 20
+_Text = Annotated[str, pydantic.Field(min_length=1, max_length=PATTERN_LENGTH)]
+_Short = Annotated[str, pydantic.Field(min_length=1, max_length=100)]
+
+
+class _LimitsModel(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+
+class KernelEntry(_LimitsModel):
+    """The limit of some kernels, or that they are not judged."""
+
+    pattern: _Text
+    max_regression: _Short | None = None
+    ignore: bool = False
+
+
+class GroupEntry(_LimitsModel):
+    """Kernels that are judged as one."""
+
+    name: _Short
+    baseline: _Text
+    candidate: _Text | None = None
+    max_regression: _Short | None = None
+
+
+class LimitsFile(_LimitsModel):
+    """The whole file."""
+
+    max_regression: _Short | None = None
+    total: _Short | None = None
+    min_share: _Short | None = None
+    metrics: Annotated[dict[_Short, _Short], pydantic.Field(max_length=100)] = {}
+    kernel: Annotated[list[KernelEntry], pydantic.Field(max_length=200)] = []
+    group: Annotated[list[GroupEntry], pydantic.Field(max_length=50)] = []
+
+
+def read(file: Path) -> LimitsFile:
+    """The file's content. Raises BadArgument for what is wrong."""
+    fix = "See docs/how-to/gate_in_ci.md for what it may hold"
+    try:
+        content: dict[str, Any] = tomllib.loads(read_small(file, _MOST_BYTES).decode("utf-8"))
+        return LimitsFile.model_validate(content)
+    except OSError as error:
+        raise BadArgument(f"{file} cannot be read", error.strerror or str(error), "Name a file of limits") from error
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:_SHOWN] for part in first["loc"])
+        raise BadArgument(f"{file} is no file of limits", f"{where}: {first['msg']}", fix) from error
+    except (ValueError, RecursionError) as error:
+        why = shorten(str(error), 200) or "it is nested too deeply"
+        raise BadArgument(f"{file} is no file of limits", why, fix) from error

@@ -9,12 +9,12 @@ from ..base.notes import Note
 from ..base.text import count_text
 from ..launches import device_clocks
 from ..store.doubts import DURATION
-from ..store.launch_configurations import split_label
+from ..store.schema import split_label
 from .compare import ComparedPair, Comparison
 from .explain import MetricChange
 from .matching import Pair
-from .same_work import DIFFERENT
 from .time_ratio import ENOUGH
+from .work import DIFFERENT
 
 _NAME = 90
 """Characters of a kernel's name in a sentence or a table."""

@@ -181,3 +181,205 @@ def not_counted(target: str, before: Side, after: Side) -> list[str]:
     """The types of floating-point operations that one of the sides did not count."""
     kinds = [o for o in operations(target) if o.kind == "flop" and not o.optional]
     return [o.name for o in kinds if before.amount(o.name) is None or after.amount(o.name) is None]
+
+
+Answer = Literal["yes", "probably", "probably_not", "no", "unknown"]
+DIFFERENT: tuple[Answer, ...] = ("no", "probably_not")
+"""Answers with which less time is no gain."""
+SAME = 0.05
+"""Relative difference up to which counts are the same: compilers contract, boundaries move."""
+OTHER = 0.2
+"""Relative difference from which on counts are not the same."""
+_EXTRA = 1.75
+"""Times the operations that partial sums and values computed again explain where the data asked for is the same."""
+_FAR = 2.0
+"""Ratio of requests and of traffic from which on both together are another amount of data."""
+_UNITS = (
+    "flop",
+    "global_bytes_asked",
+    "hbm_bytes",
+    "l2_sectors",
+    "l2_requests",
+    "memory_requests",
+    "vl1d_requests",
+    "vector_memory_instructions",
+    "instructions",
+)
+"""What time is held against, the most telling first."""
+
+
+@dataclass(frozen=True)
+class SameWork:
+    """Whether the work was the same, why, and the quantities that tell, the most telling first."""
+
+    answer: Answer
+    why: str
+    evidence: list[Quantity]
+
+    def units(self) -> list[Quantity]:
+        """The quantities that time can be held against: not zero on either side, the most telling first."""
+        fit = {e.quantity: e for e in self.evidence if e.before > 0 and e.after > 0}
+        return [fit[name] for name in _UNITS if name in fit]
+
+
+Graded = tuple[Answer, str]
+
+
+def judge(target: str, before: Side, after: Side, checked: bool | None = None) -> SameWork:
+    """Compare what both sides did in a round; ``checked`` is what the program's own check of its result said.
+
+    Equal floating-point operations are the same work: tiling, caching and other launch shapes leave them as they are.
+    Where they differ, what threads ask of memory before any cache weighs more: more operations for the same data are
+    partial sums or values computed again, and fewer of both in proportion are a smaller problem. Requests alone also
+    fall where registers or LDS serve values again, so a fall is other work only where the traffic to HBM falls as
+    well. A check that passed leaves one doubt, another problem size; one that failed leaves none.
+    """
+    quantities = evidence(target, before, after)
+    by_name = {e.quantity: e for e in quantities}
+    flop, asked = by_name.get("flop"), [e for e in quantities if e.role == "asked" and e.before and e.after]
+    reuse = any(e.role == "reuse" and e.after > e.before * (1 + SAME) for e in quantities)
+    lost = not_counted(target, before, after)
+    if checked is False:
+        graded: Graded = "no", "the program's own check of its result failed"
+    elif flop:
+        graded = _by_operations(flop, quantities, asked, lost)
+    elif asked:
+        graded = _by_requests(asked[0], by_name.get("hbm_bytes"), reuse=reuse)
+        if graded[0] == "unknown" and not reuse and (less := _all_apart(asked[0], quantities)):
+            graded = "probably_not", less
+    else:
+        graded = _by_the_rest(quantities)
+    if checked and graded[0] != "yes":
+        graded = _after_passed_check(graded, quantities)
+    return SameWork(*graded, quantities)
+
+
+def _after_passed_check(graded: Graded, quantities: list[Quantity]) -> Graded:
+    """What is left of a doubt where the program's own check passed."""
+    if size := _another_size(quantities):
+        return "probably_not", f"the program's own check passed, but {size}"
+    return ("yes" if graded[0] == "probably" else "probably"), f"the program's own check passed; {graded[1]}"
+
+
+def _by_operations(flop: Quantity, quantities: list[Quantity], asked: list[Quantity], lost: list[str]) -> Graded:
+    ratio, data = flop.ratio, asked[0] if asked else None
+    if ratio is not None and abs(ratio - 1) <= SAME:
+        return _by_type(flop, [e for e in quantities if e.role == "flop"])
+    if ratio is not None and _near(ratio):
+        differ = f"floating-point operations differ by {ratio - 1:+.1%}"
+        if data is None or not _near(_ratio(data)):
+            return "unknown", f"{differ}: boundaries, or another algorithm"
+        return "probably", f"{differ} and {_agree(data)}: boundaries, or partial results"
+    done = f"{_times(ratio)} floating-point operations"
+    if size := _another_size(quantities):
+        return "no", f"{done}: {size}"
+    if lost and not (ratio is not None and ratio > 1):
+        return "unknown", f"{_times(ratio)} of those counted, but not counted: {', '.join(lost)}"
+    less = "less was done, or it was computed another way; check the results"
+    if data is None:
+        if ratio is not None and ratio > 1:
+            return "probably_not", f"{done}, and what was asked of memory was not counted: give checked, or count it"
+        return "no", f"{done}: {less}"
+    if ratio is not None and ratio > 1:
+        if not _near(_ratio(data)):
+            return "unknown", f"{done} and {_agree(data)}: more was done, but not of one kind"
+        if ratio > _EXTRA:
+            return "probably_not", f"{done} for the same data ({_agree(data)}): give checked if the results agree"
+        return "probably", f"{done}, but {_agree(data)}: partial results, or values computed again"
+    return ("probably_not" if _near(_ratio(data)) else "no"), f"{done} and {_agree(data)}: {less}"
+
+
+def _by_type(flop: Quantity, kinds: list[Quantity]) -> Graded:
+    total = max(flop.before, flop.after)
+    moved = [e.quantity for e in kinds if abs(e.after - e.before) > SAME * total]
+    if moved:
+        return "unknown", f"as many operations of other types ({', '.join(moved)}): check the accuracy of the results"
+    return "yes", f"floating-point operations agree to {abs(_ratio(flop) - 1):.1%}"
+
+
+def _by_requests(data: Quantity, hbm: Quantity | None, *, reuse: bool) -> Graded:
+    ratio, moved = _ratio(data), hbm.ratio if hbm else None
+    if abs(ratio - 1) <= SAME:
+        return "yes", f"{_agree(data)} and no floating-point operations were counted"
+    if _near(ratio):
+        return "probably", f"{_agree(data)}, and no floating-point operations were counted"
+    asked = f"{_times(ratio)} {data.title}"
+    if moved is not None and not _near(moved) and (moved < 1) == (ratio < 1) and not reuse:
+        far = min(_apart(moved), _apart(ratio)) >= _FAR
+        return ("no" if far else "probably_not"), f"{asked} and {_times(moved)} bytes of HBM traffic: other data"
+    if moved is not None and abs(moved - 1) <= SAME:
+        return "probably", f"{asked} for as many bytes of HBM traffic: accesses are wider, or values are served again"
+    why = "values may be served again from registers or LDS" if ratio < 1 else "accesses may be narrower or repeated"
+    return "unknown", f"{asked}, and no floating-point operations were counted to decide: {why}"
+
+
+def _all_apart(data: Quantity, quantities: list[Quantity]) -> str:
+    """Where requests, work-items and, if counted, stores are far more or far fewer: in words, else nothing.
+
+    Reuse saves loads; wider accesses by fewer work-items leave as many bytes, which is looked at before.
+    """
+    leading = [data]
+    for role in ("launch", "written"):
+        leading += [e for e in quantities if e.role == role and e.before and e.after][:1]
+    ratios = [_ratio(e) for e in leading]
+    far = min(map(_apart, ratios)) > _FAR and len({ratio < 1 for ratio in ratios}) == 1
+    if not far or all(e.role != "launch" for e in leading):
+        return ""
+    return f"{', '.join(f'{_times(_ratio(e))} {e.title}' for e in leading)}: less or more was done"
+
+
+def _by_the_rest(quantities: list[Quantity]) -> Graded:
+    if not quantities:
+        return "unknown", "no counter of work is in both profiles"
+    if size := _another_size([e for e in quantities if e.role in ("moved", "launch", "instructions", "written")]):
+        return "probably_not", size
+    counted = ", ".join(e.quantity for e in quantities[:4])
+    if any(e.role == "instructions" for e in quantities) and all(e.ratio is not None and _same(e) for e in quantities):
+        return "yes", f"all that was counted agrees to {SAME:.0%}: {counted}"
+    return "unknown", f"neither operations nor requests were counted in both, only {counted}"
+
+
+def _another_size(quantities: list[Quantity]) -> str:
+    """Where operations, requests, results and work-items all changed by one factor: in words, else nothing."""
+    leading: dict[str, Quantity] = {}
+    for e in quantities:
+        if e.role in ("operations", "asked", "written", "moved", "launch", "instructions") and e.before and e.after:
+            leading.setdefault(e.role, e)
+    # Work-items need not follow the size of a problem, so they can confirm it and not deny it.
+    ratios = {role: _ratio(e) for role, e in leading.items() if role != "launch" or not _near(_ratio(e))}
+    low, high = min(ratios.values(), default=1.0), max(ratios.values(), default=1.0)
+    if len(ratios) < 2 or high / low > 1 + OTHER or _near(low) or _near(high):
+        return ""
+    return f"all of {', '.join(leading[role].title for role in ratios)} changed x {low:.3g}: another amount of data"
+
+
+def _agree(data: Quantity) -> str:
+    ratio = _ratio(data)
+    if _near(ratio):
+        return f"{data.title} agree to {abs(ratio - 1):.1%}"
+    return f"{_times(ratio)} {data.title}"
+
+
+def _ratio(e: Quantity) -> float:
+    return e.after / e.before
+
+
+def _near(ratio: float) -> bool:
+    return 1 - OTHER <= ratio <= 1 + OTHER
+
+
+def _same(e: Quantity) -> bool:
+    return abs(_ratio(e) - 1) <= SAME
+
+
+def _apart(ratio: float) -> float:
+    """How many times more or fewer."""
+    return max(ratio, 1 / ratio) if ratio else float("inf")
+
+
+def _times(ratio: float | None) -> str:
+    if ratio is None:
+        return "newly many"
+    if ratio == 0:
+        return "no more"
+    return f"{1 / ratio:.3g} times fewer" if ratio < 1 else f"{ratio:.3g} times as many"

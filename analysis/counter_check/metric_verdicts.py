@@ -5,14 +5,71 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
+import pydantic
+
+from ..catalogue import files, metrics, targets
 from ..catalogue import metrics as catalog
+from ..catalogue.files import CatalogueModel
+from ..catalogue.formula import references
 from ..catalogue.metrics import Metric
-from .expected_metrics import Meaning, meanings
-from .known_kernels import KnownLaunch
-from .solve_work import solve_expressions
+from .known_kernels import KnownLaunch, solve_expressions
+
+_MEANINGS = Path(__file__).with_name("meanings.toml")
+
+
+class Meaning(CatalogueModel):
+    """Expressions over quantities, of which the first counts whose quantities a kernel states; see meanings.toml."""
+
+    expressions: tuple[str, ...] = pydantic.Field(alias="is")
+    within: float
+    """Percent of the expected value; of a percentage, points."""
+    needs: tuple[str, ...] = ()
+    """Quantities that a kernel must state besides."""
+    without: tuple[str, ...] = ()
+    """Quantities that must be none, where a kernel states them."""
+    only: tuple[str, ...] = ()
+    """The kernels it is held against, where it does not hold for others."""
+
+    def names(self, expression: str) -> frozenset[str]:
+        """What a kernel must state for an expression."""
+        return references([expression])[expression] | frozenset(self.needs)
+
+
+@cache
+def meanings(target: str) -> dict[str, Meaning]:
+    """Metric -> what it means, for the metrics of a target that have a meaning here, also by that which they repeat."""
+    table = files.load(_MEANINGS)
+    stated: dict[str, Any] = dict(table["meaning"])
+    for change in _changes(table, target):
+        stated |= change.get("meaning", {})
+    default = table["within"]["default"]
+    known = {name: _meaning(name, entry, default) for name, entry in stated.items()}
+    of_metrics = {}
+    for metric in metrics.metrics(target):
+        if meaning := known.get(metric.name) or known.get(metric.of or ""):
+            of_metrics[metric.name] = meaning
+    return of_metrics
+
+
+def _changes(table: dict[str, Any], target: str) -> list[dict[str, Any]]:
+    """What holds on a target: later ones of a family take over what stands for those before them."""
+    family = targets.gpu(target).family
+    older = [name for name in table["on"] if name in targets.targets() and targets.gpu(name).family == family]
+    named = [targets.gpu(target).vendor, *(name for name in older if name <= target)]
+    return [table["on"][name] for name in dict.fromkeys([*named, target]) if name in table["on"]]
+
+
+def _meaning(name: str, entry: Any, default: float) -> Meaning:
+    whole = dict(entry) if isinstance(entry, dict) else {"is": entry}
+    if isinstance(whole["is"], str):
+        whole["is"] = [whole["is"]]
+    return files.validate_entry(Meaning, {"within": default, **whole}, f"The meaning of {name}")
+
 
 MetricVerdict = Literal["holds", "off", "not_determined"]
 _SAME = 0.03
@@ -189,3 +246,64 @@ def _factors(facts: Mapping[str, float]) -> list[tuple[float, str]]:
         (facts.get("cu_per_gpu", 1.0), "the compute units: a sum or an average over them"),
     ]
     return [pair for factor, cause in causes if factor > 1 for pair in ((factor, cause), (1 / factor, cause))]
+
+
+_QUESTIONS = Path(__file__).with_name("questions.toml")
+
+
+class Question(CatalogueModel):
+    """One question with its readings; see questions.toml."""
+
+    name: str
+    question: str
+    kernel: str
+    measured: str
+    within: float
+    readings: dict[str, str]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of counters and quantities that its figure needs."""
+        return references([self.measured])[self.measured]
+
+
+@dataclass(frozen=True)
+class QuestionAnswer:
+    """Which reading holds on a device; None where none does, or where it cannot be told."""
+
+    question: Question
+    reading: str | None
+    figure: float | None
+    why: str = ""
+    """Of a question that stays open."""
+
+
+@cache
+def questions(target: str) -> tuple[Question, ...]:
+    """The questions for a target."""
+    entries = files.load(_QUESTIONS)["question"]
+    return tuple(
+        files.validate_entry(Question, targets.as_on_target(entry, target), f"The question {entry['name']}")
+        for entry in entries
+        if targets.holds(entry.get("gpus"), target)
+    )
+
+
+def answer_questions(target: str, known: Mapping[str, Mapping[str, float]]) -> list[QuestionAnswer]:
+    """An answer to every question; ``known`` holds counters, quantities and facts by kernel."""
+    return [_answer(question, known.get(question.kernel, {})) for question in questions(target)]
+
+
+def _answer(question: Question, known: Mapping[str, float]) -> QuestionAnswer:
+    if lacking := sorted(question.reads - known.keys()):
+        return QuestionAnswer(question, None, None, f"not collected: {', '.join(lacking)}")
+    readings = {f"reading {number}": value for number, value in enumerate(question.readings.values())}
+    values = solve_expressions({"figure": question.measured, **readings}, known)
+    figure = values["figure"]
+    if figure is None:
+        return QuestionAnswer(question, None, None, "its figure is 0/0")
+    for name, reading in zip(question.readings, readings, strict=True):
+        value = values[reading]
+        if value is not None and abs(figure - value) <= question.within / 100 * max(abs(value), abs(figure), 0.05):
+            return QuestionAnswer(question, name, figure)
+    return QuestionAnswer(question, None, figure, "no reading fits")

@@ -20,10 +20,18 @@ from ..rooflines import limits
 from ..rooflines.inputs import RooflineRequest, prepare_inputs
 from ..rooflines.loads import Load, label_of, loads_by_signal, loads_text
 from ..workload import Workload
-from . import score
-from .evidence import Evidence, gather
+from .evidence import (
+    GATE,
+    Evidence,
+    Weighed,
+    behind_the_gate,
+    gather,
+    open_rules_beside,
+    strongest_rule,
+    verdict_confidence,
+    weigh,
+)
 from .kernel_figures import Case, DiagnosisSubject, above_their_whole, find_doubt_dependent, find_undefined, subjects
-from .score import Weighed
 
 _MOST = 8
 """Metrics named in one request: more belongs into a preset."""
@@ -145,15 +153,15 @@ def _views(workload: Workload, subjects: list[DiagnosisSubject]) -> dict[str, li
 
 
 def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
-    weighed = score.behind_the_gate(
-        [score.weigh(rule, case.values, case.undefined_expressions, case.reached_severities) for rule in stated]
+    weighed = behind_the_gate(
+        [weigh(rule, case.values, case.undefined_expressions, case.reached_severities) for rule in stated]
     )
-    chosen = score.best(weighed)
+    chosen = strongest_rule(weighed)
     doubt = (_doubt(case, chosen.rule) or _ruled_out(case, weighed, chosen)) if chosen else None
     by_subsystem: dict[str, list[Weighed]] = {}
     for one in sorted((w for w in weighed if w.state == "holds"), key=lambda w: w.order):
         by_subsystem.setdefault(one.rule.subsystem, []).append(one)
-    open_rules = [w.rule for w in score.doubts(weighed, chosen)]
+    open_rules = [w.rule for w in open_rules_beside(weighed, chosen)]
     subsystem = chosen.rule.subsystem if chosen else "unknown"
     bound = speedup_bound(chosen.rule, case) if chosen else None
     return Diagnosis(
@@ -166,7 +174,7 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...]) -> Diagnosis:
         verdict=Verdict(
             subsystem,
             _bound_kind(case, chosen),
-            round(score.confidence(weighed, chosen, doubt is not None), 3),
+            round(verdict_confidence(weighed, chosen, doubt is not None), 3),
             bound,
             program_bound(case.subject.share_pct, bound),
             own_traffic(case.view),
@@ -186,7 +194,7 @@ def _bound_kind(case: Case, chosen: Weighed | None) -> Bound:
     """What kind of limit is reached, by the loads, as the roofline says it; by the subsystem where they do not tell."""
     if case.impossible:
         return "unknown"
-    if case.view is not None and case.view.bound != "unknown" and chosen and chosen.tier != score.GATE:
+    if case.view is not None and case.view.bound != "unknown" and chosen and chosen.tier != GATE:
         return case.view.bound
     return BOUNDS[chosen.rule.subsystem if chosen else "unknown"]
 

@@ -9,7 +9,7 @@ from ..base.database import sql_literal, sql_name
 from ..base.notes import Reason, join_reasons
 from ..catalogue import metrics as catalog
 from ..catalogue import targets
-from ..catalogue.aliases import canonical, names, spelling
+from ..catalogue.counter_names import canonical, names, spelling
 from ..catalogue.formula import first_usable, references
 from ..catalogue.metrics import LAUNCH, Metric
 from ..store.doubts import DURATION

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ..base.database import sql_literal
-from ..base.name_patterns import matching
+from ..base.kernel_names import matching
 from ..base.problems import BadInput, NotFound, near
 from ..base.text import names_displayed_as
 from ..workload import Workload

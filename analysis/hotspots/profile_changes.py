@@ -12,9 +12,8 @@ from typing import Literal, NamedTuple
 
 from ..workload import Workload
 from .code import SourceLine, read
-from .hot_lines import place
 from .kernels import sampled_kernels
-from .ranking import FEW, Interval, Ranking, Spot, rank, wilson
+from .ranking import FEW, Interval, Ranking, Spot, place, rank, wilson
 
 Verdict = Literal["lost", "gained", "same"]
 How = Literal["text", "line", "instruction"]

@@ -9,16 +9,75 @@ for, as far as that is counted: a scattered load keeps its readers waiting longe
 from __future__ import annotations
 
 import math
+import tomllib
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple
 
-from .code import InstructionKey, KernelCode, KernelInstruction, Loop, SourceLine, classes, innermost, loops
-from .stalls import ISSUED, UNKNOWN, reason_of
+from ..base.database import sql_literal
+from ..workload import Workload
+from .code import InstructionKey, KernelCode, KernelInstruction, Loop, SourceLine, classes, innermost, loops, read
+from .kernels import HotKernel, has_code
+
+UNKNOWN = "other"
+ISSUED, READY = "issued", "ready"
+
+
+@dataclass(frozen=True)
+class StallReason:
+    """One reason: what the wave waits for in words, the subsystem it points at, and whether it waits at all."""
+
+    name: str
+    title: str
+    subsystem: str
+    waits: bool
+
+
+@cache
+def reasons() -> dict[str, StallReason]:
+    """Every reason by its name, in the order of the file."""
+    return {name: StallReason(name, **facts) for name, facts in _data()["reason"].items()}
+
+
+def reason_sql(profiler: str, raw: str, instruction: str) -> str:
+    """SQL of the reason that a profiler's name (``raw``) stands for: UNKNOWN for an unknown name, NULL for none.
+
+    ``instruction`` is the text of the sampled one, which decides where the name alone means several things.
+    """
+    cases = [f"WHEN {raw} IS NULL THEN NULL"]
+    for name, entry in _data()["raw"][profiler].items():
+        for choice in _choices(entry):
+            condition = (
+                f" AND contains(coalesce({instruction}, ''), {sql_literal(choice['when'])})" if "when" in choice else ""
+            )
+            cases.append(f"WHEN {raw} = {sql_literal(name)}{condition} THEN {sql_literal(choice['reason'])}")
+    return f"CASE {' '.join(cases)} ELSE {sql_literal(UNKNOWN)} END"
+
+
+def reason_of(profiler: str, raw: str, instruction: str) -> str:
+    """The reason that a profiler's name stands for at an instruction; UNKNOWN for an unknown name."""
+    choices = _choices(_data()["raw"][profiler].get(raw))
+    return next((one["reason"] for one in choices if one.get("when", "") in instruction), UNKNOWN)
+
+
+def profilers() -> tuple[str, ...]:
+    """The profilers whose names are known."""
+    return tuple(_data()["raw"])
+
+
+def _choices(entry: str | list[dict[str, str]] | None) -> list[dict[str, str]]:
+    return [{"reason": entry}] if isinstance(entry, str) else entry or []
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("stalls.toml").read_text(encoding="utf-8"))
+
 
 By = Literal["line", "instruction"]
 Unit = Literal["samples", "cycles", "executions"]
@@ -301,3 +360,75 @@ def _span(inside: Sequence[KernelInstruction]) -> tuple[SourceLine, SourceLine] 
         return None
     file, numbers = max(files.items(), key=lambda item: len(item[1]))
     return SourceLine(file, min(numbers)), SourceLine(file, max(numbers))
+
+
+_DATA_WAITS = frozenset({"memory", "memory_queue", "drain"})
+_SPEAKS: dict[str, Set[str]] = {
+    **dict.fromkeys(("hbm", "l2", "vl1d", "fabric", "scratch"), _DATA_WAITS),
+    "atomics": _DATA_WAITS | {"fence"},
+    "lds": {"lds", "lds_queue"},
+    "barrier": {"barrier", "fence"},
+    "matrix": {"matrix", "pipe", "dependency"},
+    "valu": {"pipe", "dependency"},
+    "sfu": {"pipe", "lds", "lds_queue", "dependency"},
+    "salu": {"constant"},
+    "instruction_fetch": {"instruction_fetch"},
+    "divergence": {"branch", "dependency"},
+}
+"""Subsystem of a verdict -> the reasons of waits that it explains; for any other subsystem all waits count."""
+_LEAST_PCT = 5.0
+_TEXT = 60
+
+
+def quotes(workload: Workload, one: HotKernel, subsystem: str, limit: int = 3) -> list[str]:
+    """Lines of words, the most telling first; none where the kernel has too few samples to be evidence.
+
+    A place counts by its samples for reasons that the subsystem explains, and of a subsystem that some class of
+    instructions uses, such as scratch, by these instructions alone where they have any.
+    """
+    if not has_code(workload) or not one.small:
+        return []
+    ranking = rank(read(workload, one.kernel, one.launch), "line")
+    if ranking.unit != "samples" or ranking.total < FEW:
+        return []
+    speaking = _SPEAKS.get(subsystem)
+    weights = [(_weight_of_places(spot, speaking), spot) for spot in ranking.spots]
+    using = [(weight, spot) for weight, spot in weights if _uses(spot, ranking, subsystem)]
+    hottest = sorted(using if sum(w for w, _ in using) else weights, key=lambda pair: -pair[0])[:limit]
+    return [
+        _line(ranking, spot, weight)
+        for weight, spot in hottest
+        if weight and (ranking.share_pct(weight) or 0.0) >= _LEAST_PCT
+    ]
+
+
+def _weight_of_places(spot: Spot, speaking: Set[str] | None) -> float:
+    known = reasons()
+    if speaking is None:
+        return sum(n for reason, n in spot.reasons.items() if reason not in (ISSUED, READY))
+    return sum(n for reason, n in spot.reasons.items() if reason is None or (reason in known and reason in speaking))
+
+
+def _uses(spot: Spot, ranking: Ranking, subsystem: str) -> bool:
+    if subsystem not in ("scratch", "atomics", "sfu", "matrix", "barrier"):
+        return False
+    kinds = (one.kind for one in spot.instructions if spot.parts.get(one.key))
+    return any(kind is not None and classes()[kind].subsystem == subsystem for kind in kinds if kind in classes())
+
+
+def _line(ranking: Ranking, spot: Spot, weight: float) -> str:
+    key = spot.main
+    main = next(one for one in spot.instructions if one.key == key)
+    reason = max(spot.reasons, key=lambda r: spot.reasons[r], default=None)
+    why = f", most of them {reason}" if reason else ""
+    share = ranking.share_pct(weight) or 0.0
+    return f"{place(main)}: {share:.0f} % of the kernel's samples{why}"
+
+
+def place(one: KernelInstruction) -> str:
+    """File and line, and the instruction; that alone without line information."""
+    text = one.key.text if len(one.key.text) <= _TEXT else f"{one.key.text[: _TEXT - 3]}..."
+    at = "" if one.key.offset is None else f"0x{one.key.offset:x} "
+    if one.line.file is None or one.line.number is None:
+        return f"{at}{text}"
+    return f"{PurePosixPath(one.line.file).name}:{one.line.number} ({text})"

@@ -10,7 +10,7 @@ from ..catalogue.metrics import by_name, targets_with_metrics
 from ..catalogue.targets import find_target
 from ..engine import Figure, FigureRequest, figures
 from ..engine.time_shares import replace_cycle_shares_by_time
-from ..store.launch_configurations import kernel_of
+from ..store.schema import kernel_of
 from ..workload import Workload
 
 ACHIEVED = "occupancy.waves"

@@ -11,8 +11,16 @@ from ..base.problems import BadArgument
 from ..base.text import count_text
 from ..catalogue import metrics as catalog
 from ..catalogue import targets
-from ..catalogue.aliases import canonical, spelling
-from ..catalogue.events import block_of, events_of, in_total, level_of, per_instance, why_not_countable
+from ..catalogue.counter_names import (
+    block_of,
+    canonical,
+    events_of,
+    in_total,
+    level_of,
+    per_instance,
+    spelling,
+    why_not_countable,
+)
 from ..catalogue.metrics import Metric
 from ..catalogue.work_formulas import OperationKind, WorkFormulas, WorkOperation, work_formulas
 from .packing import Block, least_passes, pack, union

@@ -11,7 +11,7 @@ from ..base.notes import Note
 from ..base.problems import BadArgument
 from ..catalogue import targets
 from ..occupancy import Occupancy, occupancy
-from ..occupancy.sentences import words_of
+from ..occupancy.binding_limits import words_of
 from .style import (
     AFTER,
     FAINT,

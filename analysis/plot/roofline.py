@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.kernel_names import distinct
-from .labels import around, clusters, spread
-from .roofline_sheet import AXES_HEIGHT, AXES_WIDTH, LEFT, TOP, Frame, Roof, RooflinePicture, Sheet, mark
+from .roofline_content import AXES_HEIGHT, AXES_WIDTH, LEFT, TOP, Frame, Roof, RooflinePicture, Sheet, mark
 from .style import (
     DPI,
     FAINT,
@@ -22,7 +21,9 @@ from .style import (
     TITLE,
     WIDTH,
     Page,
+    around,
     clean,
+    clusters,
     decade,
     kernel_name,
     number,
@@ -30,6 +31,7 @@ from .style import (
     ranges,
     shorten_name,
     si,
+    spread,
     width_of,
     wrap_lines,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import rank_bars
+from . import timeline_content
 from .style import FAINT, GRID, INK, LINE, NORMAL, TITLE, WIDTH, Page, page, shorten_name, width_of, wrap_lines
 from .timeline_content import PIXELS, TimelinePicture, label
 
@@ -23,7 +23,7 @@ def draw(shown: TimelinePicture) -> Page:
     key_rows = -(-len(shown.shares) // _KEY_COLUMNS)
     lanes = 62 + _BAR + 10 + key_rows * LINE + 30
     ranges = lanes + len(shown.strips) * (_STRIP + _BETWEEN)
-    bars = rank_bars.HEIGHT + 12 if shown.ranks else 0
+    bars = timeline_content.HEIGHT + 12 if shown.ranks else 0
     height = ranges + shown.rows * (_ROW + 2) + 44 + bars + LINE * len(below) + 8
     made = page(height)
     made.text(
@@ -54,7 +54,7 @@ def draw(shown: TimelinePicture) -> Page:
     axis = ranges + shown.rows * (_ROW + 2)
     _axis(made, shown, axis)
     if shown.ranks:
-        rank_bars.draw(made, shown.ranks, axis + 46)
+        timeline_content.draw(made, shown.ranks, axis + 46)
     made.lines(20, axis + 40 + bars, list(shown.statements), WIDTH - 40, color=FAINT, kind="statement")
     return made
 

@@ -12,7 +12,7 @@ from ..base.database import sql_literal
 from ..base.notes import Note, Reason
 from ..base.problems import BadArgument, near
 from ..catalogue.formula import references
-from ..catalogue.products import identify
+from ..catalogue.targets import identify
 from ..catalogue.work_formulas import CeilingEntry, WorkFormulas, work_formulas
 from ..store import measured_ceilings
 from ..store.store import Manifest

@@ -109,7 +109,9 @@ class Store:
         """
         address = str(explicit) if explicit else os.environ.get("ROOFLENS_STORE") or ""
         if address.startswith(_SHARED_PREFIXES):
-            remote: Store = import_module(".remote.open_store", __package__).open_remote_store(address, read_only=read_only)
+            remote: Store = import_module(".remote.lake_store", __package__).open_remote_store(
+                address, read_only=read_only
+            )
             return remote
         data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
         return Store(address or Path(data) / "rooflens", read_only=read_only)

@@ -10,11 +10,10 @@ waiting when the device ran dry takes as much as it had waited: meanwhile the ho
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .busy import ANY, Within
-from .launch_rate import scale_limits
 from .rules import TimelineLimits, rules
 from .trace import BLOCKING, COPY, NONE, Blocks, Lane, Trace, pieces
 
@@ -22,7 +21,41 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .trace import Flags, Ints
+    from .trace import Flags, Ints, Trace
+
+
+_LAUNCHES = 10
+"""Fewer tell no pace."""
+
+
+def launch_ns(trace: Trace) -> float | None:
+    """Median time from the begin of a launch on an idle device to its end, or to the kernel's start where that comes
+    first: a launch that blocks until its kernel ends is as quick as any. None of too few launches.
+
+    Launches on a busy device are left out, as they wait where the queue is full.
+    """
+    import numpy as np
+
+    work, ahead = trace.work, trace.ahead("any", ANY)
+    idle = (ahead != NONE) & (work.a0 != NONE) & (work.a0 >= ahead) & (work.cls != COPY)
+    if np.count_nonzero(idle) < _LAUNCHES:
+        return None
+    return float(np.median(np.minimum(work.a1[idle], work.s[idle]) - work.a0[idle]))
+
+
+def scale_limits(trace: Trace) -> TimelineLimits:
+    """The limits; those on host and queue are longer by as much as launches take longer than on ordinary machines."""
+    limits, measured_ns = rules().limits, launch_ns(trace)
+    slower = (measured_ns or 0.0) / limits.ordinary_launch_ns
+    if slower <= 1:
+        return limits
+    return replace(
+        limits,
+        short_pause_ns=round(slower * limits.short_pause_ns),
+        lazy_load_ns=round(slower * limits.lazy_load_ns),
+        queued_ns=round(slower * limits.queued_ns),
+    )
+
 
 _DRAINING = ("synchronisation", "allocation", "copies")
 """Classes of calls that wait until the device has run dry."""

@@ -4,23 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ..base.database import sql_literal
 from ..base.host_link import PcieLink
-from ..base.name_patterns import matching
+from ..base.kernel_names import matching
 from ..base.problems import BadArgument, BadInput, NotFound, near
 from ..base.text import count_text
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, steps, verdict
 from .busy import Busy, Within, busy
 from .idle import Gap, Idle
-from .rank_balance import Balance, balance
 from .rules import rules
-from .slow_rank import SlowRank, slow_rank
-from .trace import Trace, Window, has_timeline
-from .trace_doubts import TraceDoubt, doubts
+from .slow_rank import Balance, SlowRank, balance, slow_rank
+from .trace import COMMUNICATION, COMPUTE, NONE, Trace, Window, has_timeline
 from .trace_loading import prepare
 from .verdict import ApplicationFinding, ApplicationVerdict, HeightName
+
+
+@dataclass(frozen=True)
+class TraceDoubt:
+    """One of them in words; ``of`` says what it makes doubtful: causes of idle time, or the time that devices work."""
+
+    code: str
+    of: Literal["causes", "busy"]
+    text: str
+
+
+def doubts(trace: Trace) -> list[TraceDoubt]:
+    """All that there are."""
+    import numpy as np
+
+    work, limits, doubted = trace.work, rules().limits, list[TraceDoubt]()
+    asked = work.a0 != NONE
+    share = 100 * float(asked.mean())
+    early = asked & (work.s < work.a0)
+    if share and (part := 100 * int(early.sum()) / int(asked.sum())) >= limits.early_pct:
+        ahead = float(np.median((work.a0 - work.s)[early]))
+        text = (
+            f"{part:.0f} % of the device's work starts before the call that asked for it (by {ahead / 1e3:.3g} us, "
+            "median): the clocks of host and device differ, so why the device was idle is not certain."
+        )
+        doubted.append(TraceDoubt("clocks_differ", "causes", text))
+    if trace.calls and 100 - share >= limits.unasked_pct:
+        text = (
+            f"{100 - share:.0f} % of the device's work belongs to no recorded call of the host (no correlation in "
+            "common): why the device was idle before it is not known."
+        )
+        doubted.append(TraceDoubt("not_asked_for", "causes", text))
+    kernels = work.of((COMPUTE, COMMUNICATION))
+    if kernels.any() and (none := 100 * float((work.e == work.s)[kernels].mean())) >= limits.instant_pct:
+        text = f"{none:.0f} % of the kernels have no length in the profile: the device works more than is told."
+        doubted.append(TraceDoubt("no_length", "busy", text))
+    return doubted
+
 
 _GAPS, _FEW_GAPS = 30, 3
 """Longest gaps of a cause that tell what the host did; fewer where there are many host calls."""

@@ -15,17 +15,17 @@ from pathlib import Path
 import anyio
 from mcp import StdioServerParameters
 from mcp.client import Client
-from rooflens.server.demo import loop, sources
+from rooflens.server.demo import loop
 
 
 async def walk(options: argparse.Namespace, folder: Path) -> int:
     """Start a server as any client does, run the loop, and tell what happened; the exit status."""
     arguments = ["-m", "rooflens", "serve", "--store", str(options.store or folder / "store")]
     if options.live:
-        measure = sources.live(str(Path(options.live).resolve()), repeat=options.repeat)
+        measure = loop.live(str(Path(options.live).resolve()), repeat=options.repeat)
         arguments.append("--allow-exec")
     else:
-        measure = sources.replay_recording(folder)
+        measure = loop.replay_recording(folder)
     ladder = loop.ladders()[options.ladder]
     async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))) as client:
         try:

@@ -9,9 +9,8 @@ from typing import Any
 
 from ...analysis.base.problems import BadArgument, Problem
 from ...analysis.store.store import Store
-from ..terminal.exits import REFUSED
-from ..terminal.outcome import Outcome
-from .shared import finish_call
+from ..terminal.outcome import REFUSED, Outcome
+from .call import finish_call
 
 HELP = "check_counters on this machine: which metrics hold here; writes a report to send, without personal data"
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
+from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
 
@@ -27,3 +33,67 @@ def execute(options: Namespace, store: Store) -> Outcome:
 
     script = shellcode(["rooflens"], shell=options.shell)
     return Outcome({"shell": options.shell, "script": script}, [script.rstrip("\n")], verbatim=True)
+
+
+_WORD = re.compile(r"\w[\w.+@:-]{0,99}", re.ASCII)
+_WORKLOADS = frozenset({"WORKLOAD", "BASELINE", "CANDIDATE"})
+_TOOLBOX = Path(__file__).parents[1] / "mcp" / "toolbox.py"
+_TOOL = re.compile(r"^    Tool\((\w+)", re.MULTILINE)
+_MOST = 500
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell that asks by its variables, and end the process; where none asks, return."""
+    import argcomplete
+
+    for action in _actions(parser):
+        if completer := _completer(action):
+            action.completer = completer  # type: ignore[attr-defined]
+    argcomplete.autocomplete(parser, always_complete_options=False)
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterable[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for one in action.choices.values():
+                yield from _actions(one)
+
+
+def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
+    from argcomplete.completers import DirectoriesCompleter, FilesCompleter, SuppressCompleter
+
+    called = action.metavar if isinstance(action.metavar, str) else action.dest
+    if called in _WORKLOADS or action.dest == "workload":
+        return _workloads
+    if action.dest == "tool":
+        return _tools
+    if called == "CLIENT":
+        return _clients
+    if called == "DIR":
+        return DirectoriesCompleter()
+    if called == "FILE":
+        return FilesCompleter()
+    return None if action.choices is not None else SuppressCompleter()
+
+
+def _workloads(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Names of workloads, the newest first, and tags as tag:NAME."""
+    try:
+        known = Store.locate(getattr(parsed_args, "store", None)).scan()[0]
+    except Problem:
+        return []
+    names = [m.name for m in reversed(known)] + [f"tag:{tag}" for m in known for tag in m.tags]
+    return ["latest", *(name for name in dict.fromkeys(names) if _WORD.fullmatch(name))][:_MOST]
+
+
+def _tools(**_: Any) -> list[str]:
+    """Names of the tools, read from their list: importing all of them would take half a second at every key."""
+    return _TOOL.findall(_TOOLBOX.read_text(encoding="utf-8"))
+
+
+def _clients(**_: Any) -> list[str]:
+    """Names of the clients of `rooflens connect`."""
+    from ..connect.clients import clients
+
+    return list(clients())

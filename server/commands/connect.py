@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...analysis.base.problems import BadArgument, NotAllowed
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
-from .shared import source_roots
+from .call import source_roots
 
 if TYPE_CHECKING:
     from ..connect.clients import Client, Launch, Scope
@@ -59,7 +59,7 @@ Told = tuple[dict[str, Any], list[str]]
 
 
 def _client_report(options: Namespace, store: Store) -> Told:
-    from ..connect import clients, merge
+    from ..connect import clients
 
     if options.client is None:
         if options.write:
@@ -72,7 +72,7 @@ def _client_report(options: Namespace, store: Store) -> Told:
     scope: Scope = "project" if options.project else "user"
     project = Path(options.project or ".")
     file = client.file(scope, Path.home(), project)
-    written = merge.write(client, launch, file, within=project if options.project else None)
+    written = clients.write(client, launch, file, within=project if options.project else None)
     words = [f"{written.file}: {'written' if written.changed else 'has it already'}"]
     words += [f"{written.backup}: what it held before"] if written.backup else []
     backup = str(written.backup) if written.backup else None

@@ -15,8 +15,7 @@ from ...analysis.base.problems import NotFound, StoreProblem, near
 from ...analysis.base.temporary_files import draft_of
 from ...analysis.comparison.gate_limits import DEFAULTS, StatedLimits, limits
 from ...analysis.store.store import Manifest, Store
-from ..terminal.exits import INCONCLUSIVE, OK, REGRESSED
-from ..terminal.outcome import Misuse, Outcome
+from ..terminal.outcome import INCONCLUSIVE, OK, REGRESSED, Misuse, Outcome
 
 HELP = "whether a candidate is slower than its baseline by more than allowed, by exit status, with files for a CI"
 _TAG = "tag:"
@@ -81,7 +80,7 @@ def execute(options: Namespace, store: Store) -> Outcome:
     from ...analysis.comparison.gate import gate
     from ...analysis.workload import Workload
     from ..gate import gate_text
-    from ..gate.junit import junit
+    from ..gate.gate_text import junit
 
     with ExitStack() as opened:
         sides = [

@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace, store: Store) -> Outcome:
     """Say what goes, and delete it where that was asked for."""
     from ...analysis.store.schema import iso
-    from ...tools.team.retention import RetentionRules, expired_workloads
+    from ...tools.team.workload_choice import RetentionRules, expired_workloads
 
     rules = RetentionRules.parse(options.keep, options.keep_last, options.keep_tag)
     known, unreadable = store.scan()

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
-from .moving import moving, selection
+from .push import moving, selection
 
 HELP = "copy workloads from another store, such as s3://... or ducklake:...; can be repeated and interrupted"
 

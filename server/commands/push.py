@@ -7,7 +7,35 @@ from argparse import ArgumentParser, Namespace
 from ...analysis.base.problems import BadArgument
 from ...analysis.store.store import Store, is_store
 from ..terminal.outcome import Outcome
-from .moving import moving, selection
+
+
+def selection(parser: ArgumentParser) -> None:
+    """Declare which workloads are meant."""
+    parser.add_argument("workloads", metavar="WORKLOAD", nargs="*", help="id, unique id prefix, name or latest")
+    parser.add_argument(
+        "--tag", action="append", default=[], help="all with this tag, or with branch=, commit=, host= (repeatable)"
+    )
+    parser.add_argument("--all", action="store_true", help="all workloads")
+
+
+def moving(options: Namespace, source: Store, target: Store) -> Outcome:
+    """Copy the workloads that are meant, and say of each whether it was there."""
+    from ...tools.team.workload_choice import choose_workloads, transfer
+
+    manifests = choose_workloads(source, options.workloads, options.tag, options.all)
+    moved = transfer(source, target, manifests)
+    return Outcome(
+        {
+            "from": source.address,
+            "to": target.address,
+            "workloads": [{"workload": one.manifest.id, "name": one.manifest.name, "copied": one.new} for one in moved],
+        },
+        [
+            *(f"{one.manifest.id}  {one.manifest.name}: {'copied' if one.new else 'was there'}" for one in moved),
+            f"{sum(one.new for one in moved)} of {len(moved)} copied to {target.address}",
+        ],
+    )
+
 
 HELP = "copy workloads to another store, such as s3://... or ducklake:...; can be repeated and interrupted"
 

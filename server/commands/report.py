@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.store.store import Store, write_atomically
-from ..terminal.exits import OK
-from ..terminal.outcome import Misuse, Outcome
+from ..terminal.outcome import OK, Misuse, Outcome
 
 HELP = "one HTML page for people: opens from disk, asks nothing of any network"
 _UNSAFE = re.compile(r"[^\w.+-]+")

@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from ...analysis.store.store import Store
-from .shared import source_roots
+from .call import source_roots
 
 HELP = "run the MCP server (stdio by default)"
 
@@ -47,7 +47,7 @@ def arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace, store: Store) -> int:
     # What is imported here lives as long as the server: collecting garbage meanwhile only costs start-up time.
     gc.disable()
-    from ..mcp.serve import serve
+    from ..mcp.http import serve
 
     status = serve(
         store,

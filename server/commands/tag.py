@@ -19,8 +19,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace, store: Store) -> Outcome:
     """Change the tags, and say which each workload has now."""
-    from ...tools.team.tagging import change_tags
-    from ...tools.team.workload_choice import choose_workloads
+    from ...tools.team.workload_choice import change_tags, choose_workloads
 
     if not (options.add or options.remove):
         raise Misuse("Nothing is to be changed", "Give --add TAG or --remove TAG")

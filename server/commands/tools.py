@@ -41,7 +41,7 @@ def execute(options: Namespace, store: Store) -> Outcome:
 
 
 def _one(tool: Tool) -> Outcome:
-    from ..mcp.schemas import parameters
+    from ..mcp.toolbox import parameters
 
     properties = parameters(tool.arguments).get("properties", {})
     taken = [

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shlex
+import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from ...analysis.base.problems import NotAllowed, NotFound, near
+from ...analysis.base.problems import BadInput, LimitExceeded, NotAllowed, NotFound, Problem, StoreProblem, near
+from ...analysis.base.temporary_files import draft_of
 
 FILE = Path(__file__).with_name("clients.toml")
 NAME = "rooflens"
@@ -127,3 +130,139 @@ def client(name: str) -> Client:
         told = near(name, known) or f"Known: {', '.join(known)}"
         raise NotFound(f"There is no client {name!r}", told, "`rooflens connect` lists what each client needs")
     return known[name]
+
+
+BACKUP = ".before-rooflens"
+"""Added to the name of a file that is changed, for what it held before."""
+_LARGEST = 16_000_000
+"""Bytes; a configuration of a client is some thousand."""
+_INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[")
+
+
+@dataclass(frozen=True)
+class WrittenConfiguration:
+    """What became of a file; ``backup`` is what it held before, where it was changed for the first time."""
+
+    file: Path
+    changed: bool
+    backup: Path | None = None
+
+
+def write(client: Client, launch: Launch, file: Path, within: Path | None = None) -> WrittenConfiguration:
+    """Add or renew the entry in ``file``, in one step; other keys that the entry has there stay.
+
+    What is in ``within``, a project, may be anybody's: links in it lead to no file outside. A backup that is there
+    stays, since it holds what was before the first change.
+    Raises BadInput for a file that cannot be changed without loss, LimitExceeded for a huge one, StoreProblem where it
+    cannot be read or written, NotAllowed where links lead elsewhere. The file is then as it was.
+    """
+    by_hand = f"Put the entry into it by hand: `rooflens connect {client.name}` prints it"
+    file = file.resolve()  # a link to a file kept elsewhere stays a link
+    if within is not None and not file.is_relative_to(within.resolve()):
+        raise NotAllowed(f"{file} is not in the project {within}", "A link in the project leads there", by_hand)
+    before = _read(file)
+    renewed = _insert_entry(client, launch, before, file, by_hand)
+    if renewed == before:
+        return WrittenConfiguration(file, changed=False)
+    backup = file.with_name(file.name + BACKUP)
+    if backup.is_symlink():
+        raise NotAllowed(f"{backup} is a link", "What the file held before would be kept there", "Remove the link")
+    there = file.exists()
+    fresh = there and not os.path.lexists(backup)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            with draft_of(backup) as draft:
+                shutil.copy2(file, draft)
+        with draft_of(file) as draft:
+            draft.write_text(renewed, encoding="utf-8")
+            if there:
+                shutil.copymode(file, draft)
+    except OSError as error:
+        raise _unusable(file, "written", error, by_hand) from error
+    return WrittenConfiguration(file, changed=True, backup=backup if fresh else None)
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.exists() and file.stat().st_size > _LARGEST:
+            raise LimitExceeded(f"{file} has more than {_LARGEST:,} bytes", "That is no configuration of a client")
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file} is no text in UTF-8", str(error)) from error
+    except OSError as error:
+        raise _unusable(file, "read", error, "Mend its permissions, or put the entry into it by hand") from error
+
+
+def _unusable(file: Path, verb: str, error: OSError, fix: str) -> Problem:
+    return StoreProblem(f"{file} cannot be {verb}", error.strerror or str(error), fix)
+
+
+def _insert_entry(client: Client, launch: Launch, before: str, file: Path, by_hand: str) -> str:
+    """The file's text with the entry. Raises BadInput where that would lose something."""
+    loads: Callable[[str], Any] = tomllib.loads if client.format == "toml" else _json
+    try:
+        stated = loads(before) if before.strip() else {}
+    except (ValueError, RecursionError) as error:
+        why = "It nests too deep" if isinstance(error, RecursionError) else str(error)
+        raise BadInput(f"{file} is not {client.format.upper()} that can be changed safely", why, by_hand) from error
+    servers: Any = stated.get(client.servers, {}) if isinstance(stated, dict) else None
+    old: Any = servers.get(NAME, {}) if isinstance(servers, dict) else None
+    if not isinstance(old, dict):
+        raise BadInput(f"{file} holds no table of servers under {client.servers!r}", "It has another shape", by_hand)
+    entry = {**old, **client.entry(launch)}
+    if entry == old:
+        return before
+    wanted = {**stated, client.servers: {**servers, NAME: entry}}
+    text = _toml(before, client, launch, old) if client.format == "toml" else _dump_json(wanted, before, file, by_hand)
+    if _same(loads, text, wanted):
+        return text
+    raise BadInput(f"{file} cannot be changed without touching something else", "Its layout is unusual", by_hand)
+
+
+def _same(loads: Callable[[str], Any], text: str, wanted: object) -> bool:
+    """Whether the new text says what is wanted and nothing else: the proof that no other entry was touched."""
+    try:
+        return bool(loads(text) == wanted)
+    except ValueError:
+        return False
+
+
+def _json(text: str) -> Any:
+    """Strict JSON: comments, a key twice and numbers that are none are refused, since writing would lose them."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(members := dict(pairs)) != len(pairs):
+            raise ValueError("a key stands twice in one object")
+        return members
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON")
+
+    return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+
+
+def _dump_json(wanted: object, before: str, file: Path, by_hand: str) -> str:
+    indent = match[1] if (match := _INDENT.search(before)) else "  "
+    try:
+        return json.dumps(wanted, indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError as error:  # a number beyond what a float holds
+        raise BadInput(f"{file} holds a number that cannot be written back", str(error), by_hand) from error
+
+
+def _toml(before: str, client: Client, launch: Launch, old: dict[str, Any]) -> str:
+    """The text with our table in place of its older one, else at its end; comments elsewhere stay.
+
+    Lines of the older table that state other keys stay too; whether the result is right, the caller proves.
+    """
+    fresh = table(client.servers, client.entry(launch))
+    if not old:
+        return (before.rstrip("\n") + "\n\n" if before.strip() else "") + fresh
+    lines = before.splitlines(keepends=True)
+    header = fresh.splitlines()[0]
+    start = next((i for i, line in enumerate(lines) if line.strip() == header), len(lines))
+    end = next((i for i, line in enumerate(lines[start + 1 :], start + 1) if _HEADER.match(line)), len(lines))
+    ours = re.compile(rf"[ \t]*({'|'.join(client.entry(launch))})[ \t]*=")
+    kept = [line for line in lines[start + 1 : end] if not ours.match(line)]
+    return "".join([*lines[:start], fresh, *kept, *lines[end:]])

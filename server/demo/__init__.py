@@ -132,13 +132,13 @@ def _loop(store: Store) -> Iterator[str]:
     from mcp.client import Client
 
     from ..mcp.app import build
-    from . import loop, sources
+    from . import loop
 
     async def walk(ladder: loop.Ladder) -> str:
         with tempfile.TemporaryDirectory(prefix="rooflens-loop-") as folder:
             async with Client(build(store)) as client:
                 return loop.rounds_text(
-                    ladder, await loop.optimise(client, ladder, sources.replay_recording(Path(folder)))
+                    ladder, await loop.optimise(client, ladder, loop.replay_recording(Path(folder)))
                 )
 
     yield "8. The optimisation loop: profile, diagnose, change, profile, compare (recorded on an H200; no model)\n"

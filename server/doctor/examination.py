@@ -7,7 +7,7 @@ import shutil
 
 from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store
-from ...tools.device.machine import software
+from ...tools.device.machine import programs
 from ...tools.device.machine.model import Check, Device, InstalledProfiler, Roots
 from ...tools.device.machine.survey import Machine, survey
 from ...tools.device.machine.sysfs import clean, path_exists
@@ -36,16 +36,16 @@ def examine(store: Store, roots: Roots) -> tuple[Machine, list[Check]]:
 def _checks(store: Store, machine: Machine, roots: Roots) -> list[Check]:
     vendors = {d.vendor for d in machine.gpus}
     return [
-        software.python(),
-        *(software.package(name) for name in software.REQUIRED),
+        programs.python(),
+        *(programs.package(name) for name in programs.REQUIRED),
         *_store(store),
         *_gpus(machine),
         *_access(machine),
         *(_profiler(p, machine) for p in machine.profilers),
         *(Check(name="note", state="warning", found=note) for note in machine.notes),
-        software.hip("amd" in vendors),
-        *([*software.cuda_extras(), software.nvcc(roots)] if "nvidia" in vendors else []),
-        *(software.kernels(gpu) for gpu in {gpu.arch: gpu for gpu in reversed(machine.gpus)}.values() if gpu.supported),
+        programs.hip("amd" in vendors),
+        *([*programs.cuda_extras(), programs.nvcc(roots)] if "nvidia" in vendors else []),
+        *(programs.kernels(gpu) for gpu in {gpu.arch: gpu for gpu in reversed(machine.gpus)}.values() if gpu.supported),
         Check(name="without a GPU", state="ok", found=_WITHOUT_GPU),
     ]
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
-from mcp.types import CallToolResult, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult, ToolAnnotations
 
 from ... import __version__
-from ...analysis.base.problems import Problem
+from ...analysis.base.problems import Problem, near
 from ...analysis.base.text import inert
 from ...analysis.store.store import Store
 from ...tools.base.parameters import LONGEST_ASKED_S
@@ -24,16 +26,38 @@ from ...tools.base.results import Result
 from ...tools.get_run import LONGEST_WAIT_S, RunResult
 from ...tools.isolation.fork_server import ForkServer
 from ...tools.running.run_state import FINAL
-from ..rendering.answers import protocol_result, size
+from ..rendering.render import protocol_result, size
 from ..terminal import log
-from . import schemas, warm_up
+from . import toolbox, warm_up
 from .calls import Call, Calls, Reply, outcome
-from .names import refuse_unknown
-from .offered import offered_only
 from .page_app import add_app, extension
-from .prompts import add_prompts
-from .resources import add_resources
+from .resources import add_prompts, add_resources, offered_only
 from .toolbox import Tool, answer, tools
+
+_LONGEST_NAME = 100
+"""Of a longer one only this much is looked at."""
+
+
+def refuse_unknown(mcp: MCPServer[Any]) -> None:
+    """Answer calls of unknown names on ``mcp`` with invalid params and the known ones."""
+
+    async def check(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        name = (ctx.params or {}).get("name")
+        if ctx.method == "tools/call":
+            _check("tool", name, [tool.name for tool in await mcp.list_tools()])
+        elif ctx.method == "prompts/get":
+            _check("prompt", name, [prompt.name for prompt in await mcp.list_prompts()])
+        return await call_next(ctx)
+
+    mcp.middleware.append(check)
+
+
+def _check(kind: str, name: object, known: list[str]) -> None:
+    # A name of another type is refused by the next reader, with the reason.
+    if isinstance(name, str) and name not in known:
+        told = near(name[:_LONGEST_NAME], known) or f"Known: {', '.join(known)}"
+        raise MCPError(code=INVALID_PARAMS, message=f"There is no such {kind}. {told}")
+
 
 INSTRUCTIONS = """\
 rooflens analyses profiles of GPU kernels (AMD Instinct, NVIDIA) and CPU programs from hardware counters in a store.
@@ -111,7 +135,7 @@ class _SeamTool(SdkTool):
             name=tool.name,
             title=None,
             description=tool.description,
-            parameters=schemas.parameters(tool.arguments),
+            parameters=toolbox.parameters(tool.arguments),
             fn_metadata=FuncMetadata(arg_model=_NoArguments, output_schema=None),
             is_async=False,
             context_kwarg=None,

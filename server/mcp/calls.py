@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from ...analysis.base.problems import LimitExceeded, Problem
-from ...analysis.base.scratch import scratch
+from ...analysis.base.temporary_files import scratch
 from ...analysis.store.store import Store
 from ...tools.answers.source_text import allowing
 from ...tools.base.progress import listening
@@ -23,7 +23,7 @@ from ...tools.isolation.channel import MESSAGE_BYTES, Channel, encode_message
 from ...tools.isolation.child import BUG, Work
 from ...tools.isolation.fork_server import ENDED, ForkServer
 from ...tools.isolation.limits import Limits
-from ..rendering.answers import protocol_result
+from ..rendering.render import protocol_result
 from ..terminal.log import logger
 from .toolbox import answer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...analysis.base import database
-from ...analysis.catalogue import files, formula, products, rules, targets, work_formulas
+from ...analysis.catalogue import files, formula, rules, targets, work_formulas
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.comparison import work as differences
 from ...analysis.store.schema import schema
@@ -46,7 +46,7 @@ def _parse(*vendors: str) -> None:
 def read_catalogue() -> None:
     """What stands in files beside the code."""
     schema()
-    products.products()
+    targets.products()
     sources.digest()
     for target in catalog.targets_with_metrics():
         differences.target_quantities(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -10,12 +11,14 @@ from functools import cache
 from typing import Any
 
 import pydantic
+from mcp.types import CallToolResult, ImageContent, TextContent
 
 from ...analysis.base.kernel_names import distinct
 from ...analysis.base.notes import Note
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import inert, reads_like_a_sentence, shorten, visible_lines
 from ...tools.base.results import NextCall, Result, Table
+from ...tools.plot import PlotResult
 
 CHARACTERS = 32_000
 """An answer's cap, about 8,000 tokens."""
@@ -360,3 +363,24 @@ def _number(value: float) -> str:
     if abs(value) < _EXPONENT and (value.is_integer() or abs(value) >= _WHOLE):
         return f"{value:.0f}"
     return f"{value:.6g}"
+
+
+def protocol_result(answer: Result | Problem, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    """The protocol's result for what a tool answered; a Problem is an error that the model reads."""
+    if isinstance(answer, Problem):
+        return CallToolResult(content=[TextContent(type="text", text=refusal(answer))], is_error=True)
+    result = cap_size(answer, tool, arguments)
+    if isinstance(result, PlotResult):
+        # The picture and its words; clients that prefer structured content would drop the picture.
+        image = base64.b64encode(result.image).decode()
+        picture = ImageContent(type="image", data=image, mime_type="image/png")
+        return CallToolResult(content=[picture, TextContent(type="text", text=text(result))])
+    return CallToolResult(
+        content=[TextContent(type="text", text=text(result))],
+        structured_content=structured_content(result),
+    )
+
+
+def size(result: CallToolResult) -> int:
+    """The characters of an answer's parts."""
+    return sum(len(str(getattr(part, "text", None) or getattr(part, "data", ""))) for part in result.content)

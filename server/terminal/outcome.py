@@ -17,7 +17,17 @@ from typing import Any
 
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import inert
-from .exits import OK, REFUSED, USAGE
+
+OK, REFUSED, USAGE, REGRESSED, INCONCLUSIVE, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+MEANINGS = {
+    OK: "done; of gate: no kernel is slower than allowed",
+    REFUSED: "refused, with what happened, why and what to do",
+    USAGE: "the command line was not understood",
+    REGRESSED: "gate: a limit is exceeded",
+    INCONCLUSIVE: "gate: not decided, by noise or because the two cannot be compared",
+    INTERRUPTED: "interrupted by Ctrl-C",
+}
 
 
 @dataclass(frozen=True)

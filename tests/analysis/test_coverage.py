@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 from rooflens.analysis import engine
-from rooflens.analysis.launches import configuration_spread, coverage
+from rooflens.analysis.launches import coverage, outliers
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
 
@@ -75,12 +75,9 @@ def test_where_every_pass_holds_every_launch_nothing_is_uncounted(tmp_path: Path
 
 def test_kernels_whose_configurations_take_different_times_are_told_with_both(tmp_path: Path) -> None:
     with workload(tmp_path, 5) as opened:
-        found = configuration_spread.configuration_spreads(opened, opened.select().kernels)
-        assert found == [configuration_spread.ConfigurationSpread("1", 2, 100.0, 900.0)], "#2 has one configuration"
-        assert (
-            "from 100 ns to 900 ns a launch; by='launch' or kernel='#1.1'"
-            in configuration_spread.spread_notes(found)[0].text
-        )
+        found = outliers.configuration_spreads(opened, opened.select().kernels)
+        assert found == [outliers.ConfigurationSpread("1", 2, 100.0, 900.0)], "#2 has one configuration"
+        assert "from 100 ns to 900 ns a launch; by='launch' or kernel='#1.1'" in outliers.spread_notes(found)[0].text
         apart = Workload.open(opened.store, opened.manifest, by="launch")
     with apart:
-        assert configuration_spread.configuration_spreads(apart, apart.select().kernels) == []
+        assert outliers.configuration_spreads(apart, apart.select().kernels) == []

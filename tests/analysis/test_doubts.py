@@ -9,7 +9,7 @@ import pytest
 from rooflens.analysis.base.notes import Note
 from rooflens.analysis.engine import Figure, FigureRequest, figures
 from rooflens.analysis.store.doubts import DURATION, EVERY_COUNTER, Doubt, Doubts
-from rooflens.analysis.store.doubts_of_older_imports import manifest_doubts
+from rooflens.analysis.store.manifest import manifest_doubts
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import launches, workload

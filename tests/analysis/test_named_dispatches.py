@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.launches.named_dispatches import notes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.conftest import add_workload
+from rooflens.tools.answers.launch_notes import named_dispatch_notes
 
 
 @pytest.fixture(scope="module")
@@ -44,4 +44,4 @@ def opened(tmp_path_factory: pytest.TempPathFactory):
     ],
 )
 def test_ids_that_are_not_there_and_the_launches_that_a_few_are_get_a_note(opened, kernel, dispatches, told):
-    assert [note.text for note in notes(opened, opened.select(kernel, dispatches))] == told
+    assert [note.text for note in named_dispatch_notes(opened, opened.select(kernel, dispatches))] == told

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.base import name_patterns
-from rooflens.analysis.base.name_patterns import PATTERN_LENGTH, matching
+from rooflens.analysis.base import kernel_names
+from rooflens.analysis.base.kernel_names import PATTERN_LENGTH, matching
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, near
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
@@ -49,7 +49,7 @@ def test_patterns_that_backtrack_for_ever_answer_at_once(samples: Store, pattern
 
 
 def test_a_pattern_that_is_slow_on_much_text_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_patterns, "_MOST_S", 0.001)
+    monkeypatch.setattr(kernel_names, "_MOST_S", 0.001)
     names = ["ab" * 2000 + str(i) for i in range(1000)]
     with pytest.raises(LimitExceeded, match="takes too long.*of 1000 names"):
         matching("(((a|b)?){30}){30}c", names)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.base import temporary_files
 from rooflens.analysis.base.problems import MissingTool
-from rooflens.analysis.base.scratch import scratch
+from rooflens.analysis.base.temporary_files import scratch
 
 HOLD = """
-from rooflens.analysis.base.scratch import scratch
+from rooflens.analysis.base.temporary_files import scratch
 with scratch() as folder:
     (folder / "content").write_text("x")
     print(folder, flush=True)

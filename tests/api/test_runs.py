@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import rooflens
 from rooflens.analysis.store.store import Store
-from rooflens.api import runs
+from rooflens.api import store
 
 
 @pytest.mark.parametrize("raised", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
@@ -16,12 +16,12 @@ def test_whatever_progress_raises_cancels_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
 ) -> None:
     cancelled: list[str] = []
-    monkeypatch.setattr(runs, "ask", lambda *_, **__: SimpleNamespace(state="running", progress="p", run_id="r1"))
+    monkeypatch.setattr(store, "ask", lambda *_, **__: SimpleNamespace(state="running", progress="p", run_id="r1"))
     monkeypatch.setattr("rooflens.tools.cancel_run.cancel_run", lambda _, run: cancelled.append(run))
 
     def progress(_: str) -> None:
         raise raised
 
     with pytest.raises(raised):
-        runs.wait_for_result(Store(tmp_path), rooflens.open, {}, progress)  # type: ignore[arg-type]
+        store.wait_for_result(Store(tmp_path), rooflens.open, {}, progress)  # type: ignore[arg-type]
     assert cancelled == ["r1"]

@@ -13,7 +13,7 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.mcp.toolbox import TOOLS
-from rooflens.server.terminal import exits
+from rooflens.server.terminal import outcome
 from rooflens.tests.comparisons import launches, workload
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")
@@ -52,7 +52,7 @@ def test_its_profiles_are_calls_that_the_tool_takes() -> None:
     assert (asked["command"], asked["metrics"], asked["tags"]) == (["./app"], [], ["candidate"])
 
 
-@pytest.mark.parametrize(("factor", "status"), [(1.0, exits.OK), (1.1, exits.REGRESSED)])
+@pytest.mark.parametrize(("factor", "status"), [(1.0, outcome.OK), (1.1, outcome.REGRESSED)])
 def test_its_gate_passes_what_did_not_change_and_fails_what_did(
     factor: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rooflens import __version__
 from rooflens.server.cli import parser
-from rooflens.server.mcp.prompts import prompts
+from rooflens.server.mcp.resources import prompts
 from rooflens.server.mcp.toolbox import tools
 from rooflens.tests.waiting import END_S
 

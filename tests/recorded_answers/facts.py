@@ -1,7 +1,7 @@
 """What counts in an answer: its figures, statuses, verdicts, names, units, order and calls; of sentences their codes.
 
-An answer is taken as a client gets it (``render.structured_content``). Reasons and notes stand in it as their codes while
-``codes_for_words`` is open; of any other sentence the figures count, so that other words are no difference.
+An answer is taken as a client gets it (``render.structured_content``). Reasons and notes stand in it as their codes
+while ``codes_for_words`` is open; of any other sentence the figures count, so that other words are no difference.
 """
 
 from __future__ import annotations

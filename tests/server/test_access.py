@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotAllowed
 from rooflens.server.mcp import access
-from rooflens.server.mcp.serve import serve
+from rooflens.server.mcp.http import serve
 
 GOOD = "sixteen-characters-or-more"
 

@@ -11,7 +11,7 @@ import pytest
 from rooflens.analysis.base.notes import Note
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotFound, Problem
 from rooflens.analysis.store.store import Store
-from rooflens.server.mcp import schemas, toolbox
+from rooflens.server.mcp import toolbox
 from rooflens.server.rendering import render
 from rooflens.tests.waiting import at_most
 from rooflens.tools.base.results import NextCall, Result, Table, table
@@ -81,7 +81,7 @@ def test_every_text_list_object_and_number_of_a_schema_has_bounds(tool: str) -> 
 
 
 def test_the_list_of_tools_says_nothing_of_bounds_which_every_client_would_pay_for() -> None:
-    shown = json.dumps([schemas.parameters(tool.arguments) for tool in TOOLS.values()])
+    shown = json.dumps([toolbox.parameters(tool.arguments) for tool in TOOLS.values()])
     assert not [word for word in ("maxLength", "maxItems", "maximum", "minimum", "propertyNames") if word in shown]
 
 

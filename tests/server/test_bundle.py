@@ -10,12 +10,12 @@ from rooflens.analysis.store.store import Store
 from rooflens.server import cli
 from rooflens.server.doctor import bundle as module
 from rooflens.server.doctor import examination
+from rooflens.server.doctor.bundle import Scrubber
 from rooflens.tools.device.machine.model import Check, Device, InstalledProfiler
 from rooflens.tools.device.machine.permissions import CounterPermission
 from rooflens.tools.device.machine.survey import Machine
 from rooflens.tools.running import run_state as runs
 from rooflens.tools.running import start as launch
-from rooflens.tools.running.scrubbing import Scrubber
 
 PLANTED = ("planted-token-1", "hunter2", "alice", "node17", "GPU-11111111", "0000:c1:00.0", "VALUE-OF-A-VARIABLE")
 """Must not be found in a bundle."""

@@ -265,7 +265,7 @@ def test_the_warm_up_leaves_no_thread_behind() -> None:
     """A process with threads cannot be copied."""
     code = (
         "import os; os.environ['OPENBLAS_NUM_THREADS'] = '1'\n"
-        "from rooflens.server import warm_up\nfor step in warm_up.STEPS: step()\n"
+        "from rooflens.server.mcp import warm_up\nfor step in warm_up.STEPS: step()\n"
         "import sys; print(len(os.listdir('/proc/self/task')), 'matplotlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

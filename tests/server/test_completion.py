@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
-from rooflens.server.commands import NAMES
+from rooflens.server.commands import NAMES, completion
 from rooflens.server.mcp.toolbox import TOOLS
-from rooflens.server.terminal import completion
 from rooflens.tests.comparisons import launches, workload
 from rooflens.tests.waiting import END_S
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server.doctor import examination as module
-from rooflens.tools.device.machine import software
+from rooflens.tools.device.machine import programs
 from rooflens.tools.device.machine.model import Check, Device, InstalledProfiler, Roots
 from rooflens.tools.device.machine.permissions import CounterPermission
 from rooflens.tools.device.machine.programs import ProgramAnswer
@@ -69,9 +69,9 @@ def test_packages_against_the_bounds_of_the_project(
             raise metadata.PackageNotFoundError(name)
         return version
 
-    monkeypatch.setattr(software.metadata, "version", installed)
-    monkeypatch.setattr(software.metadata, "requires", lambda name: ["duckdb-extra>=9", "duckdb<3,>=1.5.5", "mcp>=2"])
-    check = software.package("duckdb")
+    monkeypatch.setattr(programs.metadata, "version", installed)
+    monkeypatch.setattr(programs.metadata, "requires", lambda name: ["duckdb-extra>=9", "duckdb<3,>=1.5.5", "mcp>=2"])
+    check = programs.package("duckdb")
     assert check.state == state and (state == "ok" or "pip install" in check.fix)
 
 
@@ -89,8 +89,8 @@ def test_packages_against_the_bounds_of_the_project(
 def test_hip_python_is_tried_in_a_child(
     monkeypatch: pytest.MonkeyPatch, answer: ProgramAnswer, needed: bool, state: str, found: str
 ) -> None:
-    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: answer)
-    check = software.hip(needed)
+    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: answer)
+    check = programs.hip(needed)
     assert check.state == state and found in check.found and bool(check.fix) == (state == "missing")
 
 
@@ -110,35 +110,35 @@ def test_doctor_tells_what_compiling_and_launching_gave(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, object], state: str, found: str
 ) -> None:
     told = json.dumps({"why": "", "fix": "mend", **answer})
-    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: ProgramAnswer(0, f"a library's banner\n{told}\n"))
-    check = software.kernels(GPU)
+    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: ProgramAnswer(0, f"a library's banner\n{told}\n"))
+    check = programs.kernels(GPU)
     assert (check.name, check.state, check.fix) == ("kernels for gfx942", state, "" if state == "ok" else "mend")
     assert found in check.found
 
 
 def test_a_runtime_that_crashes_at_the_trial_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(software, "ask", lambda argv, timeout_s: ProgramAnswer(-11))
-    check = software.kernels(GPU)
+    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: ProgramAnswer(-11))
+    check = programs.kernels(GPU)
     assert check.state == "warning" and "ended with status -11" in check.found
 
 
 def test_kernels_are_compiled_where_no_gpu_is_and_launching_is_said_not_to_be_tried() -> None:
     if shutil.which("clang-22") is None:
         pytest.skip("needs a clang for gfx942: apt-get install clang-22 lld-22")
-    check = software.kernels(GPU)
+    check = programs.kernels(GPU)
     assert "compiled by" in check.found and "launching could not be tried" in check.found
-    unknown = software.kernels(GPU.model_copy(update={"arch": "gfx9999"}))
+    unknown = programs.kernels(GPU.model_copy(update={"arch": "gfx9999"}))
     assert unknown.state == "missing" and "gfx9999" in unknown.found and unknown.fix
 
 
 def test_nvcc_is_found_with_its_version_or_missing(tmp_path: Path) -> None:
     roots = Roots(base=tmp_path, search="", site=None)
-    assert software.nvcc(roots).state == "missing"
+    assert programs.nvcc(roots).state == "missing"
     program = tmp_path / "usr/local/cuda-13.0/bin/nvcc"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n# stand-in written by a test, not the real nvcc\necho 'release 13.0, V13.0.48'\n")
     program.chmod(0o755)
-    assert (software.nvcc(roots).state, software.nvcc(roots).found) == ("ok", f"13.0, {program}")
+    assert (programs.nvcc(roots).state, programs.nvcc(roots).found) == ("ok", f"13.0, {program}")
 
 
 def test_one_missing_thing_has_one_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_one_missing_thing_has_one_advice(tmp_path: Path, monkeypatch: pytest.Mo
     node = base / "sys/class/kfd/kfd/topology/nodes/1"
     node.mkdir(parents=True)
     (node / "properties").write_text("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\ndevice_id 29711\n")
-    monkeypatch.setattr(software, "kernels", lambda gpu: Check(name="kernels", state="ok", found=""))
+    monkeypatch.setattr(programs, "kernels", lambda gpu: Check(name="kernels", state="ok", found=""))
     checks = module.doctor(Store(tmp_path / "store"), roots=Roots(base=base, search="", site=None))
     assert "AMD Instinct MI210" in named(checks)["GPU 0 (AMD)"].found
     about = [check for check in checks if "/dev/kfd" in f"{check.found} {check.fix}"]

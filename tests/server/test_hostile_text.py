@@ -26,7 +26,7 @@ from rooflens.analysis.base.kernel_names import names_shortened_to
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server.doctor.examination import doctor
-from rooflens.server.mcp import app, prompts, toolbox
+from rooflens.server.mcp import app, toolbox
 from rooflens.server.rendering import render
 from rooflens.server.terminal import log
 from rooflens.tests.waiting import at_most
@@ -436,7 +436,7 @@ def test_what_the_project_says_itself_is_never_changed() -> None:
     from rooflens.server.mcp import resources
 
     guide = (ROOT / "server" / "mcp" / "guide.md").read_text()
-    written = [schema.render(), resources.metric_index(), guide, *(p.text for p in prompts.prompts())]
+    written = [schema.render(), resources.metric_index(), guide, *(p.text for p in resources.prompts())]
     assert [text[:80] for text in written if texts.inert(text) != text] == []
 
 

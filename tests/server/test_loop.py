@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp.client import Client
 from rooflens.analysis.store.store import Store
-from rooflens.server.demo import loop, sources
+from rooflens.server.demo import loop
 from rooflens.server.mcp import app
 from rooflens.tools.query_counters import query_counters
 
@@ -123,7 +123,7 @@ async def test_a_diagnosis_that_no_version_answers_ends_it_without_a_try(monkeyp
 async def test_live_it_waits_for_the_run_and_gives_its_workload() -> None:
     running, done = {"state": "running", "run_id": "r1"}, {"state": "done", "run_id": "r1", "workload": "w1"}
     client = Scripted(profile_command=[running], get_run=[running, done])
-    assert await sources.live("/bin/kernels", repeat=4)(client, version(1)) == "w1"  # type: ignore[arg-type]
+    assert await loop.live("/bin/kernels", repeat=4)(client, version(1)) == "w1"  # type: ignore[arg-type]
     (tool, arguments), *polls = client.asked
     assert tool == "profile_command" and arguments["kernel"] == "kernel_1"
     assert arguments["command"] == ["/bin/kernels", "kernel_1", "--repeat", "4", "--check"]
@@ -140,13 +140,13 @@ async def test_live_it_waits_for_the_run_and_gives_its_workload() -> None:
 async def test_live_a_refusal_or_a_failed_run_is_told(answer: dict[str, Any]) -> None:
     client = Scripted(profile_command=[answer])
     with pytest.raises(loop.CallRefused, match="profile_command|counters not permitted"):
-        await sources.live("/bin/kernels")(client, version(1))  # type: ignore[arg-type]
+        await loop.live("/bin/kernels")(client, version(1))  # type: ignore[arg-type]
 
 
 def test_a_recording_without_the_kernel_is_told() -> None:
     with pytest.raises(loop.CallRefused, match="no launch of transpose$"):
-        sources.rows_of(sources.RECORDING, "transpose")
-    rows = list(csv.reader(sources.rows_of(sources.RECORDING, "transpose_lds").splitlines()))
+        loop.rows_of(loop.RECORDING, "transpose")
+    rows = list(csv.reader(loop.rows_of(loop.RECORDING, "transpose_lds").splitlines()))
     assert len(rows) == 3 and len({len(row) for row in rows}) == 1
 
 
@@ -162,7 +162,7 @@ def test_ladders_name_kernels_of_the_example_program_and_known_subsystems() -> N
 
 async def replay(name: str, store: Store, folder: Path) -> list[loop.Round]:
     async with Client(app.build(store)) as client:
-        return await loop.optimise(client, loop.ladders()[name], sources.replay_recording(folder))
+        return await loop.optimise(client, loop.ladders()[name], loop.replay_recording(folder))
 
 
 async def test_the_transpose_is_walked_to_its_fast_version(tmp_path: Path) -> None:

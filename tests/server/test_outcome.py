@@ -15,7 +15,7 @@ from rooflens.server import cli
 from rooflens.server.cli import main
 from rooflens.server.commands import NAMES
 from rooflens.server.mcp.toolbox import TOOLS
-from rooflens.server.terminal import exits
+from rooflens.server.terminal import outcome
 from rooflens.server.terminal.outcome import Outcome, tell
 
 
@@ -64,19 +64,19 @@ def test_a_command_line_that_is_not_understood_is_an_object_too(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, found, err = told(capsys, *argv)
-    assert (status, err) == (exits.USAGE, "")
+    assert (status, err) == (outcome.USAGE, "")
     assert found["error"]["code"] == "usage"  # type: ignore
 
 
 def test_without_json_usage_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tools", "--nonsense"]) == exits.USAGE
+    assert main(["tools", "--nonsense"]) == outcome.USAGE
     captured = capsys.readouterr()
     assert captured.out == "" and "usage: rooflens" in captured.err and "--nonsense" in captured.err
 
 
 def test_a_page_on_the_output_excludes_json(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
     status, found, _ = told(capsys, "report", "yax_before", "-o", "-", "--json", "--store", str(samples.root))
-    assert status == exits.USAGE and "Leave one of them out" in str(found)
+    assert status == outcome.USAGE and "Leave one of them out" in str(found)
 
 
 def test_every_subcommand_but_the_server_takes_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +109,7 @@ def test_words_that_do_the_work_are_read_before_the_facts(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-@pytest.mark.parametrize("status", [exits.REGRESSED, exits.INCONCLUSIVE])
+@pytest.mark.parametrize("status", [outcome.REGRESSED, outcome.INCONCLUSIVE])
 def test_the_status_stays_where_the_reader_went_away(
     status: int, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +118,7 @@ def test_the_status_stays_where_the_reader_went_away(
     with os.fdopen(writer, "w") as output:
         monkeypatch.setattr(sys, "stdout", output)
         assert tell(Outcome({"a": 1}, ["one", "two"], status), as_json) == status
-        assert main(["nonsense", "--json"]) == exits.USAGE
+        assert main(["nonsense", "--json"]) == outcome.USAGE
 
 
 def test_an_interrupt_ends_with_its_status_and_no_traceback(
@@ -128,7 +128,7 @@ def test_an_interrupt_ends_with_its_status_and_no_traceback(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.Store, "locate", interrupted)
-    assert main(["tools"]) == exits.INTERRUPTED
+    assert main(["tools"]) == outcome.INTERRUPTED
     assert capsys.readouterr().err == ""
 
 
@@ -136,7 +136,7 @@ def test_help_lists_every_exit_status(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = re.findall(r"^  (\d+) +\S", capsys.readouterr().out, re.MULTILINE)
-    assert list(map(int, shown)) == list(exits.MEANINGS)
+    assert list(map(int, shown)) == list(outcome.MEANINGS)
 
 
 def test_problems_have_codes_of_their_class() -> None:

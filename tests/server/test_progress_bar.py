@@ -16,10 +16,10 @@ from rooflens.tests.waiting import END_S
 
 WORK = """
 import sys
-from rooflens.server import progress_bar
-from rooflens.tools import progress
+from rooflens.server.terminal import progress_bar
+from rooflens.tools.base import progress
 progress._INTERVAL_S, progress_bar._QUIET_S = 0.0, {quiet}
-with progress_bar.shown():
+with progress_bar.show_progress():
     for i in range(5):
         progress.report({words!r}, {share})
 print("done")

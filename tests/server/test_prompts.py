@@ -16,8 +16,8 @@ from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.planning.plan import plan, resolve
 from rooflens.analysis.store import schema
 from rooflens.analysis.store.store import Store
-from rooflens.server.mcp import app, prompts, toolbox
-from rooflens.server.mcp.offered import offered_only
+from rooflens.server.mcp import app, resources, toolbox
+from rooflens.server.mcp.resources import offered_only
 from rooflens.tools.query_counters import query_counters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +84,7 @@ async def test_a_client_gets_every_prompt_with_what_the_user_gave(samples: Store
 @pytest.mark.parametrize(("read_only", "allow_exec"), [(False, True), (False, False), (True, False)])
 def test_no_prompt_names_a_tool_that_is_not_offered(read_only: bool, allow_exec: bool) -> None:
     names = {t.name for t in toolbox.tools(read_only=read_only, allow_exec=allow_exec)}
-    for written in prompts.prompts():
+    for written in resources.prompts():
         text = written.fill({}, names)
         assert set(re.findall(r"\w+", text)) & TOOLS.keys() <= names, written.name
         assert "{{" not in text and "}}" not in text and not re.search(r"[ \t]+$", text, re.MULTILINE), written.name
@@ -96,8 +96,8 @@ def test_words_for_servers_without_a_tool_stand_in_for_those_with_it() -> None:
     assert offered_only(text, []) == "1. Ask. Then look.\n3. End."
 
 
-@pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
-def test_every_call_in_a_prompt_is_one_the_server_takes(written: prompts.PromptTemplate) -> None:
+@pytest.mark.parametrize("written", resources.prompts(), ids=lambda w: w.name)
+def test_every_call_in_a_prompt_is_one_the_server_takes(written: resources.PromptTemplate) -> None:
     found = list(calls(written.text))
     assert found
     for tool, arguments in found:
@@ -115,8 +115,8 @@ def test_every_call_in_a_prompt_is_one_the_server_takes(written: prompts.PromptT
             )
 
 
-@pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
-def test_every_name_in_a_prompt_exists(written: prompts.PromptTemplate, samples: Store) -> None:
+@pytest.mark.parametrize("written", resources.prompts(), ids=lambda w: w.name)
+def test_every_name_in_a_prompt_exists(written: resources.PromptTemplate, samples: Store) -> None:
     known = {*TOOLS, *_NO_NAMES, *schema.schema()}
     for tool in TOOLS.values():
         known |= {*tool.arguments.model_fields, *fields(tool.result)}
@@ -134,8 +134,8 @@ def test_every_name_in_a_prompt_exists(written: prompts.PromptTemplate, samples:
             assert span in known, span
 
 
-@pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
-def test_metrics_named_in_calls_can_be_planned(written: prompts.PromptTemplate) -> None:
+@pytest.mark.parametrize("written", resources.prompts(), ids=lambda w: w.name)
+def test_metrics_named_in_calls_can_be_planned(written: resources.PromptTemplate) -> None:
     wanted = set(
         re.findall(r'"((?:[a-z0-9]+\.)+[a-z0-9_.]+|overview|diagnosis|everything|roofline|l2|lds|hbm)"', written.text)
     )
@@ -150,8 +150,8 @@ def test_a_sure_diagnosis_takes_as_many_runs_as_the_prompts_say() -> None:
         assert {len(plan(gpu, wanted).passes) + timing for gpu in ("gfx90a", "gfx942")} <= runs
 
 
-@pytest.mark.parametrize("written", prompts.prompts(), ids=lambda w: w.name)
-def test_a_prompt_is_short(written: prompts.PromptTemplate) -> None:
+@pytest.mark.parametrize("written", resources.prompts(), ids=lambda w: w.name)
+def test_a_prompt_is_short(written: resources.PromptTemplate) -> None:
     assert len(written.text) < 4 * TOKENS
     assert all(len(line) <= 160 for line in written.text.splitlines())
 
@@ -163,13 +163,13 @@ def test_the_skill_is_the_prompt_of_the_loop_and_keeps_the_limits_of_skills() ->
     assert start == "" and set(stated) == {"name", "description"}
     assert stated["name"] == path.parent.name and re.fullmatch(r"[a-z0-9-]{1,64}", stated["name"])
     assert len(stated["description"]) <= 1024 and ": " not in stated["description"]
-    loop = next(p for p in prompts.prompts() if p.name == "optimize_kernel")
-    assert text == loop.fill({}, [*TOOLS, prompts.ANY_SERVER])
+    loop = next(p for p in resources.prompts() if p.name == "optimize_kernel")
+    assert text == loop.fill({}, [*TOOLS, resources.ANY_SERVER])
     assert len(text.splitlines()) < 500
 
 
 def test_a_prompt_without_a_head_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bare.md").write_text("# No head\n")
-    monkeypatch.setattr(prompts, "FOLDER", tmp_path)
+    monkeypatch.setattr(resources, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match=r"bare\.md"):
-        prompts.prompts.__wrapped__()
+        resources.prompts.__wrapped__()

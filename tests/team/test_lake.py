@@ -20,8 +20,7 @@ from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.team.tagging import change_tags
-from rooflens.tools.team.transfer import transfer
+from rooflens.tools.team.workload_choice import change_tags, transfer
 
 MANY = 8
 """Workloads without a copy here, so many that SQL reads them through the catalogue."""
@@ -102,8 +101,7 @@ def counted(lake: Store, table: str) -> int:
 _WRITER = """
 import sys
 from rooflens.analysis.store.store import Store
-from rooflens.tools.team.tagging import tagged
-from rooflens.tools.team.transfer import transfer
+from rooflens.tools.team.workload_choice import transfer
 source, target = Store(sys.argv[1]), Store.locate(sys.argv[2])
 mine = source.scan()[0]
 for one in mine[int(sys.argv[3])::2] + mine[-2:]:

@@ -21,8 +21,7 @@ from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.team.tagging import change_tags
-from rooflens.tools.team.transfer import transfer
+from rooflens.tools.team.workload_choice import change_tags, transfer
 
 
 def client(address: str) -> tuple[object, str, str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from rooflens.analysis.base.problems import BadInput, NotFound, Problem
-from rooflens.analysis.hotspots.hot_lines import quotes
 from rooflens.analysis.hotspots.kernels import sampled_kernels
+from rooflens.analysis.hotspots.ranking import quotes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.server.mcp import toolbox

@@ -37,9 +37,9 @@ def test_this_machine_is_listed(tmp_path: Path) -> None:
 def test_it_prints_nothing_and_imports_nothing_heavy() -> None:
     code = (
         "import sys, json; from rooflens.tools import list_devices as devices;"
-        "from rooflens.server import doctor; from rooflens.analysis.store.store import Store\n"
+        "from rooflens.server.doctor import examination; from rooflens.analysis.store.store import Store\n"
         "early = [m for m in sys.argv[1:] if m in sys.modules]; devices.list_devices(Store('absent'))\n"
-        "doctor.doctor(Store('absent')); print(json.dumps([early, [m for m in sys.argv[1:] if m in sys.modules]]))"
+        "examination.doctor(Store('absent')); print(json.dumps([early, [m for m in sys.argv[1:] if m in sys.modules]]))"
     )
     done = subprocess.run([sys.executable, "-c", code, *HEAVY], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [[], []] and done.stderr == ""

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.plot import roofline
-from rooflens.analysis.plot.roofline_content import of_device
-from rooflens.analysis.plot.roofline_sheet import RooflinePicture
+from rooflens.analysis.plot.roofline_content import RooflinePicture, of_device
 from rooflens.analysis.plot.style import render
 from rooflens.analysis.store import measured_ceilings as peaks
 from rooflens.analysis.store.store import Store

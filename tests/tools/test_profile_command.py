@@ -22,7 +22,7 @@ from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.profile_command import profile_command
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.running import start as launch
-from rooflens.tools.running.program_digest import identify_binary
+from rooflens.tools.running.program_revision import identify_binary
 from rooflens.tools.running.run_state import ProfileRun, read_record
 
 METRICS = ["task-clock", "page-faults"]

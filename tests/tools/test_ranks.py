@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from rooflens.analysis.base.problems import LimitExceeded, NotFound
-from rooflens.analysis.base.scratch import private_folder
+from rooflens.analysis.base.temporary_files import private_folder
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.slow_rank import slow_rank
 from rooflens.analysis.workload import Workload
@@ -22,8 +22,8 @@ from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plot import plot
-from rooflens.tools.profiles import glob_folder
-from rooflens.tools.profiles.glob_folder import as_one_folder, matches
+from rooflens.tools.profiles import import_to_store
+from rooflens.tools.profiles.import_to_store import as_one_folder, matches
 from rooflens.tools.query_counters import query_counters
 
 STEPS, COMPUTE_US, TALK_US = 12, 100.0, 20.0
@@ -277,7 +277,7 @@ def test_a_pattern_around_the_temporary_folder_ends_and_one_that_names_too_much_
         (tmp_path / name).write_text(name)
     with as_one_folder(matches(tmp_path / "*")) as folder:
         assert sorted(p.name for p in folder.iterdir()) == ["a", "b"]
-    monkeypatch.setattr(glob_folder, "_MOST", 2)
+    monkeypatch.setattr(import_to_store, "_MOST", 2)
     (tmp_path / "tmp" / "c").write_text("c")
     names = [tmp_path / name for name in ("a", "b", "tmp")]
     with pytest.raises(LimitExceeded, match="more than 2 files"), as_one_folder(names):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.catalogue import targets
-from rooflens.analysis.catalogue.events import block_of, events_of
+from rooflens.analysis.catalogue.counter_names import block_of, events_of
 from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store
 from rooflens.tools.compute_roofline import compute_roofline

@@ -17,7 +17,7 @@ from rooflens.tests.waiting import ended
 from rooflens.tools import run_peak_benchmarks as peak_run
 from rooflens.tools.cancel_run import cancel_run
 from rooflens.tools.device.benchmarks import gpu as gpu_benchmarks
-from rooflens.tools.device.benchmarks import report as peak_tables
+from rooflens.tools.device.benchmarks import outcomes as peak_tables
 from rooflens.tools.device.benchmarks.outcomes import CeilingOutcome
 from rooflens.tools.device.benchmarks.runtime import OpenGpu
 from rooflens.tools.device.machine.model import Device

@@ -20,7 +20,7 @@ from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.profiles.merging.counting_sample import SAMPLE, CountingSample
+from rooflens.tools.profiles.merging.matching import SAMPLE, CountingSample
 from rooflens.tools.query_counters import query_counters
 
 RECORDED = Path(__file__).parent / "profiles" / "ncu" / "data" / "small_raw.csv.gz"

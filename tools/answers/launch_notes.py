@@ -2,12 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...analysis.launches import configuration_spread, coverage, named_dispatches
+from ...analysis.base.notes import Note
+from ...analysis.launches import coverage, outliers
+from ...analysis.store.dispatch_ids import Range
 from ...analysis.workload import Selection, Workload
 from ..base.results import NextCall
+
+_FEW = 3
+"""Ids whose place among all launches is told, and gaps that are named."""
+
+
+def named_dispatch_notes(workload: Workload, selection: Selection) -> list[Note]:
+    """Notes about the ids of a selection; none where all launches were asked for."""
+    if selection.ranges is None:
+        return []
+    table, named_selection = workload.relation("dispatches"), Selection([], True, selection.ranges)
+    ids = f"SELECT DISTINCT dispatch_id AS id FROM {table} d WHERE {named_selection.condition('d')}"
+    present: list[Range] = [
+        (low, high)
+        for low, high in workload.rows(
+            f"SELECT min(id), max(id) FROM (SELECT id, id - row_number() OVER (ORDER BY id) AS island FROM ({ids})) "
+            "GROUP BY island ORDER BY 1"
+        )
+    ]
+    ((first, last, launches, other),) = workload.rows(
+        "SELECT min(dispatch_id), max(dispatch_id), count(*), "
+        f"count(*) FILTER ({named_selection.condition('d')} AND NOT ({selection.condition('d')})) FROM {table} d"
+    )
+    sentences = []
+    if gaps := list(_gaps(selection.ranges, present)):
+        more = f" and {len(gaps) - _FEW} more" if len(gaps) > _FEW else ""
+        missing = f"{_format_ranges(gaps[:_FEW])}{more}"
+        sentences.append(Note("no_dispatch", f"No dispatch {missing}: ids go from {first} to {last}."))
+    if other:
+        sentences.append(
+            Note("other_kernels", f"Left out: {other} of the dispatches named, which are of other kernels.")
+        )
+    if first == 0 and sum(high - low + 1 for low, high in present) <= min(_FEW, launches - 1):
+        ids_present = [i for low, high in present for i in range(low, high + 1)]
+        places = [workload.rows(f"SELECT count(*) FROM {table} WHERE dispatch_id <= {i}")[0][0] for i in ids_present]
+        which = " and ".join(f"dispatch {i} is launch {n}" for i, n in zip(ids_present, places, strict=True))
+        sentences.append(Note("first_id", f"Ids begin at 0: {which} of {launches}."))
+    return sentences
+
+
+def _gaps(wanted: Sequence[Range], present: Sequence[Range]) -> Iterator[Range]:
+    """What of ``wanted`` is not ``present``; both are sorted and separate."""
+    remaining = iter(present)
+    current = next(remaining, None)
+    for low, high in wanted:
+        while current and current[0] <= high:
+            if low < current[0]:
+                yield low, current[0] - 1
+            low = current[1] + 1
+            current = next(remaining, None)
+        if low <= high:
+            yield low, high
+
+
+def _format_ranges(ids: Sequence[Range]) -> str:
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ids)
 
 
 @dataclass(frozen=True)
@@ -23,10 +80,10 @@ def about(workload: Workload, tool: str, selection: Selection, shown: Iterable[s
 
     ``tool`` is what to call again, with the configurations apart.
     """
-    spreads = configuration_spread.configuration_spreads(workload, shown)
+    spreads = outliers.configuration_spreads(workload, shown)
     notes = [
-        *named_dispatches.notes(workload, selection),
-        *configuration_spread.spread_notes(spreads),
+        *named_dispatch_notes(workload, selection),
+        *outliers.spread_notes(spreads),
         *coverage.notes(workload, selection),
     ]
     calls = [

@@ -19,8 +19,7 @@ from ...analysis.base.problems import BadInput, LimitExceeded
 from ...analysis.base.text import count_text
 from ...analysis.store.store import write_problem
 from . import progress, size_limits
-from .numbers import numbers_with_underscores
-from .untrusted_text import plain_text
+from .untrusted_text import numbers_with_underscores, plain_text
 
 if TYPE_CHECKING:
     import duckdb

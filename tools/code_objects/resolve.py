@@ -20,12 +20,11 @@ from ..isolation.channel import Channel
 from ..isolation.child import Child, ChildBug, ChildLost
 from ..isolation.limits import Limits
 from .bundle import code_objects
-from .disassembly import disassemblers, instructions
+from .disassembly import Function, FunctionLookup, disassemblers, functions, instructions
 from .elf import Budget, Elf, FileWindow
 from .isa import at_fixed_place, class_of, producers, target_of
 from .kernels import CodeKernel, kernels_of
 from .lines import InlineFrame, SourcePlace, locate
-from .symbols import Function, FunctionLookup, functions
 
 MOST_INSTRUCTIONS, MOST_FUNCTIONS = 300_000, 300
 """Read of one code object: those of the functions that are asked for first."""

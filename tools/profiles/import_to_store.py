@@ -2,24 +2,108 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...analysis.base.notes import Note
+from ...analysis.base.problems import BadInput, LimitExceeded
+from ...analysis.base.temporary_files import scratch
+from ...analysis.hotspots.code import advice
 from ...analysis.launches import device_clocks
-from ...analysis.store.store import Manifest, Store
+from ...analysis.store.manifest import Manifest
+from ...analysis.store.store import Store, write_table
+from ..base.arguments import NAME_LIMIT
 from ..base.profile_files import WORK, database, unreadable_as_bad_input
 from ..base.untrusted_text import plain_text
-from ..base.workload_labels import NAME_LIMIT
 from .checks.counter_checks import doubts_of_readers, faults
+from .merging.contract import parquet
 from .merging.gather import gather
 from .merging.merge import MergedProfile
-from .merging.rank_table import write_ranks
+from .merging.ranks import rank_notes, sql_place
 from .registry import ranks_of, reader_for
-from .samples.missing_line_info import missing_line_info
 from .samples.sample_tables import kernels_in
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_KNOWN = ("rank", "host", "pid")
+
+
+def write_ranks(con: duckdb.DuckDBPyConnection, out: Path, manifest: Manifest, merged: MergedProfile) -> None:
+    """Write the table where the profile is of several processes that are told apart; says so in the notes."""
+    places = merged.places
+    if len(places) < 2:
+        return
+    rows = ", ".join(f"({sql_place(place)})" for place in dict.fromkeys(places))
+    places_sql = f"SELECT DISTINCT rank::INT AS rank, host::VARCHAR AS host, pid::BIGINT AS pid FROM (VALUES {rows}) "
+    places_sql += "p(rank, host, pid)"
+    figures = (
+        "NULL::INT AS devices, 0::BIGINT AS dispatches, 0::INT AS kernels, NULL::DOUBLE AS kernel_ns, "
+        "NULL::DOUBLE AS work_items, NULL::BIGINT AS first_ns, NULL::BIGINT AS last_ns"
+    )
+    select = f"SELECT *, {figures} FROM ({places_sql})"
+    stored = out / "dispatches.parquet"
+    if stored.exists():
+        select = _launch_sums(con, stored, places_sql)
+    manifest.ranks = write_table(con, f"{select} ORDER BY rank NULLS LAST, host, pid", out / "ranks.parquet")
+    notes, warnings = rank_notes(places, merged.world_size)
+    merged.notes[:0] = notes
+    merged.warnings += warnings
+
+
+def _launch_sums(con: duckdb.DuckDBPyConnection, stored: Path, places_sql: str) -> str:
+    """SQL: the places with what each launched."""
+    launches = parquet([stored])
+    stated = {row[0] for row in con.execute(f"DESCRIBE FROM {launches}").fetchall()}
+    keys = ", ".join(c if c in stated else f"NULL AS {c}" for c in _KNOWN)
+    same = " AND ".join(f"p.{c} IS NOT DISTINCT FROM l.{c}" for c in _KNOWN[:2] if c in stated)
+    within = ", ".join(f"p.{c}" for c in _KNOWN[:2] if c in stated)
+    alone = f"count(*) OVER ({f'PARTITION BY {within}' if within else ''}) = 1 AS alone"
+    sums = (
+        f"SELECT {keys}, count(DISTINCT device_id)::INT AS devices, count(*) AS dispatches, "
+        "count(DISTINCT kernel)::INT AS kernels, sum(duration_ns) AS kernel_ns, sum(grid::DOUBLE) AS work_items, "
+        f"min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM {launches} GROUP BY ALL"
+    )
+    return (
+        "SELECT p.* EXCLUDE (alone), l.devices, coalesce(l.dispatches, 0) AS dispatches, "
+        "coalesce(l.kernels, 0)::INT AS kernels, l.kernel_ns, l.work_items, l.first_ns, l.last_ns "
+        f"FROM (SELECT *, {alone} FROM ({places_sql}) p) p LEFT JOIN ({sums}) l "
+        f"ON {same or 'true'} AND (l.pid IS NOT DISTINCT FROM p.pid OR p.alone AND coalesce(l.pid = p.pid, true))"
+    )
+
+
+_MOST_KERNELS = 1000
+
+
+def missing_line_info(
+    con: duckdb.DuckDBPyConnection, folder: Path, manifest: Manifest, merged: MergedProfile
+) -> list[Note]:
+    """The flags that kernels of a profile in ``folder`` need for lines in their samples; none where all have them."""
+    stored = folder / "samples.parquet"
+    if not stored.is_file():
+        return []
+    return advice(manifest, shares_without_lines(con, parquet([stored])), merged.dispatches)
+
+
+def shares_without_lines(con: duckdb.DuckDBPyConnection, samples: str) -> dict[str, float]:
+    """Kernel -> its samples without a line as a share of all samples, in per cent; ``samples`` is a FROM item with
+    the columns of the table samples. Where not even the instruction is known, the program may well have lines."""
+    rows = con.execute(
+        "SELECT kernel, 100.0 * sum(count) FILTER (source_line IS NULL AND instruction IS NOT NULL) "
+        "/ sum(sum(count)) OVER () AS share "
+        f"FROM {samples} GROUP BY kernel QUALIFY share > 0 ORDER BY share DESC, kernel LIMIT {_MOST_KERNELS}"
+    ).fetchall()
+    return {kernel: float(share) for kernel, share in rows}
 
 
 def import_to_store(
@@ -64,3 +148,88 @@ def import_to_store(
         manifest.samples = merged.samples
         manifest.counters, manifest.warnings = merged.counters, merged.warnings
         return store.publish(folder, manifest), merged
+
+
+_MOST = 100_000
+_UNLINKED = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+"""Another file system, one without links, or files of others that may be read and not linked."""
+_SIGNS = frozenset("*?[")
+
+
+def matches(path: Path) -> list[Path]:
+    """What the last part of ``path`` fits as a pattern (``*``, ``?``, ``[...]``) in its folder, sorted; else nothing.
+
+    Hidden names and links are not among them: what lies elsewhere was not meant.
+    """
+    if _SIGNS.isdisjoint(path.name) or not path.parent.is_dir():
+        return []
+    with os.scandir(path.parent) as entries:
+        fitting = [
+            entry.name
+            for entry in islice(entries, _MOST)
+            if not entry.name.startswith(".") and not entry.is_symlink() and fnmatchcase(entry.name, path.name)
+        ]
+    return [path.parent / name for name in sorted(fitting)]
+
+
+@contextmanager
+def as_one_folder(paths: list[Path]) -> Iterator[Path]:
+    """A folder, called as theirs, that holds these files and folders and nothing else: hard links where that is
+    possible, else copies. It is gone afterwards.
+
+    LimitExceeded where they are too many files, or copies do not fit; BadInput where one cannot be read.
+    """
+    if len(paths) == 1:
+        yield paths[0]
+        return
+    parent = paths[0].parent.resolve()
+    files = list(islice((file for one in paths for file in _files(one)), _MOST + 1))
+    if len(files) > _MOST:
+        what = f"What the pattern names holds more than {_MOST} files"
+        raise LimitExceeded(what, fix="Name the profiles, not what is around them")
+    with scratch() as room:
+        folder = room / (parent.name or "profile")
+        folder.mkdir()
+        for file in files:
+            target = folder / file.relative_to(paths[0].parent)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link_or_copy(file, target)
+            except OSError as error:
+                raise BadInput(f"{file.name} cannot be read", error.strerror or str(error)) from error
+        yield folder
+
+
+def _files(one: Path) -> Iterator[Path]:
+    """The regular files of a match: itself, or those below it. Links, pipes and devices are left out."""
+    if not one.is_dir():
+        if one.is_file():
+            yield one
+        return
+    for folder, _, names in os.walk(one):
+        for name in sorted(names):
+            file = Path(folder) / name
+            if _is_regular(file):
+                yield file
+
+
+def _is_regular(file: Path) -> bool:
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError:  # it was removed meanwhile
+        return False
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _UNLINKED:
+            raise
+        if shutil.disk_usage(target.parent).free < 2 * source.stat().st_size:
+            raise LimitExceeded(
+                f"There is no room for a copy of {source.name}",
+                "profiles that a pattern names are put into one folder for reading",
+                "Put them into a folder of their own and import that, or set TMPDIR to a larger disk",
+            ) from None
+        shutil.copyfile(source, target)

@@ -19,7 +19,7 @@ from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
 from ..base.progress import report as tell
 from ..base.results import Result, Table
-from .events import events
+from .trace_export import events
 
 FORMAT = 1
 """Of the document; the page reads this one."""

@@ -11,10 +11,16 @@ from typing import Any
 from ... import __version__
 from ...analysis.base.database import sql_name
 from ...analysis.counter_check import check_records
-from ...analysis.counter_check.expected_metrics import meanings
 from ...analysis.counter_check.known_kernels import KnownLaunch, parse_plan
-from ...analysis.counter_check.metric_verdicts import MeasuredMetric, MetricJudgement, judge_metrics
-from ...analysis.counter_check.open_questions import QuestionAnswer, answer_questions, questions
+from ...analysis.counter_check.metric_verdicts import (
+    MeasuredMetric,
+    MetricJudgement,
+    QuestionAnswer,
+    answer_questions,
+    judge_metrics,
+    meanings,
+    questions,
+)
 from ...analysis.engine import FigureRequest, figures
 from ...analysis.store.store import Store
 from ...analysis.workload import Workload

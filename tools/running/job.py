@@ -8,7 +8,7 @@ from typing import Any
 
 import pydantic
 
-from ..device.machine.clock_sampling import Sensor
+from ..device.machine.sensors import Sensor
 from .run_state import Record
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...analysis.base.problems import BadArgument, MissingTool, NotFound
-from ...analysis.catalogue import products
+from ...analysis.catalogue import targets
 from ..device.machine.model import Device, InstalledProfiler
 from .drivers import registry
 
@@ -67,7 +67,7 @@ def choose(
 
 def facts(device: Device) -> dict[str, float]:
     """What is known of a device beyond its target: its product's data, for the dies of this device or partition."""
-    product = products.identify(device.name, device.arch, {})
+    product = targets.identify(device.name, device.arch, {})
     known = {name: fact.value for name, fact in product.all_facts.items()} if product else {}
     if device.xccs and (whole := known.get("num_xcd")) and "total_l2_chan" in known:
         known |= {"num_xcd": device.xccs, "total_l2_chan": known["total_l2_chan"] * device.xccs / whole}

@@ -16,8 +16,8 @@ from ...analysis.base.notes import Note
 from ...analysis.base.problems import BadArgument
 from ...analysis.base.text import count_text
 from ...analysis.catalogue import targets
-from ...analysis.catalogue.events import EVERY_INSTANCE, block_of, events_of, level_of
-from ...analysis.catalogue.products import products
+from ...analysis.catalogue.counter_names import EVERY_INSTANCE, block_of, events_of, level_of
+from ...analysis.catalogue.targets import products
 from .job import Step
 from .range_filter import RangeFilter
 

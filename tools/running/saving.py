@@ -7,7 +7,7 @@ from typing import Any
 
 from ...analysis.base.notes import Note
 from ...analysis.base.problems import Problem
-from ...analysis.base.scratch import scratch
+from ...analysis.base.temporary_files import scratch
 from ...analysis.comparison.experiment_log import ExperimentEntry, record
 from ...analysis.launches import device_clocks
 from ...analysis.store.store import Manifest, Store
@@ -15,8 +15,8 @@ from ..base.profile_files import WORK, database, unreadable_as_bad_input
 from ..profiles.import_to_store import import_to_store
 from ..profiles.merging.merge import MergedProfile
 from ..profiles.registry import reader_for
-from . import pass_costs
-from .program_digest import native
+from . import counting
+from .program_revision import native
 from .run_state import CLOCKS, UNFINISHED, ProblemText, ProfileRun, RunState, read_record, read_state
 from .worker import CallProgress
 
@@ -71,7 +71,7 @@ def _save_steps(store: Store, folder: Path, run: ProfileRun, state: RunState) ->
         merged.warnings += device_clocks.held_back_notes(samples)
 
     manifest, merged = import_to_store(store, folder / run.out, "auto", amend, samples, native(run.binary))
-    pass_costs.learn(store, run, state, merged)
+    counting.learn(store, run, state, merged)
     if run.hypothesis or run.change:
         about = ExperimentEntry(kind="profile", workload=manifest.id, hypothesis=run.hypothesis, change=run.change)
         record(store, about.model_copy(update={"binary": run.binary}))

@@ -18,7 +18,7 @@ import pydantic
 
 from ...analysis.base.text import count_text
 from ...analysis.store.store import Store
-from ..device.machine.clock_sampling import SensorSampler
+from ..device.machine.sensors import SensorSampler
 from .child import ProgramOutcome, ProgramSpec, StopReason, Watch, run_program, signal_name
 from .command import without_prefixes
 from .device_queue import DeviceQueue

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.base.database import open_own_database, sql_literal, sql_name
 from ...analysis.base.problems import BadInput, StoreProblem
-from ...analysis.base.scratch import scratch
-from ...analysis.base.temporary_files import draft_of
+from ...analysis.base.temporary_files import draft_of, scratch
 from ...analysis.store import schema
 from ...analysis.store.integrity import readable_workloads
 from ...analysis.store.store import Manifest, Store

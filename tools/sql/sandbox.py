@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...analysis.base.scratch import scratch
+from ...analysis.base.temporary_files import scratch
 from ..isolation.child import Child, Home
 from ..isolation.limits import Limits, lower_priority
 from .worker import answer_query

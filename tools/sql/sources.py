@@ -23,6 +23,7 @@ from ...analysis.store import measured_ceilings
 from ...analysis.store.schema import SchemaColumn, columns, further_names, manifest_rows, pass_times, relation, schema
 from ...analysis.store.store import TABLES, Manifest, Store, write_table
 from ...analysis.workload import Workload
+from ..base.results import Table
 from .computed_tables import DERIVED, Row, log_rows
 from .errors import too_wide
 from .references import References
@@ -158,7 +159,7 @@ def digest() -> str:
     """What derived files depend on beside their workload: all code and data of the analysis, and DuckDB's version."""
     import duckdb
 
-    analysis, hasher = Path(measured_ceilings.__file__).parent, hashlib.sha256(duckdb.__version__.encode())
+    analysis, hasher = Path(__file__).parents[2] / "analysis", hashlib.sha256(duckdb.__version__.encode())
     inputs = {*(p for p in analysis.rglob("*") if p.suffix in (".py", ".toml")), *files.all_files()}
     for path in [*sorted(inputs), Path(__file__).with_name("computed_tables.py")]:
         hasher.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -203,3 +204,44 @@ def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> 
     rows = sum(m.events if table == "events" else m.dispatches for m in manifests) if table in _LONG else 0
     if rows * sum(_WIDTH[kind] for kind in types) > 0.8 * MEMORY_BYTES:
         raise too_wide(table, rows, len(types))
+
+
+_OF_ONE = ["column_name", "column_type", "null", "key", "default", "extra"]
+_OF_ALL = ["database", "schema", "name", "column_names", "column_types", "temporary"]
+_FIRST = 40
+"""Columns of one table that are named."""
+_FIRST_OF_ALL = 30
+"""Columns of each table that are named where all are described."""
+_SOME = "SELECT column_name FROM (DESCRIBE counters) WHERE column_name LIKE '%HIT%' finds some"
+
+
+def shorten_description(table: Table, *, cut: bool) -> tuple[Table, list[str]] | None:
+    """The answer to DESCRIBE without what its rows do not differ in, and what to say of it; None for other answers.
+
+    ``cut``: of many columns the first alone.
+    """
+    if table.columns == _OF_ALL:
+        return _describe_all(table)
+    if table.columns != _OF_ONE:
+        return None
+    rows = [row[:2] for row in table.rows]
+    notes = [f"Of these rows the first {_FIRST} are shown; {_SOME}."] if cut and len(rows) > _FIRST else []
+    return _with_rows(table, _OF_ONE[:2], rows[:_FIRST] if notes else rows), notes
+
+
+def _describe_all(table: Table) -> tuple[Table, list[str]]:
+    rows, long = [], False
+    for _, _, name, listed, *_ in table.rows:
+        # Of very many columns the worker makes a text that is cut.
+        names = listed if isinstance(listed, list) else [part.strip(' "') for part in listed.strip("[").split(",")]
+        long |= len(names) > _FIRST_OF_ALL
+        rows.append([name, ", ".join(names[:_FIRST_OF_ALL]) + (", ..." if len(names) > _FIRST_OF_ALL else "")])
+    notes = ["DESCRIBE TABLE names types."]
+    return _with_rows(table, ["name", "column_names"], rows), [
+        *notes,
+        *([f"Each counter is a column; {_SOME}."] * long),
+    ]
+
+
+def _with_rows(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
+    return table.model_copy(update={"columns": columns, "units": [None] * len(columns), "rows": rows})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.base.database import connect, sql_name
 from ...analysis.base.problems import BadArgument, StoreProblem
-from ...analysis.base.scratch import scratch
+from ...analysis.base.temporary_files import scratch
 from ...analysis.store.integrity import readable_workloads
 from ...analysis.store.schema import SchemaColumn, columns, schema
 from ...analysis.store.store import Manifest, Store

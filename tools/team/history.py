@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ...analysis.base.database import open_own_database, sql_literal
-from ...analysis.base.name_patterns import matching
+from ...analysis.base.kernel_names import matching
 from ...analysis.base.problems import NotFound, near
-from ...analysis.base.scratch import scratch
+from ...analysis.base.temporary_files import scratch
 from ...analysis.base.text import count_text
 from ...analysis.comparison import work
-from ...analysis.comparison.same_work import DIFFERENT, SameWork, judge
 from ...analysis.comparison.time_ratio import (
     ENOUGH,
     SAMPLES,
@@ -25,7 +24,7 @@ from ...analysis.comparison.time_ratio import (
     comparable_parts,
     effect,
 )
-from ...analysis.comparison.work import Quantity, Side
+from ...analysis.comparison.work import DIFFERENT, Quantity, SameWork, Side, judge
 from ...analysis.store.schema import relation
 from ...analysis.store.store import Manifest, Store
 from ...analysis.workload import Workload

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from ...base.problems import BadInput
 from ..manifest import MANIFEST_BYTES, Manifest
-from .address import Lake
+from ..store import Store
+from .address import Bucket, Lake, parse_address
 from .catalogue import Catalogue
 from .remote_store import RemoteStore, StoredWorkload, cache_folder, marker, parse_manifest
+from .s3 import S3Objects
 
 _FEW = 4
 """Workloads that are rather copied here, which serves the next question too, than read where they are."""
@@ -74,3 +76,11 @@ class LakeStore(RemoteStore):
         listed = list(ids)
         self.catalogue.remove(listed)
         super()._forget(listed)
+
+
+def open_remote_store(address: str, *, read_only: bool = False) -> Store:
+    """The store behind an address; nothing is reached before something is asked of it. Raises BadArgument."""
+    place = parse_address(address)
+    if isinstance(place, Bucket):
+        return RemoteStore(str(place), lambda: S3Objects(place), read_only=read_only)
+    return LakeStore(place, read_only=read_only)

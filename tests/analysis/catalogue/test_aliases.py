@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rooflens.analysis.catalogue.aliases import canonical, names, other_names, spelling
+from rooflens.analysis.catalogue.counter_names import canonical, names, other_names, spelling
 
 
 @pytest.mark.parametrize(

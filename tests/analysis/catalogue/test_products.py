@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.base.problems import NotFound
-from rooflens.analysis.catalogue import products
+from rooflens.analysis.catalogue import targets
 from rooflens.analysis.store.store import Store
 from rooflens.tools.compute_occupancy import compute_occupancy
 from rooflens.tools.plan_profile import plan_profile
@@ -30,14 +30,14 @@ from rooflens.tools.search_metrics import search_metrics
     ],
 )
 def test_a_gpu_is_found_by_target_alias_and_product(name: str, target: str, compute_units: int | None) -> None:
-    found, facts = products.resolve_gpu(name)
+    found, facts = targets.resolve_gpu(name)
     assert (found, facts.get("cu_per_gpu")) == (target, compute_units)
 
 
 @pytest.mark.parametrize("name", ["", "MI300Y", "gfx90", "\x00", "x" * 5000])
 def test_an_unknown_gpu_is_refused_with_what_there_is(name: str) -> None:
     with pytest.raises(NotFound, match=r"Unknown GPU .*Targets: .*gfx942.*products: .*MI300X"):
-        products.resolve_gpu(name)
+        targets.resolve_gpu(name)
 
 
 def test_every_tool_that_asks_for_a_gpu_takes_a_product(tmp_path: Path) -> None:

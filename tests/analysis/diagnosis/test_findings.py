@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.base import database
 from rooflens.analysis.base.problems import BadInput
-from rooflens.analysis.diagnosis import score
+from rooflens.analysis.diagnosis import evidence
 from rooflens.analysis.diagnosis.evidence import gather
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.diagnosis.kernel_figures import Case, DiagnosisSubject
@@ -72,7 +72,7 @@ def recorded(store: Store, shared: Path) -> Store:
 def test_kernels_of_the_example_program_get_the_right_subsystem_first(kernel: str, h200: dict[str, Diagnosis]) -> None:
     verdict = h200[kernel].verdict
     assert verdict.subsystem in LABELS[kernel]
-    assert verdict.confidence >= score.CONFIDENT, "every counter is there"
+    assert verdict.confidence >= evidence.CONFIDENT, "every counter is there"
 
 
 @pytest.mark.parametrize("row", FRAMEWORKS, ids=lambda r: r["kernel"])
@@ -88,14 +88,14 @@ def test_labelled_kernels_get_the_right_subsystem_first(recorded: Store, shared:
     for row in rows:
         verdict = found[row["kernel"]].verdict
         assert verdict.subsystem in row["acceptable_labels"].split("|"), row["kernel"]
-        assert verdict.confidence >= score.CONFIDENT, row["kernel"]
+        assert verdict.confidence >= evidence.CONFIDENT, row["kernel"]
 
 
 @pytest.mark.parametrize("workload", ["vcopy_MI100", "vcopy_MI200"])
 def test_a_vector_copy_on_amd_is_bound_by_memory(workload: str, recorded: Store) -> None:
     (one,) = diagnose(Workload(recorded, recorded.resolve(workload)))[0]
     assert (one.verdict.subsystem, one.verdict.bound) == ("hbm", "memory")
-    assert one.verdict.confidence >= score.CONFIDENT
+    assert one.verdict.confidence >= evidence.CONFIDENT
 
 
 def test_memory_is_held_against_the_data_sheet_where_the_profile_contradicts_it(recorded: Store) -> None:
@@ -151,7 +151,7 @@ def test_mixbench_moves_from_memory_to_arithmetic_with_its_intensity(workload: s
 def test_yax_waits_in_the_vector_l1_and_says_that_this_is_not_certain(store: Store) -> None:
     (one,) = diagnose(Workload(store, store.resolve("yax_before")))[0]
     assert one.verdict.subsystem == "vl1d"
-    assert one.verdict.confidence < score.CONFIDENT, "no counter of the SQ is in the print"
+    assert one.verdict.confidence < evidence.CONFIDENT, "no counter of the SQ is in the print"
     assert {s for r in one.next_counters for s in r.decides} >= {"occupancy", "valu", "latency"}
     assert all(r.passes >= 1 and r.metrics for r in one.next_counters)
 
@@ -181,7 +181,7 @@ def test_figures_that_cannot_be_decide_nothing(recorded: Store) -> None:
     wrong = [d for d in found if any(load.status == "impossible" for load in d.units)]
     assert len(wrong) == len(found) == 7
     for one in wrong:
-        assert one.verdict.confidence < score.CONFIDENT and one.verdict.bound == "unknown"
+        assert one.verdict.confidence < evidence.CONFIDENT and one.verdict.bound == "unknown"
         assert one.verdict.subsystem not in ("hbm", "fabric"), "only their traffic says that they use memory"
         assert one.verdict.own_traffic is None
         assert all(f.speedup_bound is None and f.then is None for f in one.findings)
@@ -194,7 +194,7 @@ def test_a_share_of_more_than_its_whole_decides_nothing_and_is_told(recorded: St
     """Waves that wait 17 times as long as they live: counters of replays that did different work were divided."""
     import_profile(recorded, str(shared / "workloads" / "synth_a" / "MI200"), name="synth_a_MI200")
     (one,), _ = diagnose(Workload(recorded, recorded.resolve("synth_a_MI200")), kernel="synth_kernel_3")
-    assert one.verdict.confidence < score.CONFIDENT
+    assert one.verdict.confidence < evidence.CONFIDENT
     assert [s for s in one.undecided if s.startswith("Life of waves spent waiting for data (wait.data): 1765 %")]
 
 
@@ -244,9 +244,9 @@ def check_that_less_is_never_surer(store: Store, name: str, rounds: int, seed: i
         less = manifest.model_copy(update={"counters": [c for c in manifest.counters if c not in gone]})
         for one in diagnose(Workload(store, less), limit=60)[0]:
             before, after = full[one.kernel].verdict, one.verdict
-            assert after.subsystem == before.subsystem or after.confidence < score.CONFIDENT, (one.kernel, gone)
+            assert after.subsystem == before.subsystem or after.confidence < evidence.CONFIDENT, (one.kernel, gone)
             assert after.confidence <= before.confidence, (one.kernel, gone)
-            if after.confidence < score.CONFIDENT <= before.confidence:
+            if after.confidence < evidence.CONFIDENT <= before.confidence:
                 assert one.next_counters, (one.kernel, gone)
 
 
@@ -269,7 +269,7 @@ def test_the_counters_asked_for_make_it_certain(store: Store) -> None:
     manifest = store.resolve("h200")
     less = manifest.model_copy(update={"counters": [c for c in manifest.counters if not c.startswith("dram__")]})
     one = {function(d.kernel): d for d in diagnose(Workload(store, less))[0]}["stream_add"]
-    assert one.verdict.confidence < score.CONFIDENT
+    assert one.verdict.confidence < evidence.CONFIDENT
     assert any("hbm.utilization_pct" in r.metrics and "hbm" in r.decides for r in one.next_counters)
 
 
@@ -325,7 +325,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store) -> None:
     (one,) = diagnose(Workload(idle, idle.resolve("idle")))[0]
-    assert one.verdict.subsystem == "dispatch" and one.verdict.confidence == score.CONFIDENT
+    assert one.verdict.subsystem == "dispatch" and one.verdict.confidence == evidence.CONFIDENT
     assert one.verdict.speedup_bound is None and one.next_counters == []
     (finding,) = one.findings
     assert "Too short to be limited" in finding.claim and "2 instructions per wave" in finding.claim
@@ -337,14 +337,14 @@ def test_a_short_kernel_whose_instructions_were_not_counted_has_no_certain_verdi
     manifest = idle.resolve("idle")
     known = [c for c in manifest.counters if not c.startswith(("smsp__inst_executed.", "sm__inst_executed."))]
     (one,) = diagnose(Workload(idle, manifest.model_copy(update={"counters": known})))[0]
-    assert one.verdict.confidence < score.CONFIDENT
+    assert one.verdict.confidence < evidence.CONFIDENT
     assert any("dispatch.instructions_per_wave" in request.metrics for request in one.next_counters)
 
 
 def test_shares_of_nothing_are_no_evidence_and_nothing_to_collect(h200: dict[str, Diagnosis]) -> None:
     """fp32_fma loads nothing: its hit rates are 0/0, and no request asks for what was counted."""
     one = h200["fp32_fma"]
-    assert one.verdict.subsystem == "valu" and one.verdict.confidence >= score.CONFIDENT
+    assert one.verdict.subsystem == "valu" and one.verdict.confidence >= evidence.CONFIDENT
     assert one.next_counters == []
 
 

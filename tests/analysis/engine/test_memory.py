@@ -14,7 +14,7 @@ RECORDING = Path(__file__).resolve().parents[3] / "server" / "samples" / "h200_k
 COMPARED = """
 import resource, sys
 from pathlib import Path
-from rooflens.analysis import database
+from rooflens.analysis.base import database
 from rooflens.analysis.comparison.compare import compare
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from rooflens.analysis.base.notes import Note
-from rooflens.analysis.hotspots.line_info import CODE, advice, ways
+from rooflens.analysis.hotspots.code import CODE, advice, ways
 from rooflens.analysis.store.manifest import Manifest
 
 PYTHON = "python3 train.py --epochs 2"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from rooflens.analysis.hotspots import stalls
+from rooflens.analysis.hotspots import ranking
 
 
 def reason(profiler, raw, instruction=None):
-    sql = stalls.reason_sql(profiler, "raw", "text")
+    sql = ranking.reason_sql(profiler, "raw", "text")
     given = "SELECT ?::VARCHAR AS raw, ?::VARCHAR AS text"
     (row,) = duckdb.sql(f"SELECT {sql} FROM ({given})", params=[raw, instruction]).fetchall()
     return row[0]
@@ -18,15 +18,15 @@ def reason(profiler, raw, instruction=None):
 def test_reasons_point_at_subsystems_that_diagnosis_knows():
     known = {"dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric",
              "scratch", "atomics", "barrier", "divergence", "occupancy", "latency", "unknown"}  # fmt: skip
-    classes = tomllib.loads(Path(stalls.__file__).with_name("classes.toml").read_text())
-    assert {r.subsystem for r in stalls.reasons().values()} <= known
+    classes = tomllib.loads(Path(ranking.__file__).with_name("classes.toml").read_text())
+    assert {r.subsystem for r in ranking.reasons().values()} <= known
     assert {c["subsystem"] for c in classes.values()} <= known
 
 
-@pytest.mark.parametrize("profiler", stalls.profilers())
+@pytest.mark.parametrize("profiler", ranking.profilers())
 def test_what_a_profiler_says_is_a_known_reason(profiler):
-    stated = tomllib.loads(Path(stalls.__file__).with_suffix(".toml").read_text())["raw"][profiler]
-    assert stated and {reason(profiler, raw) for raw in stated} <= stalls.reasons().keys()
+    stated = tomllib.loads(Path(ranking.__file__).with_name("stalls.toml").read_text())["raw"][profiler]
+    assert stated and {reason(profiler, raw) for raw in stated} <= ranking.reasons().keys()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import targets, work_formulas
-from rooflens.analysis.catalogue.events import why_not_countable
+from rooflens.analysis.catalogue.counter_names import why_not_countable
 from rooflens.analysis.planning.plan import PassPlan, plan
 from rooflens.tests.waiting import at_most
 

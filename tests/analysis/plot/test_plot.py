@@ -12,9 +12,8 @@ from rooflens.analysis.occupancy import occupancy
 from rooflens.analysis.plot import bars, roofline
 from rooflens.analysis.plot import occupancy as residency
 from rooflens.analysis.plot.bars import BarPicture, Row, Time, Value
-from rooflens.analysis.plot.labels import spread
-from rooflens.analysis.plot.roofline_sheet import Dot, KernelListLine, Roof, RooflinePicture
-from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shorten_name, width_of
+from rooflens.analysis.plot.roofline_content import Dot, KernelListLine, Roof, RooflinePicture
+from rooflens.analysis.plot.style import LEVELS, Page, Picture, clean, render, shorten_name, spread, width_of
 from rooflens.tests.pictures import collisions, difference, outside, texts
 
 MEASURED = "measured, a benchmark, 2026-11-20"

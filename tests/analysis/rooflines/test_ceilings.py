@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis import workload as database
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.analysis.catalogue.products import identify, product, products
+from rooflens.analysis.catalogue.targets import identify, product, products
 from rooflens.analysis.catalogue.work_formulas import work_formulas
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.rooflines import ceilings

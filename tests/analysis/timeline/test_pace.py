@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.store.store import Store
-from rooflens.analysis.timeline.launch_rate import launch_ns, scale_limits
+from rooflens.analysis.timeline.idle import launch_ns, scale_limits
 from rooflens.analysis.timeline.rules import rules
 from rooflens.analysis.timeline.timeline import TimelineRequest, timeline
 from rooflens.analysis.workload import Workload

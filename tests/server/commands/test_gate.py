@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.server.cli import main
-from rooflens.server.terminal import exits
+from rooflens.server.terminal import outcome
 from rooflens.tests.comparisons import launches, workload
 from rooflens.tests.waiting import END_S
 
@@ -46,21 +46,21 @@ def told(capsys: pytest.CaptureFixture[str], filled: Filled, *argv: str) -> tupl
 
 def test_exit_statuses(filled: Filled, capsys: pytest.CaptureFixture[str]) -> None:
     for argv, status in (
-        (("main", "branch"), exits.OK),
-        (("main", "slow"), exits.REGRESSED),
-        (("main", "slow", "--max-regression", "20%"), exits.OK),
-        (("main", "few"), exits.INCONCLUSIVE),
-        (("main", "few", "--inconclusive", "pass"), exits.OK),
-        (("main", "few", "--inconclusive", "fail"), exits.REGRESSED),
-        (("main", "nothing"), exits.REFUSED),
-        (("main", "slow", "--max-regression", "3"), exits.REFUSED),
-        (("main", "slow", "--runs", "0"), exits.USAGE),
-        (("main", "slow", "--annotations"), exits.USAGE),
-        (("main",), exits.USAGE),
+        (("main", "branch"), outcome.OK),
+        (("main", "slow"), outcome.REGRESSED),
+        (("main", "slow", "--max-regression", "20%"), outcome.OK),
+        (("main", "few"), outcome.INCONCLUSIVE),
+        (("main", "few", "--inconclusive", "pass"), outcome.OK),
+        (("main", "few", "--inconclusive", "fail"), outcome.REGRESSED),
+        (("main", "nothing"), outcome.REFUSED),
+        (("main", "slow", "--max-regression", "3"), outcome.REFUSED),
+        (("main", "slow", "--runs", "0"), outcome.USAGE),
+        (("main", "slow", "--annotations"), outcome.USAGE),
+        (("main",), outcome.USAGE),
     ):
         found = told(capsys, filled, *argv)
         assert found[0] == status, (argv, found)
-        if status in (exits.OK, exits.REGRESSED, exits.INCONCLUSIVE):
+        if status in (outcome.OK, outcome.REGRESSED, outcome.INCONCLUSIVE):
             assert found[1]["exit_status"] == status
 
 
@@ -76,7 +76,7 @@ def test_a_tag_or_name_means_its_newest_but_never_the_candidate(
     assert told(capsys, filled, "main", "main")[1]["baseline"] == [first]
     assert told(capsys, filled, first, "slow", "--runs", "9")[1]["baseline"] == [first]
     status, found = told(capsys, filled, "tag:mian", "slow")
-    assert status == exits.REFUSED and "Near names: main" in found["error"]["why"]
+    assert status == outcome.REFUSED and "Near names: main" in found["error"]["why"]
     assert found["error"]["what"] == "No workload has the tag 'mian'"
 
 
@@ -85,7 +85,7 @@ def test_files_are_written_whole_and_words_end_with_the_verdict(
 ) -> None:
     files = ["--markdown", str(tmp_path / "s.md"), "--junit", str(tmp_path / "j.xml")]
     (tmp_path / "s.md").write_text("old")
-    assert main(["gate", "main", "slow", *files, "--annotations", "--store", str(filled[0].root)]) == exits.REGRESSED
+    assert main(["gate", "main", "slow", *files, "--annotations", "--store", str(filled[0].root)]) == outcome.REGRESSED
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("FAIL") and "1 ms -> 1.1" in line.replace("0.99", "1.") for line in lines) or lines
     assert any(line.startswith("fail: 2 fail") for line in lines)
@@ -105,7 +105,7 @@ def test_pipes_and_links_are_written_into_and_modes_stay(
     link.symlink_to(kept)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        assert told(capsys, filled, "main", "branch", "--markdown", str(pipe), "--junit", str(link))[0] == exits.OK
+        assert told(capsys, filled, "main", "branch", "--markdown", str(pipe), "--junit", str(link))[0] == outcome.OK
         assert "rooflens gate: main" in os.read(reader, 60_000).decode()
     finally:
         os.close(reader)
@@ -129,7 +129,7 @@ def test_the_summary_of_a_job_is_added_to_what_its_step_said_before(
     summary.write_text("built\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     for _ in range(2):
-        assert told(capsys, filled, "main", "branch", "--markdown", str(summary))[0] == exits.OK
+        assert told(capsys, filled, "main", "branch", "--markdown", str(summary))[0] == outcome.OK
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("built\n") and text.count("rooflens gate: main") == 2
 
@@ -138,12 +138,12 @@ def test_a_file_that_cannot_be_written_is_a_refusal(
     filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, found = told(capsys, filled, "main", "branch", "--markdown", str(tmp_path / "no" / "s.md"))
-    assert status == exits.REFUSED and found["error"]["code"] == "store_problem"
+    assert status == outcome.REFUSED and found["error"]["code"] == "store_problem"
 
 
 def test_limits_of_a_file_count(filled: Filled, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "limits.toml"
     file.write_text('max_regression = "20%"\n[[kernel]]\npattern = "^a$"\nmax_regression = "5%"\n')
     status, found = told(capsys, filled, "main", "slow", "--limits", str(file))
-    assert status == exits.REGRESSED
+    assert status == outcome.REGRESSED
     assert {i["kind"]: i["status"] for i in found["items"]} == {"program": "pass", "kernel": "fail"}

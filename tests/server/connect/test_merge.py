@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, NotAllowed, Problem, StoreProblem
-from rooflens.server.connect.clients import Launch, client
-from rooflens.server.connect.merge import _LARGEST, BACKUP, write
+from rooflens.server.connect.clients import _LARGEST, BACKUP, Launch, client, write
 
 LAUNCH = Launch(("rooflens", "serve"))
 CURSOR, CODEX = client("cursor"), client("codex")

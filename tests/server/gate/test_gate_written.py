@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 from rooflens.analysis.comparison.gate import Gate, Item
 from rooflens.server.gate import gate_text
-from rooflens.server.gate.junit import junit
+from rooflens.server.gate.gate_text import junit
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

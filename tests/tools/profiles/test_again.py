@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import duckdb
-from rooflens.tools.profiles.merging.repeated_launches import pair_repeated_launches
+from rooflens.tools.profiles.merging.matching import pair_repeated_launches
 
 
 def launched(*rows: tuple[int, str | None, int | None]) -> str:

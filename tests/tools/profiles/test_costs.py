@@ -10,8 +10,8 @@ import pytest
 from rooflens.analysis.planning.sampling import Cost
 from rooflens.analysis.store.store import Store
 from rooflens.tests.tools.profiles.test_counting import Run, run  # noqa: F401  a fixture
+from rooflens.tools.running.counting import FOLDER, corrected_estimate, learn
 from rooflens.tools.running.drivers.ncu import command as ncu_run
-from rooflens.tools.running.pass_costs import FOLDER, corrected_estimate, learn
 from rooflens.tools.running.request import ProfileRequest
 from rooflens.tools.running.run_state import ProfileRun, RunState, write
 

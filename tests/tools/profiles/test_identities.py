@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rooflens.analysis.catalogue import identities, metrics, rules
+from rooflens.analysis.catalogue import counter_names, metrics, rules
 from rooflens.analysis.catalogue.targets import gpu
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Manifest, Store
@@ -122,15 +122,15 @@ def test_real_profiles_of_amd_keep_every_identity(case: str, shared: Path, tmp_p
 
 @pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90"])
 def test_identities_are_stated_in_the_names_and_facts_of_each_target(target: str) -> None:
-    known = identities.identities_of(target, FACTS)
+    known = counter_names.identities_of(target, FACTS)
     family = gpu(target).family
-    ours = [one for one in identities.all_identities() if one.family == family and target in (one.gpus or [target])]
+    ours = [one for one in counter_names.all_identities() if one.family == family and target in (one.gpus or [target])]
     assert [one.id for one in known] == [one.id for one in ours] and known
     for one in known:
         assert "{" not in one.wrong + one.text
         assert all(f'"{counter}"' in one.wrong for counter in one.counters), one.id
         assert one.times == ("c.duration_ns" in one.wrong), one.id
-    assert len(identities.identities_of(target, {})) <= len(known)
+    assert len(counter_names.identities_of(target, {})) <= len(known)
 
 
 def test_many_contradictions_are_told_in_few_sentences_and_doubted_one_by_one(shared: Path, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 import pytest
 from rooflens.analysis.store.manifest import Manifest
+from rooflens.tools.profiles.import_to_store import missing_line_info, shares_without_lines
 from rooflens.tools.profiles.merging.merge import MergedProfile
-from rooflens.tools.profiles.samples.missing_line_info import missing_line_info, shares_without_lines
 
 ROWS = (
     "(VALUES ('a(int)', 'FADD', 7, 30), ('a(int)', 'FADD', NULL, 10), ('b(int)', 'FMUL', 3, 25), "

@@ -8,9 +8,8 @@ import duckdb
 import pytest
 from rooflens.analysis.base.problems import BadInput
 from rooflens.tools.profiles.parsing import spool
-from rooflens.tools.profiles.timelines import nesting, start_end_pairs
-from rooflens.tools.profiles.timelines.nesting import nest
-from rooflens.tools.profiles.timelines.start_end_pairs import pair
+from rooflens.tools.profiles.timelines import nesting
+from rooflens.tools.profiles.timelines.nesting import nest, pair
 
 
 def _nested(tmp_path, rows):
@@ -88,6 +87,6 @@ def test_an_end_closes_the_last_begin_of_its_track(tmp_path):
 
 
 def test_ranges_without_end_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(start_end_pairs, "_OPEN", 5)
+    monkeypatch.setattr(nesting, "_OPEN", 5)
     with pytest.raises(BadInput, match="never end"):
         _paired(tmp_path, [(1, i, 1, i) for i in range(9)])

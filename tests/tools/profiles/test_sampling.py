@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from rooflens.tools.running.launch_sampling import (
+from rooflens.tools.running.range_filter import (
     LONGEST_NAME,
     choose_iterations,
     counted_besides,

@@ -17,7 +17,7 @@ from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.engine.compile import FormulaScope
 from rooflens.analysis.workload import Workload
 from rooflens.tools.compute_metrics import compute_metrics
-from rooflens.tools.profiles.rocprof_compute.configuration import read_options
+from rooflens.tools.profiles.rocprof_compute.read import read_options
 from rooflens.tools.query_counters import query_counters
 
 LONG = (  # folder, target, passes, launches, kernels

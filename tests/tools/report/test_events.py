@@ -7,7 +7,7 @@ from typing import Any
 
 from rooflens.analysis.store.store import Store
 from rooflens.tests.timelines import Made, publish
-from rooflens.tools.report.events import events
+from rooflens.tools.report.trace_export import events
 
 
 def unpacked(drawn: dict[str, Any]) -> list[tuple[str, str, int, int]]:

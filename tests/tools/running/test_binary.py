@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.tools.running.program_digest import identify_binary
+from rooflens.tools.running.program_revision import identify_binary
 
 
 @pytest.fixture

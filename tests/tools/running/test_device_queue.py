@@ -43,8 +43,8 @@ def test_devices_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
 def test_a_dead_owner_blocks_nobody(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from rooflens.tools.running.device_queue import Place;"
-        "t = Place(Path(sys.argv[1]), 'gpu', 'run-dead'); assert t.ahead() == 0; os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from rooflens.tools.running.device_queue import QueuePlace;"
+        "t = QueuePlace(Path(sys.argv[1]), 'gpu', 'run-dead'); assert t.ahead() == 0; os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)]).returncode == -9
     assert len(list((tmp_path / "gpu.queue").iterdir())) == 1

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from rooflens.tests.waiting import END_S, LONG_S
 from rooflens.tools.running import run_state as runs
+from rooflens.tools.running.child import programs
 from rooflens.tools.running.job import Step
-from rooflens.tools.running.termination import programs
 
 from .conftest import Bench, gone
 from .ncu_stand_in import install

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rooflens.server.doctor.bundle import Scrubber
 from rooflens.tools.running.command import HIDDEN
-from rooflens.tools.running.scrubbing import Scrubber
 
 SCRUBBER = Scrubber(
     {"HF_TOKEN": "planted-hf-value", "MY_FOLDER": "/scratch/mine", "CANARY": "Zx81qPf03LmNbV5t7Rw9", "LANG": "C"},

@@ -363,7 +363,7 @@ def test_the_system_forbids_files_even_if_duckdb_would_allow_them(field: Field, 
     """With DuckDB's own lock taken out of the worker, its limits on files are still there."""
     source = Path(sandbox.__file__).with_name("worker.py").read_text()
     source = source.replace("from ...", "from rooflens.").replace("from ..", "from rooflens.tools.")
-    source = source.replace("from .statement", "from rooflens.tools.sql.statement_gate")
+    source = source.replace("from .statement", "from rooflens.tools.sql.statement")
     unlocked = source.replace('con.execute("SET enable_external_access = false")', "pass")
     assert unlocked != source
     (tmp_path / "weak_worker.py").write_text(unlocked)

@@ -94,14 +94,13 @@ def test_another_catalogue_or_code_computes_anew(
 
 
 def test_the_digest_follows_code_data_and_the_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py", "sql/tables.py"):
+    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py", "tools/sql/computed_tables.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x = 1")
-    monkeypatch.setattr(measured_ceilings, "__file__", str(tmp_path / "analysis" / "measured_ceilings.py"))
-    monkeypatch.setattr(sources, "__file__", str(tmp_path / "sql" / "sources.py"))
+    monkeypatch.setattr(sources, "__file__", str(tmp_path / "tools" / "sql" / "sources.py"))
     seen = {sources.digest.__wrapped__()}
-    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py", "sql/tables.py"):
+    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py", "tools/sql/computed_tables.py"):
         (tmp_path / name).write_text("x = 2")
         seen.add(sources.digest.__wrapped__())
     monkeypatch.setattr("duckdb.__version__", "9.9")

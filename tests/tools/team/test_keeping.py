@@ -12,12 +12,10 @@ from rooflens.analysis.base.problems import BadArgument, NotFound, StoreProblem
 from rooflens.analysis.store.manifest import MANIFEST
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.server import cli
-from rooflens.server.terminal import exits
+from rooflens.server.terminal import outcome
 from rooflens.tests.comparisons import flop, launches, workload
 from rooflens.tools.team.history import _medians, history
-from rooflens.tools.team.retention import RetentionRules, expired_workloads
-from rooflens.tools.team.transfer import transfer
-from rooflens.tools.team.workload_choice import choose_workloads
+from rooflens.tools.team.workload_choice import RetentionRules, choose_workloads, expired_workloads, transfer
 
 DAY_NS = 86_400_000_000_000
 
@@ -69,7 +67,7 @@ def test_history_finds_the_change_and_the_drift_and_not_the_noise(
     assert cli.main(["history", "--store", str(tmp_path), "--tag", "branch=main", "--last", "3", "saxpy"]) == 0
     assert "improved" in capsys.readouterr().out
     for wrong in (["--last", "0", "saxpy"], [""]):  # a variable of a script that is not set
-        assert cli.main(["history", "--store", str(tmp_path), *wrong]) == exits.USAGE
+        assert cli.main(["history", "--store", str(tmp_path), *wrong]) == outcome.USAGE
 
 
 def test_history_calls_less_time_for_other_work_no_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,11 +209,11 @@ def test_tags_are_given_and_taken_and_the_figures_stay(tmp_path: Path, capsys: p
     assert choose_workloads(store, [], ["release"])[0].id == one.id
     many = [word for n in range(31) for word in ("--add", f"t{n}")]
     for wrong, status in (
-        ([], exits.USAGE),
-        (["--remove", "old"], exits.REFUSED),
-        (["--add", "latest"], exits.REFUSED),
-        (["--add", "\x1b[31m"], exits.REFUSED),
-        (many, exits.REFUSED),
+        ([], outcome.USAGE),
+        (["--remove", "old"], outcome.REFUSED),
+        (["--add", "latest"], outcome.REFUSED),
+        (["--add", "\x1b[31m"], outcome.REFUSED),
+        (many, outcome.REFUSED),
     ):
         assert cli.main([*command, *wrong]) == status
     assert store.resolve("one").tags == ["kept", "release"]
@@ -233,10 +231,10 @@ def test_a_push_goes_to_a_store_and_not_into_whatever_has_its_name(
     monkeypatch.chdir(tmp_path)
     push = ["push", "--store", str(store.root)]
     for target, told in (("b", "name of a workload here"), ("sources", "holds other things (main.c)")):
-        assert cli.main([*push, "a", target]) == exits.REFUSED and told in capsys.readouterr().err
+        assert cli.main([*push, "a", target]) == outcome.REFUSED and told in capsys.readouterr().err
     assert not (tmp_path / "b").exists() and [p.name for p in (tmp_path / "sources").iterdir()] == ["main.c"]
     for target in ("./b", "empty", "empty"):
-        assert cli.main([*push, "a", target]) == exits.OK
+        assert cli.main([*push, "a", target]) == outcome.OK
     assert capsys.readouterr().out.splitlines()[-1] == f"0 of 1 copied to {tmp_path / 'empty'}"
-    assert cli.main(["pull", "--store", str(store.root), "--all", "nowhere"]) == exits.REFUSED
+    assert cli.main(["pull", "--store", str(store.root), "--all", "nowhere"]) == outcome.REFUSED
     assert f"There is no store at {tmp_path / 'nowhere'}" in capsys.readouterr().err

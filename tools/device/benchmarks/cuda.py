@@ -11,8 +11,7 @@ from typing import Any
 
 from ....analysis.base.problems import MissingTool, NotFound
 from ....analysis.catalogue.targets import find_target
-from .clocks import driver_and_partition
-from .runtime import DeviceFailure, OpenGpu
+from .runtime import DeviceFailure, OpenGpu, driver_and_partition
 
 _FIX = 'Install the extra: pip install "rooflens[cuda]"'
 

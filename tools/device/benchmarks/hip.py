@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.problems import MissingTool, NotFound
-from ....analysis.catalogue.products import identify
+from ....analysis.catalogue.targets import identify
 from ..machine import amd as kfd
 from ..machine.model import Device, Roots
-from ..machine.software import readable_version
+from ..machine.programs import readable_version
 from .runtime import DeviceFailure, OpenGpu
 
 _LIMIT_S = 120.0

@@ -16,8 +16,7 @@ from ....analysis.base.problems import LimitExceeded
 from ....analysis.launches.device_clocks import ClockState
 from ..machine.sensors import Read
 from . import data
-from .clocks import BenchmarkClocks
-from .runtime import DeviceFailure, Runtime, settle, wait
+from .runtime import BenchmarkClocks, DeviceFailure, Runtime, settle, wait
 from .specs import BenchmarkSpec
 
 SEEDS = (1, 0x51ED2701)

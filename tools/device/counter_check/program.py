@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,23 @@ from ....analysis.base.text import count_text
 from ....analysis.catalogue import targets
 from ....analysis.counter_check.known_kernels import KnownLaunch, parse_plan
 from ....analysis.counter_check.known_kernels import launches as launches_of
+from ..benchmarks import specs
 from ..benchmarks.gpu import open_device
 from ..benchmarks.runtime import Runtime, settle
 from .kernel_results import FORMATS, explain_wrong_result
-from .sources import define, text
+
+_KERNELS = Path(__file__).parent / "kernels"
+
+
+def text(source: str) -> str:
+    """A source with its headers: of the kernels here, else of the micro-benchmarks."""
+    return specs.text(source, _KERNELS) if (_KERNELS / source).is_file() else specs.text(source)
+
+
+def define(launches: Iterable[KnownLaunch], source: str) -> dict[str, str]:
+    """Macros that give the kernels of the micro-benchmarks the names by which they are told from others here."""
+    return {one.original: one.name for one in launches if one.source == source and one.original}
+
 
 FUNCTIONAL = "functional"
 _ONES = 32768

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ....analysis.catalogue import targets
-from . import pci
+from . import sysfs
 from .model import Device, Roots
 from .sysfs import clean, listing, path_exists, properties, read
 
@@ -57,9 +57,9 @@ def notes(roots: Roots, tree: Topology, listed: list[Device]) -> list[str]:
         sentences.append(
             f"{tree.hidden} KFD nodes have empty files: a device cgroup (container, batch job) hides their GPUs here."
         )
-    if tree.present and not listed and not tree.hidden and (bus := pci.on_bus(roots, "amd")):
+    if tree.present and not listed and not tree.hidden and (bus := sysfs.on_bus(roots, "amd")):
         sentences.append(f"AMD GPUs on the PCI bus that the driver does not list: {', '.join(bus[:8])}. See dmesg.")
-    if not tree.present and (bus := pci.on_bus(roots, "amd")):
+    if not tree.present and (bus := sysfs.on_bus(roots, "amd")):
         sentences.append(
             f"AMD GPUs on the PCI bus ({', '.join(bus[:8])}), but no KFD topology in sysfs: the amdgpu driver is "
             "not loaded, or /sys is not visible here."
@@ -84,9 +84,9 @@ def arch(gfx_target_version: int) -> str | None:
 def _device(roots: Roots, index: int, number: int, values: dict[str, int], driver: str | None) -> Device:
     where = None
     if values.get("location_id"):
-        where = pci.known_address(roots, values.get("domain", 0), values["location_id"])
+        where = sysfs.known_address(roots, values.get("domain", 0), values["location_id"])
     per_cu, unique = values.get("simd_per_cu", 0), values.get("unique_id", 0)
-    modes = [pci.attribute(roots, where, f"current_{kind}_partition") for kind in ("compute", "memory")]
+    modes = [sysfs.attribute(roots, where, f"current_{kind}_partition") for kind in ("compute", "memory")]
     return Device(
         vendor="amd",
         index=index,
@@ -100,13 +100,13 @@ def _device(roots: Roots, index: int, number: int, values: dict[str, int], drive
         partition=clean("/".join(mode for mode in modes if mode), 40) or None,
         driver=driver,
         pci=where,
-        numa_node=pci.numa_node(roots, where),
-        link=pci.link_of(roots, where),
+        numa_node=sysfs.numa_node(roots, where),
+        link=sysfs.link_of(roots, where),
     )
 
 
 def _name(roots: Roots, where: str | None, device_id: int) -> str | None:
-    if stated := clean(pci.attribute(roots, where, "product_name") or ""):
+    if stated := clean(sysfs.attribute(roots, where, "product_name") or ""):
         return stated
     return targets.product_name(device_id)
 

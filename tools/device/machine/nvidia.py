@@ -11,7 +11,7 @@ from pathlib import Path
 import pydantic
 
 from ....analysis.base.host_link import link
-from . import pci
+from . import sysfs
 from .model import Device, Roots
 from .programs import ProgramAnswer, ask
 from .sysfs import clean, listing, path_exists, read
@@ -78,7 +78,7 @@ def devices(roots: Roots, timeout_s: float = _LIMIT_S) -> NvidiaGpus:
 
     On a machine without any sign of an NVIDIA GPU nothing is asked.
     """
-    bus = pci.on_bus(roots, "nvidia")
+    bus = sysfs.on_bus(roots, "nvidia")
     if not bus and not any(path_exists(roots.at(sign)) for sign in _SIGNS):
         return NvidiaGpus()
     # -P keeps the script's own folder out of the search for modules.
@@ -123,7 +123,7 @@ def _explain_silence(answer: ProgramAnswer) -> str:
 
 
 def _device(roots: Roots, gpu: _NvmlGpu, driver: str | None = None, sms: int | None = None) -> Device:
-    where = pci.normalize_address(gpu.pci or "")
+    where = sysfs.normalize_address(gpu.pci or "")
     return Device(
         vendor="nvidia",
         index=gpu.index,
@@ -136,8 +136,8 @@ def _device(roots: Roots, gpu: _NvmlGpu, driver: str | None = None, sms: int | N
         partition=None if gpu.mig is None else "MIG enabled" if gpu.mig else "MIG disabled",
         driver=clean(driver or "") or None,
         pci=where,
-        numa_node=pci.numa_node(roots, where),
-        link=link(gpu.pcie_generation, gpu.pcie_width) or pci.link_of(roots, where),
+        numa_node=sysfs.numa_node(roots, where),
+        link=link(gpu.pcie_generation, gpu.pcie_width) or sysfs.link_of(roots, where),
     )
 
 

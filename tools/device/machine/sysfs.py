@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+
+from ....analysis.base.host_link import PcieLink, generation_of, link
+from .model import Roots
 
 _LONGEST = 1 << 20
 _NAME = 120
@@ -51,3 +55,71 @@ def clean(text: str, longest: int = _NAME) -> str:
     """Foreign text on one line, without control, format and invisible characters, cut to ``longest`` characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+_ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_PORTS = 16
+VENDORS = {"amd": "0x1002", "nvidia": "0x10de"}
+_ACCELERATORS = ("0x0302", "0x0380", "0x1200")
+"""3D controller, other display controller, processing accelerator: datacentre GPUs; plain graphics cards are 0x0300."""
+
+
+def address(domain: int, location_id: int) -> str:
+    """``domain:bus:device.function`` of KFD's location_id, whose bits 31:28 number a partition of the card."""
+    return f"{domain:04x}:{location_id >> 8 & 0xFF:02x}:{location_id >> 3 & 0x1F:02x}.{location_id & 7}"
+
+
+def known_address(roots: Roots, domain: int, location_id: int) -> str:
+    """As ``address``; where the kernel wrote a partition's number into the function bits, the card's own function 0."""
+    own = address(domain, location_id)
+    card = address(domain, location_id & ~7)
+    return card if not path_exists(_folder(roots, own)) and path_exists(_folder(roots, card)) else own
+
+
+def normalize_address(bus_id: str) -> str | None:
+    """NVML's ``00000000:41:00.0`` as the kernel writes it, ``0000:41:00.0``; None for anything else."""
+    hit = re.fullmatch(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])", bus_id.strip())
+    return f"{int(hit[1], 16):04x}:{hit[2]}:{hit[3]}.{hit[4]}".lower() if hit else None
+
+
+def attribute(roots: Roots, where: str | None, name: str) -> str | None:
+    """One sysfs file of the device at a PCI address."""
+    return read(_folder(roots, where) / name) if where else None
+
+
+def link_of(roots: Roots, where: str | None) -> PcieLink | None:
+    """The link to the host: of all ports on the way the lowest greatest rate, and the fewest lanes that are in use.
+
+    A GPU may sit behind a switch of its own card, whose link inside says nothing of the slot's.
+    """
+    if not where:
+        return None
+    folder = _folder(roots, where).resolve()
+    ports = [p for p in (folder, *list(folder.parents)[:_PORTS]) if re.fullmatch(_ADDRESS, p.name)]
+    rates, widths = [], []
+    for port in ports:
+        rate = re.match(r"(\d+(?:\.\d+)?) GT/s", read(port / "max_link_speed") or "")
+        if rate and (generation := generation_of(float(rate[1]))):
+            rates.append(generation)
+        if lanes := whole_number(read(port / "current_link_width")):
+            widths.append(lanes)
+    return link(min(rates, default=None), min(widths, default=None))
+
+
+def numa_node(roots: Roots, where: str | None) -> int | None:
+    """The NUMA node of a device; None where the kernel does not know one (-1)."""
+    return whole_number(attribute(roots, where, "numa_node"))
+
+
+def on_bus(roots: Roots, vendor: str) -> list[str]:
+    """Addresses of a vendor's GPUs on the PCI bus, whether or not a driver is loaded."""
+    folders = listing(roots.at("sys/bus/pci/devices"))
+    return [
+        folder.name
+        for folder in folders
+        if read(folder / "vendor") == VENDORS[vendor] and (read(folder / "class") or "").startswith(_ACCELERATORS)
+    ]
+
+
+def _folder(roots: Roots, where: str) -> Path:
+    return roots.at("sys/bus/pci/devices", where)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from ....analysis.base.database import sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
-from ....analysis.catalogue import identities
-from ....analysis.catalogue.events import block_of
+from ....analysis.catalogue import counter_names
+from ....analysis.catalogue.counter_names import block_of
 from ....analysis.catalogue.targets import find_target
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
 from ..merging.merge import MergedProfile
-from . import clock_check, impossible_values, replay_differences
-from .contradictions import contradictions
+from . import clock_check, impossible_values
+from .contradictions import contradictions, uneven_replays
 from .imported_tables import WAVE, CheckResult, CheckResults, ImportedTables, launched_waves, some_names
 from .impossible_values import RUNNING
 
@@ -156,7 +156,9 @@ def _waves_doubt(counters: Sequence[str], kernels: tuple[str, ...] | None) -> Do
 
 def _broken_identities(tables: ImportedTables) -> CheckResults:
     """Relations that counters of every launch keep, whatever it does."""
-    relations = identities.identities_of(tables.arch, tables.facts) if find_target(tables.arch) and tables.arch else []
+    relations = (
+        counter_names.identities_of(tables.arch, tables.facts) if find_target(tables.arch) and tables.arch else []
+    )
     judgeable = [one for one in relations if tables.has(*one.counters)]
     counts = (
         tables.ask(*(f"count({c})" for one in judgeable for c in _condition_counts(one.wrong))) if judgeable else []
@@ -241,7 +243,7 @@ _CHECKS = {  # vendor -> checks of its tables
     "nvidia": (
         _warps, impossible_values.no_instructions, clock_check.nvidia_clock,
         impossible_values.above_whole, _ncu_replays,
-        replay_differences.uneven_replays,
+        uneven_replays,
         _broken_identities,
     ),
     "cpu": (_multiplexed_events, clock_check.cpu_clock, _run_spread),

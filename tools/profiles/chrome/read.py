@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ....analysis.base.database import sql_literal
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, Problem
-from ....analysis.catalogue.products import identify
-from ....analysis.catalogue.targets import targets
+from ....analysis.catalogue.targets import identify, targets
 from ....analysis.store.store import Manifest, write_table
 from ...base.profile_files import WORK, files_below, head
 from ...base.untrusted_text import bounded_name, plain_text
@@ -25,9 +24,8 @@ from ..merging.ranks import (
     settle_ranks,
     sql_place,
 )
-from ..timelines.call_kinds import is_call
-from ..timelines.copy_directions import direction_of, is_pinned
-from ..timelines.start_end_pairs import pair
+from ..timelines.call_kinds import direction_of, is_call, is_pinned
+from ..timelines.nesting import pair
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
 from .collect import ROLES, Traces, roles
 

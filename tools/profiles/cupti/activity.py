@@ -13,8 +13,7 @@ from ...base.untrusted_text import bounded_name
 from ..merging.contract import parquet, row_of
 from ..merging.merge import MergedProfile
 from ..merging.ranks import sql_place
-from ..timelines.call_kinds import HOST
-from ..timelines.copy_directions import cuda_copy, cuda_pinned
+from ..timelines.call_kinds import HOST, cuda_copy, cuda_pinned
 from ..timelines.timeline_tables import EVENT, TimelineQueries, write_timeline
 from .ranges import ranges_of_launches
 from .records import CuptiRecording, Stage

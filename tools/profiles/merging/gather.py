@@ -19,7 +19,7 @@ from ....analysis.base.database import sql_literal, sql_name, sql_path
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.base.text import count_text
-from ....analysis.store.launch_configurations import number_configurations
+from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import Manifest, write_table
 from ...base import progress
 from ...base.profile_files import WORK

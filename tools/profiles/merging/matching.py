@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
 from ...base.untrusted_text import plain_kernel_name, plain_text, visible_name
 from .contract import PassTable
-from .counting_sample import CountingSample, read_counting_sample
 from .demangled_names import with_readable
 from .ranks import ProcessPlace
 
 if TYPE_CHECKING:
     import duckdb
+
+
+SAMPLE = "sample.json"
+_LEVELS = 3
+"""Folders of profilers (host, process) between that of the step and the files."""
+_MOST_BYTES, _MOST_SKIPPED = 1 << 20, 2**31
+_LARGEST = 2**63
+
+
+@dataclass(frozen=True)
+class CountingSample:
+    """How the launches that a pass counted are found among all."""
+
+    skip: int | None = None
+    """Launches of each configuration that were passed over before the first counted one; None where the profiler
+    names launches as in the run for times."""
+    expected: tuple[int, ...] = ()
+    """Numbers in the run for times of the launches that were to be counted, in order; empty where ``skip`` says all."""
+
+    def text(self) -> str:
+        """As it is written."""
+        more = {"expected": list(self.expected)} if self.expected else {}
+        return json.dumps({"skip": self.skip, **more})
+
+
+def read_counting_sample(source: Path) -> CountingSample | None:
+    """How a pass was sampled, told by a file beside ``source`` or in a folder around it; None for a whole pass."""
+    for folder in list(source.parents)[:_LEVELS]:
+        path = folder / SAMPLE
+        if path.is_file() and path.stat().st_size < _MOST_BYTES:
+            try:
+                content = json.loads(path.read_bytes())
+                skip, expected = content["skip"], tuple(content.get("expected", ()))
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+                return None
+            known = skip is None or (isinstance(skip, int) and 0 <= skip < _MOST_SKIPPED)
+            return CountingSample(skip, expected) if known and all(map(_is_number, expected)) else None
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < _LARGEST
+
 
 _LISTED = 4
 _LOOKED_AT, _SHIFT = 500, 10_000
@@ -316,4 +360,24 @@ def _number_dispatches(con: duckdb.DuckDBPyConnection, main: PassTable, result: 
             f"{main.source.name}: dispatch ids repeat or are missing (several devices, processes or ranks), "
             "so dispatches were numbered from 0 in file order.",
         )
+    )
+
+
+_ALIKE = ("kernel", "grid", "workgroup_size")
+
+
+def pair_repeated_launches(theirs: str, ours: str) -> str:
+    """SQL: the rows of ``theirs`` and beside each ``repeats``, the id of the launch among ``ours`` that it repeats.
+
+    Both are SELECTs with an id, in the order of launching, and _ALIKE. The n-th launch of a kernel and size repeats
+    the n-th, further ones the first; NULL where there is none of that kernel and size.
+    """
+    alike = ", ".join(_ALIKE)
+    nth = f"row_number() OVER (PARTITION BY {alike} ORDER BY id) AS nth"
+    known = f"SELECT id, {alike}, {nth} FROM ({ours})"
+    same = " AND ".join(f"{{0}}.{c} IS NOT DISTINCT FROM t.{c}" for c in _ALIKE)
+    return (
+        f"SELECT t.* EXCLUDE (nth), coalesce(k.id, f.id) AS repeats FROM (SELECT *, {nth} FROM ({theirs})) t "
+        f"LEFT JOIN ({known}) k ON k.nth = t.nth AND {same.format('k')} "
+        f"LEFT JOIN ({known}) f ON f.nth = 1 AND {same.format('f')}"
     )

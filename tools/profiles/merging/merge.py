@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ....analysis.base.database import sql_literal, sql_name
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text
-from ....analysis.store.launch_configurations import number_configurations
+from ....analysis.store.schema import number_configurations
 from ....analysis.store.store import write_table
 from ...base.profile_files import WORK
 from .contract import PassTable, parquet

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text, visible
 from ...base import progress
-from ...base.numbers import grouped_number
 from ...base.profile_files import check_text, head, is_gzip, open_regular
-from ...base.untrusted_text import plain_text
+from ...base.untrusted_text import grouped_number, plain_text
 from ..merging.contract import parquet
 from ..parsing.spool import Spool
 from ..samples.sample_tables import COUNTS, INSTRUCTION, SAMPLE, SOURCE_LINE, HotspotQueries

@@ -19,9 +19,8 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput
 from ....analysis.base.text import count_text
 from ...base import progress, size_limits
-from ...base.numbers import decimal, grouped_number
 from ...base.profile_files import check_text, head, is_gzip, open_regular
-from ...base.untrusted_text import plain_text
+from ...base.untrusted_text import decimal, grouped_number, plain_text
 
 _HEADER = re.compile(rb'"?ID"?,"?Process ID"?,|"?Process ID"?,"?Process Name"?,"?Host Name"?,')
 _ROW = re.compile(rb'"?\d+"?,"?\d*"?,')

@@ -17,7 +17,7 @@ from ...base.profile_files import WORK, files_below, step_of
 from ...base.untrusted_text import plain_text
 from ..cupti import read as recordings
 from ..cupti.records import TIMING
-from ..merging.counting_sample import read_counting_sample
+from ..merging.matching import read_counting_sample
 from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
 from ..parsing.sheet import LaunchSheet, SheetColumn
 from ..samples.sample_tables import write_hotspots

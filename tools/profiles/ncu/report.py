@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import re
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -16,6 +18,8 @@ from ...base import size_limits
 from ...base.profile_files import head, is_gzip, open_regular, open_text
 from ...base.untrusted_text import plain_text
 from ...device.machine.model import Roots
+from ...device.machine.profilers import PROGRAMS
+from ...device.machine.programs import find
 from ...isolation.child import Child, ChildBug, ChildLost
 from ...isolation.limits import Limits
 from .pages import NcuPage, read_pages
@@ -107,7 +111,7 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
     Raises MissingTool without the package ncu-report, BadInput for a damaged report or one without launches, and
     LimitExceeded where reading takes long for its size.
     """
-    from . import package, report_worker
+    from . import report_worker
 
     export = _EXPORT.format(source.name)
     if head(source, len(MAGIC)) != MAGIC:
@@ -117,7 +121,7 @@ def read_report(source: Path, folder: Path, stem: str, *, mangled: bool = False)
         raise BadInput(
             f"{source.name} is damaged", "it ends early: launches are missing", f"Copy it again; or {export}"
         )
-    library = package.folder(Roots())
+    library = library_folder(Roots())
     if library is None:
         raise MissingTool(
             f"{source.name} needs the package ncu-report", "it is not installed", f"pip install ncu-report; or {export}"
@@ -191,3 +195,26 @@ def _read_in_child(source: Path, files: tuple[Path, Path, Path], package: Path, 
     except ChildBug as bug:
         # The library raises what it likes on what it cannot read.
         return {"problem": NO_REPORT, "said": str(bug).strip().splitlines()[-1]}
+
+
+_NAME = "ncu_report"
+_EXTRAS = "extras/python"
+"""Below the folder of ncu."""
+_WRAPPED = "nsight-compute-*/extras/python"
+"""Below the toolkit whose bin/ncu is a script that starts the real one."""
+
+
+def library_folder(roots: Roots) -> Path | None:
+    """The folder to put on the search path of modules; None where the library is nowhere."""
+    spec = importlib.util.find_spec(_NAME)
+    if spec is not None and spec.origin is not None:
+        return Path(spec.origin).parent.parent
+    return next((place for place in _candidates(roots) if (place / f"{_NAME}.py").is_file()), None)
+
+
+def _candidates(roots: Roots) -> Iterator[Path]:
+    places = next(program.places for program in PROGRAMS if program.name == "ncu")
+    for program in find("ncu", roots, places):
+        real = program.resolve()
+        yield real.parent / _EXTRAS
+        yield from sorted(real.parent.parent.glob(_WRAPPED), reverse=True)

@@ -22,7 +22,7 @@ from ..merging.merge import MergedProfile, as_replays, without_launches, write_t
 from ..merging.ranks import ProcessPlace, place_of_name, rank_number
 from ..parsing.spool import Spool
 from ..parsing.sqlite_database import MAGIC, Database, open_database
-from ..timelines.copy_directions import cuda_copy
+from ..timelines.call_kinds import cuda_copy
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....analysis.base.problems import BadInput
-from ...base.numbers import decimal
+from ...base.untrusted_text import decimal
 
 _MODIFIER = re.compile(r"(?<=[^:/]):[ukhIGHpPSDWeb]{1,8}$|(?<=/)[ukhIGHpPSDWeb]{1,8}$")
 DURATION = "duration_time"

@@ -17,12 +17,10 @@ from ...base.untrusted_text import bounded_name
 from ..merging.contract import LAUNCH, PassTable, parquet, row_of
 from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
 from ..parsing.spool import Spool
-from ..timelines.call_kinds import is_call
-from ..timelines.copy_directions import direction_of
-from ..timelines.start_end_pairs import pair
+from ..timelines.call_kinds import direction_of, is_call
+from ..timelines.nesting import pair
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
-from .packets import Packets, Track
-from .wire import WireError, fields, varint
+from .packets import Packets, Track, WireError, fields, varint
 
 if TYPE_CHECKING:
     import duckdb

@@ -26,8 +26,8 @@ from ...base.untrusted_text import bounded_name
 from ..merging.contract import LAUNCH, PassTable, parquet, row_of
 from ..merging.merge import MergedProfile, as_replays, without_launches, write_tables
 from ..parsing.spool import Spool
-from ..timelines.copy_directions import direction_of
-from ..timelines.start_end_pairs import pair
+from ..timelines.call_kinds import direction_of
+from ..timelines.nesting import pair
 from ..timelines.timeline_tables import EVENT, RANGE, TimelineQueries, write_timeline
 
 if TYPE_CHECKING:

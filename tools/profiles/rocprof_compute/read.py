@@ -12,20 +12,110 @@ from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadInput, LimitExceeded
 from ....analysis.catalogue.targets import find_target
 from ....analysis.store.store import Manifest, write_table
-from ...base.numbers import decimal
-from ...base.profile_files import WORK, is_inside, small_table
-from ...base.untrusted_text import plain_text
+from ...base.profile_files import WORK, head, is_inside, small_table
+from ...base.untrusted_text import decimal, plain_text
+from ..merging.contract import parquet
 from ..merging.counter_multiplexing import fill_rate_notes, incomplete_kernel_notes
+from ..merging.matching import pair_repeated_launches
 from ..merging.merge import MergedProfile, write_tables
-from ..merging.samples_of_other_run import take_samples
 from ..merging.xcd_instances import channels_per_xcd
 from ..rocprofv3 import read as rocprofv3
-from .configuration import option_notes, read_options
 from .passes import files_of, read_passes, recordings, replays, sample_records, workload_folder
 from .trace import write_ranges
 
 if TYPE_CHECKING:
     import duckdb
+
+
+def take_samples(con: duckdb.DuckDBPyConnection, source: Path, out: Path) -> None:
+    """Move the tables of samples below ``source`` to ``out``, whose launches they then name.
+
+    ``pair_repeated_launches`` says which launch stands for which; samples of a kernel or size that ``out`` lacks
+    name none.
+    """
+    theirs, ours = (folder / "dispatches.parquet" for folder in (source, out))
+    for table in ("samples", "instructions", "source_lines"):
+        file = source / f"{table}.parquet"
+        if not file.exists():
+            continue
+        if table == "source_lines":
+            file.rename(out / file.name)
+            continue
+        of = _launches(theirs, ours) if theirs.exists() else _NO_LAUNCHES
+        own = f"SELECT * FROM {parquet([file])}"
+        if table == "samples":
+            rows = f"SELECT t.* REPLACE (m.id AS dispatch_id, m.launch AS launch) FROM ({own}) t LEFT JOIN ({of}) m "
+            rows += "ON m.their_id = t.dispatch_id"
+        else:
+            sizes = f"SELECT kernel, their_launch, min(launch) AS launch FROM ({of}) GROUP BY ALL"
+            rows = f"SELECT t.* REPLACE (m.launch AS launch) FROM ({own}) t LEFT JOIN ({sizes}) m "
+            rows += "ON m.kernel = t.kernel AND m.their_launch = t.launch"
+        write_table(con, f'{rows} ORDER BY kernel, launch, code_object, "offset"', out / file.name)
+
+
+_NO_LAUNCHES = (
+    "SELECT NULL::BIGINT AS their_id, NULL::INT AS their_launch, NULL::VARCHAR AS kernel, NULL::BIGINT AS id, "
+    "NULL::INT AS launch"
+)
+
+
+def _launches(theirs: Path, ours: Path) -> str:
+    """SQL: each of their launches, and ours that it repeats."""
+    launched = "SELECT dispatch_id AS id, launch, kernel, grid, workgroup_size FROM"
+    repeats = pair_repeated_launches(f"{launched} {parquet([theirs])}", f"{launched} {parquet([ours])}")
+    return (
+        "SELECT t.id AS their_id, t.launch AS their_launch, t.kernel, o.dispatch_id AS id, o.launch "
+        f"FROM ({repeats}) t LEFT JOIN {parquet([ours])} o ON o.dispatch_id = t.repeats"
+    )
+
+
+_LIMIT = 1 << 20
+_SHOWN = 200
+_KEY = re.compile(r"(?P<key>\w+):(?: +(?P<value>\S.*))?")
+_NOTHING = ("", "null", "[]", "{}", "false", "~")
+Options = dict[str, str]
+"""Option -> its value as text; the items of a list separated by commas. What is not set is left out."""
+
+
+def read_options(folder: Path) -> Options:
+    """The options of profiling_config.yaml: keys at the left margin with a plain value or a list of such.
+
+    That is all that the profiler writes there, so a small strict reading stands for a whole parser of YAML.
+    """
+    file = folder / "profiling_config.yaml"
+    if not file.is_file() or not is_inside(file, folder):
+        return {}
+    options: Options = {}
+    key = ""
+    for line in head(file, _LIMIT).decode("utf-8", errors="replace").splitlines():
+        if match := _KEY.fullmatch(line.rstrip()):
+            key = match["key"]
+            options[key] = _plain(match["value"] or "")
+        elif key and line.startswith(("- ", "  ")):
+            item = _plain(line.removeprefix("- "))
+            separator = ", " if line.startswith("- ") else " "
+            options[key] = plain_text(f"{options[key]}{separator}{item}" if options[key] else item, _SHOWN)
+    return {key: value for key, value in options.items() if value}
+
+
+def option_notes(options: Options) -> list[Note]:
+    """What the options mean for the reader of the profile."""
+    notes = []
+    if filters := [key for key in ("kernel", "dispatch") if options.get(key)]:
+        text = f"The profile is filtered by {' and '.join(f'{key} ({options[key]})' for key in filters)}: "
+        notes.append(Note("filtered", f"{text}it is not the whole program."))
+    if blocks := options.get("filter_blocks") or options.get("set_selected"):
+        notes.append(Note("some_blocks", f"Only counters of {blocks} were asked for: other metrics have no counters."))
+    if options.get("attach_pid"):
+        notes.append(Note("attached", "The profiler was attached to a running program: its start is not there."))
+    return notes
+
+
+def _plain(value: str) -> str:
+    text = value.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    return "" if text in _NOTHING else plain_text(text, _SHOWN)
 
 
 FACTS = {  # fact of analysis/catalogue/gpus -> its names in sysinfo.csv, newest first

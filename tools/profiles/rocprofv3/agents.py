@@ -11,9 +11,8 @@ from typing import Any
 
 from ....analysis.base.notes import Note
 from ....analysis.catalogue.targets import Gpu, find_target
-from ...base.numbers import decimal, whole
 from ...base.profile_files import small_table
-from ...base.untrusted_text import plain_text
+from ...base.untrusted_text import decimal, plain_text, whole
 
 FIELDS = (  # numeric fields that are used, as JSON spells them
     "simd_count", "simd_per_cu", "cu_count", "num_xcc", "num_shader_banks", "max_engine_clk_fcompute",

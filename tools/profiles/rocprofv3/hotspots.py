@@ -19,11 +19,11 @@ from ...base.untrusted_text import NO_NAME
 from ...code_objects.isa import class_sql
 from ...code_objects.resolve import CodeQuery, DecodedInstruction, resolve_code
 from ..merging.contract import parquet, row_of
+from ..merging.matching import pair_repeated_launches
 from ..merging.merge import MergedProfile
-from ..merging.repeated_launches import pair_repeated_launches
 from ..parsing.spool import Spool
 from ..samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries, write_hotspots
-from .launching import launches
+from .activity import launches
 from .recording import OBJECT, SAMPLE_COLUMNS, ProcessRecording
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from .recording import ENTRY, OBJECT, SAMPLE_COLUMNS, ProcessSamples
 if TYPE_CHECKING:
     import duckdb
 
-    from .staging import Staging
+    from .recording import Staging
 
 REASON, ISSUED = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_", "ISSUED"
 """What the profiler's names of stall reasons begin with; what stands for one of a wave that issued, which means

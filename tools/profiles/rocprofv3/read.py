@@ -23,14 +23,13 @@ from ..merging.xcd_instances import channels_per_xcd
 from ..parsing.csv_file import usable_names
 from ..parsing.sheet import SheetColumn
 from ..rocprof import stats as rocprof_stats
-from .activity import is_active, write_activity
+from .activity import is_active, launches, write_activity, write_launching
 from .agents import Rocprofv3Agent, find_profiled_gpu, read_agents
 from .att import ThreadTrace, TracedLaunch, find_traces, write_traces
 from .csv import read_csv, warn_of_cut_files
 from .grouping import assign_processes, by_pass, main_first
 from .hotspots import SampledProfile, write_samples
 from .json import read_json
-from .launching import launches, write_launching
 from .outputs import (
     ACTIVITY_KINDS,
     CSV_KINDS,
@@ -41,8 +40,7 @@ from .outputs import (
     holds_output,
     trace_files,
 )
-from .ranks import keep_one_target, settle_ranks_of_recordings
-from .recording import ProcessRecording
+from .recording import ProcessRecording, keep_one_target, settle_ranks_of_recordings
 from .rocpd import read_rocpd
 
 if TYPE_CHECKING:

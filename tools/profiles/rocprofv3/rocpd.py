@@ -19,8 +19,18 @@ from ..parsing.sqlite_database import open_database
 from .agents import FIELDS, Rocprofv3Agent, agent_of
 from .outputs import Output, place_of
 from .pc_samples import database_samples
-from .recording import ACTIVITY, LAUNCH, SPAN, ProcessRecording, describe_recordings
-from .staging import DISPATCHES, SMALL, VIEW, Staging, cut_text
+from .recording import (
+    ACTIVITY,
+    DISPATCHES,
+    LAUNCH,
+    SMALL,
+    SPAN,
+    VIEW,
+    ProcessRecording,
+    Staging,
+    cut_text,
+    describe_recordings,
+)
 
 if TYPE_CHECKING:
     import duckdb

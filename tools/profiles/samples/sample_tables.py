@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ....analysis.base.notes import Note
 from ....analysis.base.text import count_text, visible_sql
-from ....analysis.hotspots.stalls import reason_sql
+from ....analysis.hotspots.ranking import reason_sql
 from ....analysis.store.store import write_table
 from ...base import progress
 from ...base.profile_files import WORK

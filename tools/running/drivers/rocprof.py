@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ....analysis.base.notes import Note
 from ....analysis.base.problems import BadArgument, Problem
-from ....analysis.catalogue.events import level_of
+from ....analysis.catalogue.counter_names import level_of
 from ....analysis.catalogue.targets import find_target
 from ...profiles.merging.merge import ACCUMULATE
 from ..job import Step

@@ -12,7 +12,7 @@ from rooflens.analysis.catalogue import targets
 from rooflens.analysis.counter_check import known_kernels
 from rooflens.tests.tools.device.benchmarks.proof import hot_loop, objdump
 from rooflens.tools.device.benchmarks import cuda, hip
-from rooflens.tools.device.counter_check import disassembly, sources
+from rooflens.tools.device.counter_check import disassembly, program
 
 AMD = ("gfx90a", "gfx942", "gfx950", "gfx1151")
 UNITS = {"gfx90a": 104, "gfx942": 304, "gfx950": 256, "gfx1151": 40, "sm_90": 132}
@@ -48,7 +48,7 @@ def _launches(arch: str) -> list[known_kernels.KnownLaunch]:
 
 @cache
 def _compiled(arch: str, source: str) -> bytes:
-    return hip.by_clang(arch, sources.text(source), sources.define(_launches(arch), source)).image
+    return hip.by_clang(arch, program.text(source), program.define(_launches(arch), source)).image
 
 
 @pytest.mark.parametrize("arch", AMD)
@@ -79,7 +79,7 @@ def test_the_disassembly_of_the_code_for_nvidia_agrees_with_the_table(tmp_path: 
     source = "arithmetic.cu"
     path = tmp_path / f"{source}.bin"
     try:
-        path.write_bytes(cuda.compile_for(nvrtc, "sm_90", sources.text(source), sources.define(launches, source)))
+        path.write_bytes(cuda.compile_for(nvrtc, "sm_90", program.text(source), program.define(launches, source)))
     except MissingTool as problem:
         pytest.skip(problem.text)
     codes = disassembly.read(path)

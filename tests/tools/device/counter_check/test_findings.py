@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.counter_check import check_records
-from rooflens.analysis.counter_check.solve_work import solve_expressions
+from rooflens.analysis.counter_check.known_kernels import solve_expressions
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tools import get_run

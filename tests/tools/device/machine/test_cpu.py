@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rooflens.tools.device.machine import cpu
+from rooflens.tools.device.machine import survey
 
 
 def thread(machine: Any, number: int, package: int, core: int, khz: int | None = None) -> str:
@@ -21,31 +21,31 @@ def test_two_sockets_with_two_threads_a_core(machine: Any) -> None:
     machine.write("sys/devices/system/cpu/cpufreq/boost", "1")
     machine.write("proc/cpuinfo", "\n".join(records))
     machine.write("proc/meminfo", "MemTotal:       24684084 kB\nMemFree: 1 kB\n")
-    device = cpu.device(machine.roots)
+    device = survey.device(machine.roots)
     assert (device.compute_units, device.threads, device.clock_max_mhz) == (4, 8, 3707)
     assert (device.name, device.memory_bytes) == ("AMD EPYC 9654 96-Core Processor", 24684084 * 1024)
 
 
 def test_the_present_clock_is_not_the_highest(machine: Any) -> None:
     machine.write("proc/cpuinfo", thread(machine, 0, 0, 0))
-    assert cpu.device(machine.roots).clock_max_mhz is None
+    assert survey.device(machine.roots).clock_max_mhz is None
 
 
 def test_cores_from_cpuinfo_where_sys_is_closed(machine: Any) -> None:
     text = "\n".join(f"processor : {n}\nphysical id : 0\ncore id : {n // 2}\n" for n in range(4))
     machine.write("proc/cpuinfo", text)
-    device = cpu.device(machine.roots)
+    device = survey.device(machine.roots)
     assert (device.compute_units, device.threads, device.name) == (2, 4, None)
 
 
 def test_arm_processors_are_named_by_their_numbers(machine: Any) -> None:
     grace = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n\nHardware\t: x\n"
     machine.write("proc/cpuinfo", grace)
-    assert cpu.device(machine.roots).name == "Neoverse V2"
+    assert survey.device(machine.roots).name == "Neoverse V2"
     machine.write("proc/cpuinfo", grace.replace("0xd4f", "0xfff"))
-    assert cpu.device(machine.roots).name == "Arm implementer 0x41, part 0xfff"
+    assert survey.device(machine.roots).name == "Arm implementer 0x41, part 0xfff"
 
 
 def test_nothing_readable_is_all_null(machine: Any) -> None:
-    known = cpu.device(machine.roots).model_dump(exclude_none=True, exclude={"arch"})
+    known = survey.device(machine.roots).model_dump(exclude_none=True, exclude={"arch"})
     assert known == {"vendor": "cpu", "index": 0, "supported": False}

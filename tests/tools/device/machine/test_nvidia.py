@@ -231,7 +231,7 @@ def test_the_cuda_driver_is_asked_for_the_sms_of_each_uuid(monkeypatch: pytest.M
 
 
 _CLOCKS = """
-from rooflens.tools.device.benchmarks.clocks import driver_and_partition
+from rooflens.tools.device.benchmarks.runtime import driver_and_partition
 from rooflens.tools.device.machine.sensors import reader
 for place in ("00000000:41:00.0", "00000000:42:00.0"):
     read = reader("nvidia", place)

@@ -6,9 +6,8 @@ import threading
 
 import pytest
 from rooflens.analysis.launches.device_clocks import COLUMNS
-from rooflens.tools.device.machine import clock_sampling
-from rooflens.tools.device.machine.clock_sampling import Sensor, SensorSampler
-from rooflens.tools.device.machine.sensors import SensorReading
+from rooflens.tools.device.machine import sensors
+from rooflens.tools.device.machine.sensors import Sensor, SensorReading, SensorSampler
 
 GPU = Sensor("amd", "0000:c1:00.0", "GPU-1")
 
@@ -20,7 +19,7 @@ def test_rows_are_those_of_the_table_and_name_step_and_device(monkeypatch: pytes
         sampled.set()
         return SensorReading(clock_mhz=1700.0, held_back=frozenset({"power", "current"}))
 
-    monkeypatch.setattr(clock_sampling, "reader", lambda vendor, pci, sysfs: read)
+    monkeypatch.setattr(sensors, "reader", lambda vendor, pci, sysfs: read)
     with SensorSampler([GPU], "timing") as sampler:
         assert sampled.wait(60)
     assert sampler.rows[0].keys() == COLUMNS.keys()
@@ -40,7 +39,7 @@ def test_a_long_program_leaves_a_bounded_number_of_samples(monkeypatch: pytest.M
             enough.set()
         return SensorReading()
 
-    monkeypatch.setattr(clock_sampling, "reader", lambda vendor, pci, sysfs: read)
+    monkeypatch.setattr(sensors, "reader", lambda vendor, pci, sysfs: read)
     with SensorSampler([GPU], "timing", every_s=1e-9, most=16) as sampler:
         assert enough.wait(60)
     assert count >= 200 and len(sampler.rows) <= 16
@@ -54,8 +53,8 @@ def test_a_driver_that_hangs_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> N
         never.wait(120)
         return SensorReading()
 
-    monkeypatch.setattr(clock_sampling, "reader", lambda vendor, pci, sysfs: read)
-    monkeypatch.setattr(clock_sampling, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(sensors, "reader", lambda vendor, pci, sysfs: read)
+    monkeypatch.setattr(sensors, "_PATIENCE_S", 0.01)
     with SensorSampler([GPU], "timing") as sampler:
         assert asked.wait(60)
     assert not never.is_set() and sampler.rows == []

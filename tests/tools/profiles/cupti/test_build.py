@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.tools.running.drivers.cupti import build
-from rooflens.tools.running.drivers.cupti.build import cupti_candidates, recorder
-from rooflens.tools.running.drivers.cupti.recording import python_of, times
+from rooflens.tools.running.drivers.cupti.build import cupti_candidates, python_of, recorder, times
 
 from .conftest import compiler, wheels
 

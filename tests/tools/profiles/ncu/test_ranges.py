@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tests.standins.ncu_filters import DEFAULT, Launch, matches
-from rooflens.tools.running.drivers.ncu.ranges import expressions, options
+from rooflens.tools.running.drivers.ncu.command import expressions, options
 from rooflens.tools.running.range_filter import RangeFilter, RangePath, range_filter_of_text
 
 from .nvtx_states import write

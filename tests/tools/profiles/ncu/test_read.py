@@ -8,7 +8,7 @@ import importlib.util
 
 import pytest
 from rooflens.analysis.base.problems import BadInput
-from rooflens.tools.profiles.merging.counting_sample import SAMPLE, CountingSample
+from rooflens.tools.profiles.merging.matching import SAMPLE, CountingSample
 from rooflens.tools.profiles.ncu.pages import number, scale
 from rooflens.tools.query_counters import query_counters
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 from rooflens.analysis.base.problems import BadInput, LimitExceeded, MissingTool
-from rooflens.tools.profiles.ncu import package, report
+from rooflens.tools.profiles.ncu import report
 
 needs_ncu_report = pytest.mark.skipif(
     importlib.util.find_spec("ncu_report") is None, reason="needs the package ncu-report (extra cuda)"
@@ -66,14 +66,14 @@ def test_an_empty_report_is_refused(bench, tmp_path):
 
 
 def test_without_the_package_the_refusal_says_how_to_get_it_and_how_to_do_without(bench, recorded, monkeypatch):
-    monkeypatch.setattr(package, "folder", lambda roots: None)
+    monkeypatch.setattr(report, "library_folder", lambda roots: None)
     with pytest.raises(MissingTool, match="pip install ncu-report") as found:
         bench.load(recorded / "small.ncu-rep")
     assert "ncu --import small.ncu-rep --csv --page raw" in found.value.text
 
 
 def test_without_the_package_the_pages_beside_the_report_are_read(bench, recorded, monkeypatch):
-    monkeypatch.setattr(package, "folder", lambda roots: None)
+    monkeypatch.setattr(report, "library_folder", lambda roots: None)
     done = bench.load(recorded)
     assert done.dispatches == 5 and any("pip install ncu-report" in note for note in done.notes)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.profiles.merging.counting_sample import SAMPLE, CountingSample
+from rooflens.tools.profiles.merging.matching import SAMPLE, CountingSample
 from rooflens.tools.query_counters import query_counters
 
 pytestmark = pytest.mark.skipif(

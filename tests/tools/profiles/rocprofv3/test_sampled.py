@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Run, repeated, run
-from rooflens.tools.profiles.merging.counting_sample import SAMPLE, CountingSample
+from rooflens.tools.profiles.merging.matching import SAMPLE, CountingSample
 from rooflens.tools.running.drivers.rocprofv3.command import features_of, steps
-from rooflens.tools.running.launch_sampling import choose_iterations
+from rooflens.tools.running.range_filter import choose_iterations
 from rooflens.tools.running.request import LaunchSample, ProfileRequest
 
 HEADER = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,17 +16,75 @@ from .....analysis.base.problems import BadArgument, MissingTool, Problem
 from .....analysis.base.text import count_text
 from .....analysis.planning.sampling import Cost
 from ....base.profile_files import HOTSPOTS_STEP
-from ....profiles.merging.counting_sample import SAMPLE, CountingSample
+from ....base.untrusted_text import plain_text
+from ....profiles.cupti.ranges import LONGEST_NAME
+from ....profiles.cupti.records import TIMING
 from ....profiles.merging.demangled_names import demangle_name
+from ....profiles.merging.matching import SAMPLE, CountingSample
 from ...job import Step
 from ...known_failures import explain_failure
-from ...launch_sampling import exact_names_pattern
 from ...profiler_progress import ProfilerProgress
-from ...range_filter import range_filter_of_text
+from ...range_filter import RangeFilter, RangePath, exact_names_pattern, range_filter_of_text
 from ...request import ProfileRequest, Replay, checked_pattern, left_out_notes, refuse_attaching, refuse_replay
-from .. import nsys
-from ..cupti.recording import times as recorded_times
-from . import ranges
+from ..cupti.build import times as recorded_times
+
+NSYS = "nsys"
+
+
+def trace_step(command: Sequence[str], out: str, program: str = NSYS) -> Step:
+    """The step ``timing``, which leaves trace.sqlite in its folder below ``out``; that folder must exist.
+
+    Calls of the operating system and samples of the processor are left out: nothing of them is read.
+    """
+    argv = [program, "profile", "--trace", "cuda,nvtx", "--sample", "none", "--cpuctxsw", "none"]
+    argv += ["--force-overwrite", "true", "--export", "sqlite", "--output", f"{out}/{TIMING}/trace"]
+    return Step(TIMING, (*argv, *command), gentle=True)
+
+
+_QUANTIFIER = re.compile(r"[@,\[\]/*+]")
+_OTHER = "Rename the range, or leave range out and select after the profile (dispatches.range_id)"
+
+
+def options(within: RangeFilter, *, whole_process: bool) -> list[str]:
+    """The arguments that hold ncu to a range; ``whole_process`` says whether it knows --nvtx-push-pop-scope.
+
+    BadArgument for a name that its expressions cannot hold.
+    """
+    scope = ["--nvtx-push-pop-scope", "process"] if whole_process and within.one_thread else []
+    filters = dict.fromkeys(text for chain in within.chains for text in expressions(chain))
+    return ["--nvtx", *scope, *(word for text in filters for word in ("--nvtx-include", text))]
+
+
+def expressions(chain: RangePath) -> list[str]:
+    """A launch matches if it does any: the range pushed (a slash behind a single name tells that), or started."""
+    domain = "" if chain.domain is None else f"{_escape(chain.domain)}@"
+    names = [_escape(name) for name in chain.names]
+    pushed = "/".join(names) if len(names) > 1 else f"{names[0]}/"
+    return [domain + pushed, domain + names[-1]]
+
+
+def _escape(name: str) -> str:
+    """A name in which nothing is a quantifier; BadArgument for those that ncu cannot be told."""
+    if why := _why_not_expressible(name):
+        raise BadArgument(f"ncu cannot be held to the range {plain_text(name, 80)!r}", why, _OTHER)
+    return _QUANTIFIER.sub(lambda found: "\\" + found[0], name)
+
+
+def _why_not_expressible(name: str) -> str:
+    if not name:
+        return "a range without a name cannot be filtered by"
+    if "\\" in name:
+        return "a backslash in a name cannot be told from one that quotes"
+    if name.startswith("@"):
+        return "an @ at its beginning would end the name of a domain"
+    if name.startswith("regex:"):
+        return "what begins with regex: is read as a regular expression"
+    if name.startswith("-"):
+        return "what begins with a dash is read as an option"
+    if "\0" in name or len(name) >= LONGEST_NAME:
+        return f"the recording keeps {LONGEST_NAME} characters of a name, and its filter needs all"
+    return ""
+
 
 NAME = "ncu"
 VENDOR = "nvidia"
@@ -139,7 +197,7 @@ def steps(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
     """
     refuse_replay(request, NAME, "kernel", "application")
     refuse_attaching(request, NAME, _NO_ATTACHING, _ATTACH_ADVICE)
-    tracing_steps = [nsys.trace_step(request.command, out)] if request.timeline else []
+    tracing_steps = [trace_step(request.command, out)] if request.timeline else []
     if tracing_steps and request.launches is not None:
         raise BadArgument(
             "A timeline goes with counters of a sample, not of launches by their number",
@@ -242,9 +300,9 @@ def times(request: ProfileRequest, features: NcuFeatures, *, program: str, out: 
         return recorded_times(request.command, out, timeline=request.timeline)
     except MissingTool:
         if request.timeline:
-            if request.passes or not (nsys_path := shutil.which(nsys.NAME)):
+            if request.passes or not (nsys_path := shutil.which(NSYS)):
                 raise
-            return nsys.trace_step(request.command, out, nsys_path)
+            return trace_step(request.command, out, nsys_path)
         argv = [program, "--metrics", _DURATION, "--cache-control", "none", "--clock-control", "none"]
         argv += ["--target-processes", "all", *_MANGLED, "--csv", "--page", "raw", "--print-units", "base"]
         argv += ["--log-file", f"{out}/timing/{_PAGE}"]
@@ -273,7 +331,7 @@ def _filters(request: ProfileRequest, features: NcuFeatures) -> list[str]:
     within = request.sample.within if request.sample else None
     if within is None and request.range is not None:
         within = range_filter_of_text(request.range)
-    range_options = ranges.options(within, whole_process=features.whole_process) if within else []
+    range_options = options(within, whole_process=features.whole_process) if within else []
     return range_options + _launches(request)
 
 

@@ -15,11 +15,11 @@ from .....analysis.base.problems import BadArgument, MissingTool, Problem
 from .....analysis.base.text import count_text
 from .....analysis.planning.sampling import Cost
 from ....base.profile_files import HOTSPOTS_STEP
-from ....profiles.merging.counting_sample import SAMPLE, CountingSample
+from ....profiles.merging.matching import SAMPLE, CountingSample
 from ...job import Step
 from ...known_failures import explain_failure
-from ...launch_sampling import counted_besides, exact_names_pattern, number_ranges
 from ...profiler_progress import ProfilerProgress
+from ...range_filter import counted_besides, exact_names_pattern, number_ranges
 from ...request import (
     SERIALISED,
     ProfileRequest,
@@ -30,8 +30,7 @@ from ...request import (
     refuse_hotspots,
 )
 from . import pc_sampling
-from .counters import TranslatedPass, definitions_text, translate_pass
-from .features import Rocprofv3Features
+from .features import Rocprofv3Features, TranslatedPass, definitions_text, translate_pass
 from .features import features as features
 from .features import features_of as features_of
 

@@ -1,0 +1,175 @@
+"""The names of counters: what profiles call a counter that formulas name otherwise, on each GPU target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from string import Formatter
+
+from . import files, targets
+from .files import CatalogueModel
+from .targets import changes, family_documents, find_target
+
+_ANY = "*"
+
+
+@cache
+def aliases(target: str) -> tuple[tuple[str, ...], ...]:
+    """Per counter all of its names on a target, as patterns: first what formulas say, then what plans ask for first.
+
+    ``*`` stands for the same text in all of them. The keys ``aliases`` of a family's files state them.
+    """
+    stated: dict[str, list[str]] = {}
+    for document in family_documents(target):
+        for part in (document, *changes(document, target)):
+            stated |= part.get("aliases", {})
+    return tuple((formula, *names) for formula, names in stated.items())
+
+
+@cache
+def names(target: str, counter: str) -> tuple[str, ...]:
+    """Every name of a counter that formulas call ``counter``, the one that plans ask for first."""
+    for formula, *known in aliases(target):
+        if (text := _wildcard_text(counter, formula)) is not None:
+            return tuple(dict.fromkeys(name.replace(_ANY, text) for name in known))
+    return (counter,)
+
+
+def spelling(target: str, counter: str) -> str:
+    """The name that plans ask for, of a counter that formulas call ``counter``; ``C@PASS`` keeps its pass."""
+    return names(target, counter)[0]
+
+
+@cache
+def canonical(target: str, counter: str) -> str:
+    """The name that plans ask for, of what a profile calls ``counter``."""
+    for formula, *known in aliases(target):
+        for pattern in (formula, *known):
+            if (text := _wildcard_text(counter, pattern)) is not None:
+                return known[0].replace(_ANY, text)
+    return counter
+
+
+@cache
+def other_names(target: str | None, counter: str) -> tuple[str, ...]:
+    """The further names of what a profile calls ``counter``; none on a target without a file."""
+    if (known := find_target(target)) is None:
+        return ()
+    for patterns in aliases(known.target):
+        for pattern in patterns:
+            if (text := _wildcard_text(counter, pattern)) is not None:
+                every = dict.fromkeys(name.replace(_ANY, text) for name in patterns)
+                return tuple(name for name in every if name != counter)
+    return ()
+
+
+def _wildcard_text(name: str, pattern: str) -> str | None:
+    """The text that ``*`` stands for where a name fits a pattern, or None."""
+    before, _, after = pattern.partition(_ANY)
+    fits = len(name) > len(before) + len(after) and name.startswith(before) and name.endswith(after)
+    return name[len(before) : len(name) - len(after)] if fits else None
+
+
+class Identity(CatalogueModel):
+    """A relation that counters of every launch keep; where ``wrong`` holds, they are not of the same work.
+
+    ``wrong`` is SQL over the columns of counters (c) and dispatches (d). It and ``text``, which says what is kept, may
+    name facts of the device in braces. ``gpus`` are the targets that it holds for, where not all of the family.
+    """
+
+    id: str
+    family: str
+    gpus: list[str] = []
+    counters: list[str]
+    times: bool = False
+    """Whether it doubts the times of the launches too."""
+    wrong: str
+    text: str
+    source: str
+    seen: str
+    """The range in which the relation lies in profiles of real launches."""
+
+
+@cache
+def all_identities() -> tuple[Identity, ...]:
+    """All of them."""
+    entries = [entry for document in files.documents("rules").values() for entry in document.get("identity", [])]
+    return tuple(files.validate_entry(Identity, entry, f"The identity {entry.get('id')}") for entry in entries)
+
+
+def identities_of(target: str, facts: Mapping[str, float]) -> list[Identity]:
+    """Those of a target with its spellings and facts; what needs a fact that is not known is left out."""
+    facts = {name: fact.value for name, fact in targets.gpu(target).facts.items()} | dict(facts)
+    fact_texts = {name: f"{value:.17g}" for name, value in facts.items()}
+    of_target = [
+        one for one in all_identities() if one.family == targets.gpu(target).family and target in (one.gpus or [target])
+    ]
+    return [_fill_in(one, target, fact_texts) for one in of_target if _has_facts(one, facts)]
+
+
+def _has_facts(one: Identity, facts: Mapping[str, float]) -> bool:
+    return all(name in facts for text in (one.wrong, one.text) for _, name, _, _ in Formatter().parse(text) if name)
+
+
+def _fill_in(one: Identity, target: str, facts: Mapping[str, str]) -> Identity:
+    wrong = one.wrong.format_map(facts)
+    spelled = {name: spelling(target, name) for name in one.counters}
+    for name, here in spelled.items():
+        wrong = wrong.replace(f'"{name}"', f'"{here}"')
+    changes = {"counters": list(spelled.values()), "wrong": wrong, "text": one.text.format_map(facts)}
+    return one.model_copy(update=changes)
+
+
+EVERY_INSTANCE = "[*]"
+_BLOCK = re.compile(r"[A-Z][A-Z0-9]*(?=_)")
+_REGISTERS_OF = {"SQC": "SQ"}
+"""Blocks that are counted in the registers of another."""
+_INSTANCED = ("TA", "TD", "TCP", "TCC", "GL1A", "GL1C", "GL2A", "GL2C", "GCEA")
+_TOTAL = re.compile(r"_(sum|avr|min|max)$")
+_INTEGRAL = "_ACCUM"
+_NAME = re.compile(r"[A-Z0-9_]+[A-Z0-9](_(sum|avr|min|max)|\[(\d+|\*|max|xcd)\])?")
+
+
+def block_of(counter: str) -> str | None:
+    """The hardware block in whose registers a counter is counted, or None for what is no hardware counter."""
+    block = _BLOCK.match(counter) if _NAME.fullmatch(counter) else None
+    return _REGISTERS_OF.get(block[0], block[0]) if block else None
+
+
+def level_of(counter: str) -> str | None:
+    """The level counter whose time integral this is, or None."""
+    level = counter.removesuffix(_INTEGRAL)
+    return level if level != counter and "LEVEL" in level and block_of(counter) == "SQ" else None
+
+
+def events_of(counter: str) -> tuple[str, ...]:
+    """The events that take a register each for this counter; a level stands before its integral."""
+    if level := level_of(counter):
+        return level, counter
+    if block_of(counter):
+        return (_TOTAL.sub("", counter.split("[")[0]),)
+    return (counter,)
+
+
+def per_instance(counter: str) -> str:
+    """The counter of every instance, for one whose block has instances and whose name does not ask for their total."""
+    if block_of(counter) in _INSTANCED and events_of(counter) == (counter,):
+        return counter + EVERY_INSTANCE
+    return counter
+
+
+def in_total(counter: str) -> str:
+    """The total over all instances, for a counter whose name does not say; a single instance becomes every one."""
+    if block_of(counter) in _INSTANCED and events_of(counter) == (counter,):
+        return f"{counter}_sum"
+    return f"{counter.split('[')[0]}{EVERY_INSTANCE}" if "[" in counter else counter
+
+
+@cache
+def why_not_countable(target: str, counter: str) -> str | None:
+    """Why a target cannot count what a counter needs, as far as AMD's definitions tell, or None."""
+    for event in events_of(counter):
+        if why := targets.why_event_absent(target, event):
+            return f"{target} has no counter {event}: {why}"
+    return None
