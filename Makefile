@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled modules are kept, also where an image says otherwise: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test recorded record team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
+.PHONY: demo test recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -22,6 +22,11 @@ recorded: $(VENV)/tested
 
 record: $(VENV)/tested
 	$(BIN)/python -m rooflens.tests.recorded_answers record $(CASES)
+
+# Tests that depend on some files alone, such as those that compile the example program, are skipped while these are
+# unchanged. This runs them all and records what passed (tests/proved.toml).
+prove: $(VENV)/tested
+	ROOFLENS_PROVE=1 $(BIN)/python -m pytest -q -n 0 -m proves
 
 # Stores that a team shares, against a PostgreSQL and an S3 server on loopback. Their extensions of DuckDB exist for one
 # version of it, so these tests have an environment of their own on top of the other. Where it cannot be made they skip.

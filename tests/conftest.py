@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from rooflens.analysis.store.store import Store
-from rooflens.tests import nursery, once, recordings, waiting
+from rooflens.tests import nursery, once, proved, recordings, waiting
 from rooflens.tools.isolation import child, fork_server
 from rooflens.tools.running import start
 
@@ -37,6 +37,17 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With ``make prove``, record what passed."""
+    if proved.PROVE in os.environ:
+        config.pluginmanager.register(proved.Recorder())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what was proved before and depends on nothing that changed."""
+    proved.skip_unchanged(items)
 
 
 def pytest_unconfigure() -> None:

@@ -14,6 +14,7 @@ from ..analysis.base.problems import BadArgument, BadInput, Problem
 from ..analysis.base.text import count_text
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.metrics import targets_with_metrics
+from ..analysis.catalogue.thresholds import threshold
 from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
 from ..analysis.occupancy.binding_limits import Binding, binding, words_of
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
@@ -32,7 +33,7 @@ _COMPILER_MODE = (
     "blocks. Hardware places whole work-groups and may hold fewer waves."
 )
 _ONE_RULE = "NVIDIA has one rule for both modes, that of the CUDA occupancy calculator."
-_MARGIN = 1.05
+_MARGIN = threshold("occupancy.margin")
 
 _PROFILED = {
     **dict.fromkeys(("number", "configuration", "launches")),

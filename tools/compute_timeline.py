@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ..analysis.base.notes import Note
 from ..analysis.base.text import count_text
+from ..analysis.catalogue.thresholds import threshold
 from ..analysis.store.store import Store
 from ..analysis.timeline.activity_tables import TimelineFigure
 from ..analysis.timeline.busy import Busy
@@ -52,8 +53,7 @@ _PARTS = {
 """Parts of the split, by the attribute of Busy that has their time."""
 _MOST_DEVICES = 16
 """Devices that are all told; of more the first and the last."""
-_STRETCHED_US = 50.0
-"""Mean kernel below which a profiler's own work per launch shows in the wall time."""
+_STRETCHED_US = threshold("timeline.stretched_kernel_us")
 
 
 class TimelineResult(Result):

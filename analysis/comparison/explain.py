@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..base.notes import Reason
 from ..catalogue import metrics as catalog
+from ..catalogue.thresholds import threshold
 from ..engine.evaluation import Figure, FigureRequest, figures
 from ..rooflines.ceilings import Ceilings
 from ..workload import Workload
@@ -168,8 +169,8 @@ def _crossing(one: tuple[float, float], other: tuple[float, float]) -> float:
 _PRESETS = ("overview", "memory", "compute", "lds", "occupancy")
 _LEFT_OUT = ("dispatch.duration_ns", "dispatch.gpu_cycles", "dispatch.cycles")
 """Time itself, which the comparison states anyway."""
-_LEAST = 0.05
-_STRONG = 2.0
+_LEAST = threshold("comparison.least_cause")
+_STRONG = threshold("comparison.strong_cause")
 
 
 @dataclass(frozen=True)

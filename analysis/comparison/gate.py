@@ -17,6 +17,7 @@ from ..base.notes import Note
 from ..base.problems import BadArgument
 from ..base.text import shorten
 from ..catalogue import metrics as catalog
+from ..catalogue.thresholds import threshold
 from ..engine.evaluation import Figure, FigureRequest, figures
 from ..launches import device_clocks
 from ..store.doubts import DURATION
@@ -37,12 +38,10 @@ Code = Literal[
 """Why a status is what it is, for programs."""
 Kind = Literal["kernel", "group", "program", "metric"]
 PROGRAM = "whole program"
-LEVEL = 0.05
+LEVEL = threshold("gate.false_alarms")
 """Of all kernels together: how often at most one is called slower where nothing changed."""
-_CLOCK = 0.02
-"""Relative difference of clocks from which on they may be the cause of a difference of times."""
-_UNMATCHED = 0.1
-"""Part of a side's time in kernels without a counterpart from which on the whole programs are not held to be alike."""
+_CLOCK = threshold("comparison.clock_change")
+_UNMATCHED = threshold("comparison.unmatched_time")
 _MOST_ITEMS = 200
 _SHOWN = 60
 _MOST_NAMED = 3

@@ -9,10 +9,10 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from ..base.problems import BadArgument
+from ..catalogue.thresholds import threshold
 from .time_ratio import KernelTotals
 
-_LIKE = 0.6
-"""Likeness of base names (difflib's ratio, 0 to 1) from which on kernels are taken for versions of each other."""
+_LIKE = threshold("comparison.similar_names")
 _COMPARED = 30
 """Kernels of each side, longest first, that are compared for likeness; every pair is one comparison."""
 Find = Callable[[str], Sequence[str]]

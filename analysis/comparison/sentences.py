@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..base import kernel_names
 from ..base.notes import Note
 from ..base.text import count_text
+from ..catalogue.thresholds import threshold
 from ..launches import device_clocks
 from ..store.doubts import DURATION
 from ..store.schema import split_label
@@ -18,11 +19,10 @@ from .work import DIFFERENT
 
 _NAME = 90
 """Characters of a kernel's name in a sentence or a table."""
-_TRAFFIC = 1.05
-_APART = 1.1
-_DRIFT_SHARE = 0.005
-_CLOCK = 0.02
-"""Relative change of the clock from which on it is told as a cause."""
+_TRAFFIC = threshold("comparison.same_traffic")
+_APART = threshold("comparison.traffic_apart")
+_DRIFT_SHARE = threshold("comparison.drift_share")
+_CLOCK = threshold("comparison.clock_change")
 _HIT_RATE = "hit_rate_pct"
 _CAUSES = 8
 _HOW = {

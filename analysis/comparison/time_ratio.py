@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..base.database import sql_literal
+from ..catalogue.thresholds import count_threshold, threshold
 from ..workload import Workload
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 SAMPLES = 500
 """Launches of a kernel that are looked at one by one, spread evenly over all of them and over its configurations."""
-ENOUGH = 5
+ENOUGH = count_threshold("comparison.time.enough_launches")
 """Launches from which on the bootstrap interval of a ratio of medians covers at least 95 %; measured for 4 to 40."""
 _SHAPES = 20
 
@@ -170,21 +171,20 @@ def _evenly(parts: Iterable[ShapeTimes], launches: int, wanted: int) -> Iterator
 
 
 TimeVerdict = Literal["improved", "regressed", "inconclusive"]
-RUNS_DIFFER = 0.025
+RUNS_DIFFER = threshold("comparison.time.runs_differ")
 """Medians of 30 launches of one build differed by up to 2.4 % between ten runs (17 kernels of examples/kernels on an
 H200); launches of one run share its clock and placement, so their own spread does not show that."""
-LAUNCHES_DIFFER = 0.15
+LAUNCHES_DIFFER = threshold("comparison.time.launches_differ")
 """Single launches of one build differed by up to 5 %, of two kernels by 15 and 20 % (the same kernels)."""
-JITTER_NS = 1000.0
+JITTER_NS = threshold("comparison.time.jitter_ns")
 """Start and end of a launch: what makes kernels of a few microseconds differ by tens of percent."""
 _RESAMPLES = 2000
 _RESAMPLED = 30_000
 """Times of all parts of both sides together that are resampled; of more, each part gives fewer, and intervals widen."""
 _DRAWN = 20_000_000
 """Times that are drawn at once: more would take gigabytes."""
-_LEVEL = 0.95
-_WEIGHS = 0.05
-"""Share of an average part's time from which on the number of launches of a part counts."""
+_LEVEL = threshold("comparison.time.level")
+_WEIGHS = threshold("comparison.time.part_weighs")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Literal
 from ..catalogue import metrics as catalog
 from ..catalogue import targets, work_formulas
 from ..catalogue.formula import first_usable
+from ..catalogue.thresholds import threshold
 from ..catalogue.work_formulas import WorkFormulas, WorkOperation
 from ..engine.compile import FormulaScope
 from ..engine.work_sums import KernelWork, WorkSelection, WorkSums, collect
@@ -186,14 +187,12 @@ def not_counted(target: str, before: Side, after: Side) -> list[str]:
 Answer = Literal["yes", "probably", "probably_not", "no", "unknown"]
 DIFFERENT: tuple[Answer, ...] = ("no", "probably_not")
 """Answers with which less time is no gain."""
-SAME = 0.05
+SAME = threshold("comparison.same_work")
 """Relative difference up to which counts are the same: compilers contract, boundaries move."""
-OTHER = 0.2
+OTHER = threshold("comparison.other_work")
 """Relative difference from which on counts are not the same."""
-_EXTRA = 1.75
-"""Times the operations that partial sums and values computed again explain where the data asked for is the same."""
-_FAR = 2.0
-"""Ratio of requests and of traffic from which on both together are another amount of data."""
+_EXTRA = threshold("comparison.recomputed")
+_FAR = threshold("comparison.other_data")
 _UNITS = (
     "flop",
     "global_bytes_asked",

@@ -17,6 +17,7 @@ from ..catalogue import metrics as catalog
 from ..catalogue.files import CatalogueModel
 from ..catalogue.formula import references
 from ..catalogue.metrics import Metric
+from ..catalogue.thresholds import threshold
 from .known_kernels import KnownLaunch, solve_expressions
 
 _MEANINGS = Path(__file__).with_name("meanings.toml")
@@ -72,10 +73,8 @@ def _meaning(name: str, entry: Any, default: float) -> Meaning:
 
 
 MetricVerdict = Literal["holds", "off", "not_determined"]
-_SAME = 0.03
-"""Ratios of one cause differ by less than this share."""
-_NOTHING = 0.002
-"""What an event that must not happen may count, as a share of the most that the metric shows elsewhere."""
+_SAME = threshold("counter_check.same_cause")
+_NOTHING = threshold("counter_check.nothing")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import first_usable, paths, thresholds
 from ..catalogue.rules import Rule
+from ..catalogue.thresholds import threshold
 from ..engine.evaluation import Status, judge_share
 from ..engine.expressions import Values, structures
 from ..rooflines.loads import IMPOSSIBLE, REACHED, Load
@@ -146,17 +147,18 @@ def _kernel_is(kernel: str) -> str:
 
 
 State = Literal["holds", "fails", "unknown"]
-CONFIDENT = 0.5
+CONFIDENT = threshold("diagnosis.confident")
 """A verdict below this may be overturned by counters that are missing."""
-_BEST, _SUPPORT, _CONTRADICTION, _NARROW = 0.95, 0.05, 0.15, 0.15
-_CLOSE = 0.85
-"""A rival this near in severity makes the verdict a close one."""
-_WEAK = 0.4
-"""What a wait or a near limit of no weight loses against one that explains everything."""
-_UNDECIDED, _EACH_MORE = 0.45, 0.95
+_BEST = threshold("diagnosis.best")
+_SUPPORT = threshold("diagnosis.support")
+_CONTRADICTION = threshold("diagnosis.contradiction")
+_NARROW = threshold("diagnosis.narrow")
+_CLOSE = threshold("diagnosis.close")
+_WEAK = threshold("diagnosis.weak")
+_UNDECIDED = threshold("diagnosis.undecided")
+_EACH_MORE = threshold("diagnosis.each_more_undecided")
 GATE, LAST = -1, 2
-_DOUBTED = 0.65
-"""A verdict on doubted counters or times is never a confident one."""
+_DOUBTED = threshold("diagnosis.doubted")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ..catalogue import metrics as catalog
 from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..catalogue.rules import BOUNDS, Advice, Bound, Rule
+from ..catalogue.thresholds import threshold
 from ..engine.evaluation import judge_share
 from ..engine.expressions import Values, evaluate
 from ..planning.plan import plan
@@ -36,8 +37,7 @@ from .kernel_figures import Case, DiagnosisSubject, above_their_whole, find_doub
 _MOST = 8
 """Metrics named in one request: more belongs into a preset."""
 _FLAT = 1_000_000
-_FAR = 2.0
-"""How far a unit that is not known may lower a bound that is still told."""
+_FAR = threshold("diagnosis.uncounted_unit_factor")
 _USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
 """Units that any kernel uses, by the names of their shares: one that is known stands for the unit."""
 

@@ -13,6 +13,7 @@ from ..base.text import count_text
 from ..catalogue import metrics as catalog
 from ..catalogue.formula import references
 from ..catalogue.metrics import Metric
+from ..catalogue.thresholds import threshold
 from ..launches import coverage
 from ..store.doubts import DURATION, Doubts
 from ..workload import Selection, Workload
@@ -141,10 +142,10 @@ def _constants_sql(values: dict[str, float]) -> str:
 
 
 Status = Literal["ok", "suspect", "impossible", "undefined", "not_collected", "not_supported"]
-_SUSPECT_PCT = 100.0
-IMPOSSIBLE_PCT = 105.0
+_SUSPECT_PCT = threshold("figures.suspect_pct")
+IMPOSSIBLE_PCT = threshold("figures.impossible_pct")
 """A share above this is of counters that do not fit together: nothing is decided by it."""
-_TOLERANCE_PCT = 1.0
+_TOLERANCE_PCT = threshold("figures.tolerance_pct")
 
 
 def judge(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..base.database import sql_literal
 from ..base.kernel_names import short
 from ..base.notes import Note
+from ..catalogue.thresholds import threshold
 from ..store.manifest import Manifest
 from ..workload import Workload
 
@@ -215,8 +216,7 @@ CODE = "no_lines"
 """Of the notes."""
 _KERNEL_CHARS, _COMMAND_CHARS = 400, 2000
 """Of a name and a command line that patterns look at."""
-_WORTH_PCT = 1.0
-"""Share of all samples below which nobody needs to know."""
+_WORTH_PCT = threshold("hotspots.missing_lines_pct")
 _PAGE = Note(
     CODE,
     "This page of ncu states no source lines: import the report (.ncu-rep) that it was printed from, which has them "

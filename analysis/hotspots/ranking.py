@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 from ..base.database import sql_literal
+from ..catalogue.thresholds import count_threshold, threshold
 from ..workload import Workload
 from .code import InstructionKey, KernelCode, KernelInstruction, Loop, SourceLine, classes, innermost, loops, read
 from .kernels import HotKernel, has_code
@@ -82,7 +83,7 @@ def _data() -> dict[str, Any]:
 By = Literal["line", "instruction"]
 Unit = Literal["samples", "cycles", "executions"]
 """What cost is counted in: cycles of the waves of a thread trace, or executions, where there is nothing better."""
-FEW = 100
+FEW = count_threshold("hotspots.few_samples")
 """Samples of a kernel below which the order of its lines is chance."""
 _Z = 1.959964
 _DATA = {  # reason -> classes of the instructions that may be what it waits for
@@ -376,7 +377,7 @@ _SPEAKS: dict[str, Set[str]] = {
     "divergence": {"branch", "dependency"},
 }
 """Subsystem of a verdict -> the reasons of waits that it explains; for any other subsystem all waits count."""
-_LEAST_PCT = 5.0
+_LEAST_PCT = threshold("hotspots.quoted_line_pct")
 _TEXT = 60
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from ..base.database import sql_literal, sql_name
 from ..base.notes import Note, Reason
+from ..catalogue.thresholds import threshold
 from ..workload import Selection, Workload
 
 NOT_COUNTED = Reason("not_counted", "none of its launches was counted")
-_WHOLE_PCT = 99.95
-"""Shares from which on they are called all of it."""
+_WHOLE_PCT = threshold("launches.everything_pct")
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,7 @@ def _partly_counted_notes(workload: Workload, selection: Selection) -> list[Note
     return [Note("partly_counted", text)]
 
 
-_MOST_PCT = 90.0
-"""Share of a kernel's time from which on its figures are taken for those of the whole."""
+_MOST_PCT = threshold("launches.covered_pct")
 _MOST_NAMED = 4
 """Kernels named in a sentence."""
 

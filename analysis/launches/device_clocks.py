@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.notes import Note
+from ..catalogue.thresholds import threshold
 from ..store.store import write_table
 from ..workload import Workload
 
@@ -33,11 +34,9 @@ FAULTS = frozenset({"temperature", "current", "hardware"})
 """Those that tell of the cooling or the supply. At its power limit a card works as it is meant to at full load."""
 FIRST_STEP = "timing"
 """The run without counters, whose times are the workload's."""
-_BUSY_PCT = 10.0
-_NOTABLE_SHARE = 0.1
-"""Share of the samples from which on a cause is told."""
-_LEAST_CLOCK_CHANGE = 0.02
-"""Clocks that differ by less explain nothing that times could show."""
+_BUSY_PCT = threshold("clocks.busy_pct")
+_NOTABLE_SHARE = threshold("clocks.notable_cause")
+_LEAST_CLOCK_CHANGE = threshold("clocks.least_change")
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ..base.database import sql_literal
 from ..base.notes import Note
+from ..catalogue.thresholds import count_threshold, threshold
 from ..workload import Workload
 
-_LEAST_RATIO = 2.0
-"""Ratio of the times of a launch from which on configurations are told to differ."""
+_LEAST_RATIO = threshold("launches.configuration_ratio")
 _UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
 
 
@@ -60,14 +60,11 @@ def short_time(ns: float) -> str:
     return f"{ns / size:.3g} {unit}"
 
 
-_OUTLIER_RATIO = 2.0
-"""Times the median of its launch configuration from which on a launch is an outlier."""
-_FEWEST = 3
-"""Launches of a configuration that have a median worth the name."""
-_MOST_SHARE = 0.1
-"""Share of a configuration's launches up to which they are outliers, and not another way that it runs."""
-_OF_KERNEL, _OF_ALL = 0.05, 0.01
-"""Shares of the kernel's time, and of all kernels' time, that their excess must reach to be told."""
+_OUTLIER_RATIO = threshold("launches.outlier_ratio")
+_FEWEST = count_threshold("launches.fewest_for_outliers")
+_MOST_SHARE = threshold("launches.most_outliers")
+_OF_KERNEL = threshold("launches.outlier_share_of_kernel")
+_OF_ALL = threshold("launches.outlier_share_of_all")
 _MOST_NOTES = 2
 
 

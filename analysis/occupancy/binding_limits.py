@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from ..catalogue import targets
+from ..catalogue.thresholds import threshold
 from . import Occupancy
 from .launches import LaunchConfiguration
 
@@ -52,7 +53,8 @@ def words_of(gpu: str) -> OccupancyWords:
     return _WORDS.get(targets.gpu(gpu).vendor, _WORDS["amd"])
 
 
-_FAR_BELOW, _MARGIN = 0.5, 1.05
+_FAR_BELOW = threshold("occupancy.far_below")
+_MARGIN = threshold("occupancy.margin")
 _PAIRED = "work-group processor"
 """How the unit is called that has two compute units."""
 

@@ -13,6 +13,7 @@ from ..base.notes import Note, Reason
 from ..base.problems import BadArgument, near
 from ..catalogue.formula import references
 from ..catalogue.targets import identify
+from ..catalogue.thresholds import count_threshold
 from ..catalogue.work_formulas import CeilingEntry, WorkFormulas, work_formulas
 from ..store import measured_ceilings
 from ..store.store import Manifest
@@ -26,7 +27,7 @@ CeilingSource = Literal["empirical", "theoretical"]
 _MEMORY = ("max_mclk", "num_hbm_channels", "hbm_bw_gbs")
 _MODES = ("full", "quick")
 """The fuller measurement counts."""
-_STALE_DAYS = 90
+_STALE_DAYS = count_threshold("roofline.stale_ceiling_days")
 _DOUBTS = 3
 """Suspect ceilings that are named with their reasons."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..base.notes import Reason
 from ..base.problems import BadArgument, near
 from ..catalogue.rules import Bound
+from ..catalogue.thresholds import threshold
 from ..catalogue.work_formulas import Level, WorkOperation
 from ..engine.evaluation import with_doubt
 from ..engine.work_sums import TIME, KernelWork
@@ -17,8 +18,10 @@ from .ceilings import Ceilings
 from .inputs import RooflineInputs
 from .limits import KernelLimits, PointStatus
 
-_SUSPECT, _IMPOSSIBLE = 1.0, 1.05
-_TRIFLE, _MUCH = 0.01, 0.1
+_SUSPECT = threshold("figures.suspect_pct") / 100
+_IMPOSSIBLE = threshold("figures.impossible_pct") / 100
+_TRIFLE = threshold("roofline.negligible_operations")
+_MUCH = threshold("roofline.missing_operations")
 _CAUSES = "replays were mixed, a clock is wrong, or units are miscounted"
 _CACHED = "the Infinity Cache answers faster than HBM"
 _DUAL = "instructions were issued in pairs, or the clock was above the one quoted"

@@ -9,6 +9,7 @@ from typing import Literal
 
 from ..base.notes import Reason
 from ..catalogue.rules import BOUNDS, Bound
+from ..catalogue.thresholds import threshold
 from ..catalogue.work_formulas import Level, WorkOperation
 from ..engine.evaluation import Status
 from ..engine.expressions import Values
@@ -23,9 +24,8 @@ PointStatus = Status | Literal["bypassed"]
 """Of a point; ``why_bypassed`` where most of a kernel's bytes do not pass the level, so that it has no place there."""
 _SATURATED = {"empirical": REACHED / 100, "theoretical": OF_THEORY / 100}
 """Share of the run time from which on a lower bound of it is enough to know."""
-_TOO_MUCH = 1.05
-_LEAST_BYPASS_RATIO = 2
-"""How many times the bytes through a level must go past it."""
+_TOO_MUCH = threshold("figures.impossible_pct") / 100
+_LEAST_BYPASS_RATIO = threshold("roofline.bypass_ratio")
 NO_VALUE = Reason("no_value", "no value for this kernel")
 
 

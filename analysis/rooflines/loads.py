@@ -11,22 +11,23 @@ from pydantic import Field
 from ..base.notes import Reason
 from ..catalogue import rules
 from ..catalogue.formula import paths
+from ..catalogue.thresholds import threshold
 from ..engine.expressions import Values, evaluate
 
-REACHED = 60.0
+REACHED = threshold("roofline.reached_pct")
 """From this load on a unit is the limit, and waiting is its consequence."""
-OF_THEORY = 50.0
+OF_THEORY = threshold("roofline.reached_of_theory_pct")
 """The same for counted work held against theory: kernels reach less of it."""
-IMPOSSIBLE = 105.0
+IMPOSSIBLE = threshold("figures.impossible_pct")
 """A load above this is a wrong counter or clock: it decides nothing."""
 _SIGNAL, _RATE = "load.", "_gbs"
 _ISSUE, _PIPE = "issue", "valu"
 _UNIT_OF = {"valu.issue": _ISSUE}
 """Pipes of the mixed-pipe view whose unit has another name."""
 _SUBSYSTEM_OF = {_ISSUE: _PIPE}
-_SAME, _IDLE = 0.01, 1.0
-_APART = 10.0
-"""Points between cycles and work from which on both are told."""
+_SAME = threshold("roofline.same_load")
+_IDLE = threshold("roofline.idle_pct")
+_APART = threshold("roofline.load_difference_points")
 _CACHED = Reason("above_ceiling", "a cache before it answers a part of the traffic")
 _TOO_MUCH = Reason("above_limit", "more than it can: a counter, a clock or a time is wrong")
 UNKNOWN = Reason("no_value", "its counters were not collected, or do not tell it")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..base.database import sql_literal, sql_name
+from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .busy import Busy
 from .rules import rules
@@ -135,8 +136,7 @@ def _begun(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-_MOST = 0.6
-"""Share of the excess that decides."""
+_MOST = threshold("timeline.slow_rank_share")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from ..base.database import sql_literal
+from ..catalogue.thresholds import count_threshold, threshold
 from .rules import rules
 from .trace import NONE, Trace, Window
 
@@ -19,22 +20,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_LEAST = 3
-"""Times that something has to repeat."""
+_LEAST = count_threshold("timeline.least_steps")
 _MOST = 200_000
 _CANDIDATES = 8
-_COVERED = 0.6
-"""Share of the device's span that the steps of a range have to make up."""
+_COVERED = threshold("timeline.steps_cover")
 _ALIKE = 0.5
 _TOGETHER = 64
 """Times that a step may have its kernel."""
-_TREND = 4
-"""Steps from which on they can be told to grow."""
-_DRIFT_PCT = 3.0
-_ONWARDS = 0.7
-"""Of all steps those that go the way of the drift."""
-_SPREAD = 0.75
-"""From the shortest to the longest tenth of the steps, in medians."""
+_TREND = count_threshold("timeline.trend_steps")
+_DRIFT_PCT = threshold("timeline.drift_pct")
+_ONWARDS = threshold("timeline.drift_follows")
+_SPREAD = threshold("timeline.step_spread")
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from ..base.notes import Note
 from ..base.problems import BadInput
+from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .timeline import Timeline, TimelineRequest, timeline
 from .trace import has_timeline
 
-_LEAST_SHARE = 0.02
-"""Of the change, which a part has to make up to be told."""
+_LEAST_SHARE = threshold("timeline.least_part_of_change")
 _MOST = 4
 
 

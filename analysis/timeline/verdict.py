@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ..catalogue.thresholds import threshold
 from .busy import Busy
 from .idle import Idle
 from .rules import rules
@@ -16,10 +17,8 @@ HEIGHTS: tuple[HeightName, ...] = (
     "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication"
 )  # fmt: skip
 _OF_THE_HOST: tuple[HeightName, ...] = ("launch", "host", "synchronisation", "allocation")
-_CLEAR = 2.0
-"""A share that many times the next one leaves as little doubt as there can be."""
-_MOST = 0.95
-"""The confidence of a verdict that nothing speaks against: what traces tell of causes stays an inference."""
+_CLEAR = threshold("timeline.clear_ratio")
+_MOST = threshold("timeline.most_confident")
 
 
 @dataclass(frozen=True)

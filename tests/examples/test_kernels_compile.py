@@ -12,6 +12,8 @@ import pytest
 
 from .conftest import SOURCES
 
+pytestmark = pytest.mark.proves("examples/kernels")
+
 STAND_INS = Path(__file__).resolve().parent / "rocm_bin"
 """A hipcc that adds nothing but what hipcc adds."""
 FILES = sorted(path.name for path in SOURCES.glob("*.cu"))

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from rooflens.eval.agent.games.tasks import FOLDER, Task, tasks
 
+pytestmark = pytest.mark.proves("eval/agent/games", "eval/agent/tasks", "examples/kernels")
+
 HERE = Path(__file__).resolve().parent
 ALL = tasks()
 VERSIONS = ("slow", "best")

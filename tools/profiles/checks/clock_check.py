@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ....analysis.base.database import sql_name
 from ....analysis.base.text import count_text
+from ....analysis.catalogue.thresholds import threshold
 from ....analysis.store.doubts import Doubt
 from .imported_tables import CheckResult, CheckResults, ImportedTables
 
@@ -18,10 +19,9 @@ _FIT = 0.5
 _CLOCKS = (0.3, 1.1)
 """Clocks that a fit may find, as shares of the maximum: under light load a GPU runs below it."""
 _ALIKE = 3.0
-_CLOCK_TOLERANCE = 1.05
-_ABSURD_CLOCK = 3
-_STANDSTILL = 0.02
-"""No GPU runs a kernel at so small a part of its maximum clock."""
+_CLOCK_TOLERANCE = threshold("clocks.tolerance")
+_ABSURD_CLOCK = threshold("clocks.absurd")
+_STANDSTILL = threshold("clocks.standstill")
 _PLAUSIBLE_MHZ = 10_000
 _CYCLES = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max", "sm__cycles_elapsed.avg")
 _MOST = 400_000

@@ -8,6 +8,7 @@ from pathlib import Path
 from ....analysis.base.database import sql_name
 from ....analysis.base.text import count_text
 from ....analysis.catalogue import metrics as catalog
+from ....analysis.catalogue.thresholds import threshold
 from ....analysis.engine import Figure, FigureRequest, figures
 from ....analysis.engine.compile import scattered_figures
 from ....analysis.store.doubts import DURATION, EVERY_COUNTER, Doubt
@@ -68,8 +69,7 @@ def same_block(target: str | None, counters: Iterable[str], known: Iterable[str]
 
 _ONE_CLOCK = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max")
 """The same cycles of the same clock, counted in different replays of ncu."""
-_UNEVEN_PCT = 20
-"""Of 653 launches on an H200 647 lie within 13 %, one of 8 ms at 16 %, and five, whose work differs, at 40 to 52 %."""
+_UNEVEN_PCT = threshold("replays.uneven_pct")
 
 
 def uneven_replays(tables: ImportedTables) -> CheckResults:

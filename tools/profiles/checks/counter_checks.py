@@ -14,6 +14,7 @@ from ....analysis.base.text import count_text
 from ....analysis.catalogue import counter_names
 from ....analysis.catalogue.counter_names import block_of
 from ....analysis.catalogue.targets import find_target
+from ....analysis.catalogue.thresholds import threshold
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
 from ..merging.merge import MergedProfile
@@ -25,9 +26,10 @@ from .impossible_values import RUNNING
 if TYPE_CHECKING:
     import duckdb
 
-_SPREAD, _SPREAD_PCT = 0.10, 5
+_SPREAD = threshold("replays.spread")
+_SPREAD_PCT = threshold("replays.spread_launches_pct")
 _WARP = 32
-_MOSTLY_PCT = 50
+_MOSTLY_PCT = threshold("replays.mostly_pct")
 _DOUBT_EVERYTHING = {"xcds_missing": "some launches lack XCDs: sums over them are too low"}
 """Warnings of readers that doubt every counter."""
 _TOLD_ONE_BY_ONE = 3

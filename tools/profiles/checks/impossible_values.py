@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ....analysis.base.database import sql_name
 from ....analysis.base.text import count_text
 from ....analysis.catalogue.targets import find_target
+from ....analysis.catalogue.thresholds import threshold
 from ....analysis.store.doubts import EVERY_COUNTER, Doubt
 from ....analysis.store.store import Manifest
 from ..merging.merge import MergedPass
@@ -34,7 +35,7 @@ _MOST = 2.0**64
 _ROUNDING = 1e-3
 """ncu computes some metrics as a difference, which may fall short of zero by a little of the greatest value."""
 _SHARE = re.compile(r".+\.(?:avg|sum)\.pct_of_peak_sustained_elapsed(?:@.+)?|.+_hit_rate\.pct(?:@.+)?")
-_WHOLE_PCT = 100.5
+_WHOLE_PCT = threshold("figures.recorded_whole_pct")
 _INSTRUCTIONS = ("smsp__inst_executed.sum", "sm__inst_executed.sum")
 _REPEATED, _KINDS = 5, 3
 """Counters with one value throughout, and kernels of different sizes, that no profile of these has by chance."""

@@ -1,0 +1,30 @@
+"""Every threshold is written once, and used."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rooflens.analysis.catalogue.thresholds import count_threshold, threshold, thresholds
+from rooflens.analysis.engine.evaluation import IMPOSSIBLE_PCT
+from rooflens.analysis.rooflines import flop, limits, loads
+
+ROOT = Path(__file__).resolve().parents[3]
+CODE = "\n".join(p.read_text(encoding="utf-8") for layer in ("analysis", "tools") for p in (ROOT / layer).rglob("*.py"))
+
+
+def test_every_threshold_is_used() -> None:
+    used = set(re.findall(r'threshold\(\s*"([\w.]+)"', CODE))
+    assert used == set(thresholds())
+
+
+def test_what_is_impossible_is_the_same_for_a_figure_a_load_and_a_roofline() -> None:
+    assert loads.IMPOSSIBLE == IMPOSSIBLE_PCT == 100 * limits._TOO_MUCH == 100 * flop._IMPOSSIBLE
+    assert loads.IMPOSSIBLE == threshold("figures.impossible_pct")
+
+
+def test_a_count_is_an_integer_and_an_unknown_name_is_an_error() -> None:
+    assert isinstance(count_threshold("hotspots.few_samples"), int)
+    with pytest.raises(KeyError):
+        threshold("figures.no_such_threshold")
