@@ -6,13 +6,18 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled modules are kept, also where an image says otherwise: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
+.PHONY: demo test test-thorough recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
 
 test: $(VENV)/tested lint
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
+	@$(MAKE) --no-print-directory team
+
+# Everything, also the tests that repeat on more data what others prove (tests/thorough.toml): before a release.
+test-thorough: $(VENV)/tested lint
+	ROOFLENS_THOROUGH=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 	@$(MAKE) --no-print-directory team
 
 # What the tools answer over the recorded profiles, against what they answered when it was recorded; `make record` after a

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from rooflens.analysis.store.store import Store
-from rooflens.tests import nursery, once, proved, recordings, waiting
+from rooflens.tests import nursery, once, proved, recordings, thorough, waiting
 from rooflens.tools.isolation import child, fork_server
 from rooflens.tools.running import start
 
@@ -46,8 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what was proved before and depends on nothing that changed."""
+    """Leave out what was proved before and depends on nothing that changed, and what only repeats on more data."""
     proved.skip_unchanged(items)
+    thorough.skip_repetitions(items)
 
 
 def pytest_unconfigure() -> None:

@@ -21,7 +21,7 @@ def test_every_threshold_is_used() -> None:
 
 def test_what_is_impossible_is_the_same_for_a_figure_a_load_and_a_roofline() -> None:
     assert loads.IMPOSSIBLE == IMPOSSIBLE_PCT == 100 * limits._TOO_MUCH == 100 * flop._IMPOSSIBLE
-    assert loads.IMPOSSIBLE == threshold("figures.impossible_pct")
+    assert threshold("figures.impossible_pct") == loads.IMPOSSIBLE
 
 
 def test_a_count_is_an_integer_and_an_unknown_name_is_an_error() -> None:
