@@ -62,6 +62,7 @@ docs: $(VENV)/tested
 
 # The documents as a site in build/site, for the browser and from disk; a broken link or anchor ends it.
 site: $(VENV)/documented
+	$(BIN)/python docs/generate.py --site
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --doctree-dir build/doctrees -b html docs build/site
 	@echo build/site/index.html
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from rooflens import __version__
+from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.server.cli import parser
 from rooflens.server.mcp.toolbox import TOOLS
 from rooflens.tools.profiles.registry import FORMATS
@@ -34,6 +35,13 @@ def test_generated_pages_are_fresh() -> None:
         [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True
     )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}: run `make docs`"
+
+
+def test_the_page_of_all_metrics_is_built_for_the_site() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "generate.py"))["metrics"]()
+    named = {metric.name for target in catalog.targets_with_metrics() for metric in catalog.metrics(target)}
+    assert len(named) > 500
+    assert [name for name in named if name not in page] == []
 
 
 def test_every_command_in_the_readme_exists() -> None:
